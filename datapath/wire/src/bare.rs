@@ -1,0 +1,77 @@
+//! `bare`: the whole header in the 46 free bits of the source address
+//! (Directed Point, §4.1).
+//!
+//! ```text
+//!  bit 45 44  43 42  41 … 28  27 … 25   24    23 … 16   15 … 0
+//!     version  kind    flow    words   short  handler  sequence
+//!        1
+//! ```
+
+use crate::header::{Flow, Header, Kind};
+use crate::trailer::SHORT;
+use crate::{Address, Reason};
+
+/// The version bits of the two framings that hide in the source address.
+pub(crate) const VERSION: u64 = 1;
+
+const LOCAL: u64 = 1 << 41;
+const LOW_40: u64 = (1 << 40) - 1;
+
+/// The 46 bits as an address: group bit 0, local bit 1.
+#[inline]
+pub(crate) const fn to_source(bits: u64) -> Address {
+    Address::from_u64((bits >> 40) << 42 | LOCAL | bits & LOW_40)
+}
+
+/// The 46 bits of an address, or why it carries none.
+#[inline]
+pub(crate) const fn from_source(source: Address) -> Result<u64, Reason> {
+    if source.is_group() || !source.is_local() {
+        return Err(Reason::Source);
+    }
+    let number = source.to_u64();
+    Ok((number >> 42) << 40 | number & LOW_40)
+}
+
+/// The version bits.
+#[inline]
+pub(crate) const fn version(bits: u64) -> u64 {
+    bits >> 44
+}
+
+#[inline]
+pub(crate) fn emit(header: &Header, short: bool) -> Address {
+    let form = form(header, short) as u64;
+    let code = header.kind.code(header.handler) as u64;
+    to_source(
+        VERSION << 44
+            | (form >> 6) << 42
+            | (header.flow.id() as u64) << 28
+            | (form >> 2 & 0xf) << 24
+            | code << 16
+            | (header.seq & 0xffff) as u64,
+    )
+}
+
+/// Kind (2 bits), words (3), short (1), and two bits of zero: the byte in
+/// which all framings keep them, `bare` with the flow in between.
+#[inline]
+pub(crate) fn form(header: &Header, short: bool) -> u8 {
+    header.kind.field() << 6 | header.words << 3 | if short { SHORT } else { 0 }
+}
+
+/// The header of the 46 bits, and the form byte.
+#[inline]
+pub(crate) fn parse(bits: u64) -> Result<(Header, u8), Reason> {
+    let form = ((bits >> 42 & 3) << 6 | (bits >> 24 & 0xf) << 2) as u8;
+    let header = read(form, (bits >> 16) as u8, Flow::truncated(bits >> 28), 0, bits as u32 & 0xffff)?;
+    Ok((header, form))
+}
+
+/// The header of the fields as they were read, in any framing.
+#[inline]
+pub(crate) fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
+    let kind = Kind::from_fields(form >> 6, code).ok_or(Reason::Kind)?;
+    let handler = if kind.class().is_some() { code } else { 0 };
+    Ok(Header { kind, flow, nonce, handler, words: form >> 3 & 7, seq })
+}

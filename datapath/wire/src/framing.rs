@@ -1,0 +1,114 @@
+//! The three places a header can be in.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::frame::ETHERNET;
+
+/// Where a frame carries its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// All of it in the source address. For cables and for ports that do not learn.
+    Bare,
+    /// What steers it in the source address, the rest in 8 bytes of payload.
+    /// For switches that learn: the source addresses are as few as the flows.
+    Split,
+    /// True source address, header in 12 bytes of payload. For networks that
+    /// drop forged sources, and for what is not Ethernet.
+    Plain,
+}
+
+impl Framing {
+    /// All three, cheapest first.
+    pub const ALL: [Framing; 3] = [Framing::Bare, Framing::Split, Framing::Plain];
+
+    /// Bytes of payload that the header takes.
+    #[inline]
+    pub const fn cost(self) -> usize {
+        match self {
+            Framing::Bare => 0,
+            Framing::Split => 8,
+            Framing::Plain => 12,
+        }
+    }
+
+    /// Where the body starts in the frame.
+    #[inline]
+    pub const fn body_at(self) -> usize {
+        ETHERNET + self.cost()
+    }
+
+    /// How many bits of the sequence number it carries.
+    #[inline]
+    pub const fn seq_bits(self) -> u32 {
+        match self {
+            Framing::Bare => 16,
+            Framing::Split | Framing::Plain => 32,
+        }
+    }
+
+    /// Its name: `bare`, `split` or `plain`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Framing::Bare => "bare",
+            Framing::Split => "split",
+            Framing::Plain => "plain",
+        }
+    }
+}
+
+impl fmt::Display for Framing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The text named no framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAFraming;
+
+impl fmt::Display for NotAFraming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a framing: bare, split or plain")
+    }
+}
+
+impl core::error::Error for NotAFraming {}
+
+impl FromStr for Framing {
+    type Err = NotAFraming;
+
+    fn from_str(text: &str) -> Result<Self, NotAFraming> {
+        Framing::ALL.into_iter().find(|f| f.name() == text).ok_or(NotAFraming)
+    }
+}
+
+/// A set of framings, as a node says which it understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Framings(u8);
+
+impl Framings {
+    /// All three.
+    pub const ALL: Framings = Framings(0b111);
+
+    /// The set with one more.
+    #[must_use]
+    pub const fn with(self, framing: Framing) -> Self {
+        Framings(self.0 | 1 << framing as u8)
+    }
+
+    /// Whether it is in the set.
+    pub const fn has(self, framing: Framing) -> bool {
+        self.0 >> (framing as u8) & 1 == 1
+    }
+
+    /// One bit a framing, as on the wire.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From the wire; bits of framings that this version does not know are dropped.
+    pub const fn from_bits(bits: u8) -> Self {
+        Framings(bits & Self::ALL.0)
+    }
+}

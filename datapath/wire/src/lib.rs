@@ -1,0 +1,65 @@
+//! **What a frame is.** Bytes in, meaning out, and back; nothing else.
+//!
+//! Directed Point (Lee, Tam, Wang, §4.1) put its whole message header into the
+//! *source address* of the Ethernet frame, so that all 1500 bytes of payload
+//! belong to the user. This crate does the same, and offers two other
+//! [`Framing`]s of the same [`Header`] for networks that look at source addresses.
+//!
+//! ```text
+//!          0           6           12    14                                  60..
+//!          ┌───────────┬───────────┬─────┬────────────────────────────┬───────┐
+//!  bare    │destination│  HEADER   │0x88B5 body: words, payload       │trailer│
+//!          ├───────────┼───────────┼─────┼─────────┬──────────────────┼───────┤
+//!  split   │destination│steer part │0x88B5 rest, 8B│ body             │trailer│
+//!          ├───────────┼───────────┼─────┼─────────┴──────┬───────────┼───────┤
+//!  plain   │destination│true source│0x88B6 header, 12 B   │ body      │trailer│
+//!          └───────────┴───────────┴─────┴────────────────┴───────────┴───────┘
+//!                                            the trailer exists only where the
+//!                                            frame would be padded to 60 bytes
+//! ```
+//!
+//! Read first: [`Header`], then [`frame::emit`] and [`frame::parse`], then
+//! [`steer::steer`], whose twin in C runs in the kernel (`bpf/steer.bpf.c`).
+//! The layout bit by bit, with the reasons, is in `docs/wire.md`, which a test
+//! holds against this code.
+//!
+//! ```
+//! use wire::{frame, Address, EtherType, Flow, Framing, Header, Kind};
+//!
+//! let header = Header { kind: Kind::Request, flow: Flow::new(7).unwrap(), nonce: 0, handler: 3, words: 0, seq: 41 };
+//! let mut buffer = [0u8; 1514];
+//! let body = Framing::Bare.body_at();
+//! buffer[body..body + 5].copy_from_slice(b"hello");
+//! let link = frame::Link { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+//! let length = frame::emit(&mut buffer, Framing::Bare, &link, &header, 5, None).unwrap();
+//! assert_eq!(length, 60);
+//!
+//! let parsed = frame::parse(&buffer[..length], EtherType::DEFAULT).unwrap();
+//! assert_eq!((parsed.header, parsed.payload), (header, &b"hello"[..]));
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod ack;
+mod address;
+mod bare;
+mod buffer;
+pub mod control;
+pub mod frame;
+mod framing;
+mod header;
+mod plain;
+mod reason;
+mod seq;
+mod split;
+pub mod steer;
+mod trailer;
+
+pub use ack::{Ack, Acks};
+pub use address::{Address, EtherType};
+pub use buffer::Buffer;
+pub use framing::{Framing, Framings};
+pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD};
+pub use reason::Reason;
+pub use seq::{Seq, expand};
+pub use trailer::Piggyback;

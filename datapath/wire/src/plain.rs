@@ -1,0 +1,41 @@
+//! `plain`: true source address, the header in 12 bytes of payload.
+//!
+//! ```text
+//!  payload, byte 0     1     2..4    4       5        6..8   8..12
+//!             version  form  flow  handler  zero      nonce  sequence
+//!                1
+//! ```
+
+use crate::bare::{form, read};
+use crate::header::{Flow, Header};
+use crate::Reason;
+
+pub(crate) const VERSION: u8 = 1;
+
+#[inline]
+pub(crate) fn emit(rest: &mut [u8; 12], header: &Header, short: bool) {
+    rest[0] = VERSION;
+    rest[1] = form(header, short);
+    rest[2..4].copy_from_slice(&header.flow.id().to_be_bytes());
+    rest[4] = header.kind.code(header.handler);
+    rest[5] = 0;
+    rest[6..8].copy_from_slice(&header.nonce.to_be_bytes());
+    rest[8..12].copy_from_slice(&header.seq.to_be_bytes());
+}
+
+/// The version and the flow: what steering needs.
+#[inline]
+pub(crate) fn flow(rest: &[u8; 12]) -> Result<Flow, Reason> {
+    if rest[0] != VERSION {
+        return Err(Reason::Version);
+    }
+    Flow::new(u16::from_be_bytes([rest[2], rest[3]])).ok_or(Reason::NoFlow)
+}
+
+#[inline]
+pub(crate) fn parse(rest: &[u8; 12]) -> Result<(Header, u8), Reason> {
+    let flow = flow(rest)?;
+    let nonce = u16::from_be_bytes([rest[6], rest[7]]);
+    let seq = u32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
+    Ok((read(rest[1], rest[4], flow, nonce, seq)?, rest[1]))
+}

@@ -1,0 +1,124 @@
+//! Where a frame goes, decided from its first 60 bytes: the pure twin of the
+//! kernel's program (`bpf/steer.bpf.c`). FM 1.0 and AM-II had this in the
+//! NIC's firmware.
+
+use crate::frame::{ETHERNET, SMALLEST};
+use crate::header::{Flow, Kind};
+use crate::{Address, EtherType, Reason, bare, plain, split};
+
+/// What happens to a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// Not ours: the kernel's stack gets it, untouched.
+    Pass(Pass),
+    /// Ours and senseless: counted and gone.
+    Drop(Reason),
+    /// Ours, for the socket with this index.
+    Socket(u8),
+}
+
+/// Why a frame is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Pass {
+    /// Neither of our EtherTypes: ordinary traffic.
+    Foreign,
+    /// Our EtherType, but for another host: flooded by a switch.
+    OtherHost,
+}
+
+/// What steering knows; the kernel's program has the same in its maps.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+    /// This node's true address.
+    pub own: Address,
+    /// The socket that control frames go to.
+    pub node_socket: u8,
+    /// By flow id: the socket's index plus one, or 0 for a flow that does not exist.
+    pub flows: [u8; Flow::COUNT],
+}
+
+impl Table {
+    /// A table without flows; control frames go to socket 0.
+    pub const fn new(ethertype: EtherType, own: Address) -> Self {
+        Table { ethertype, own, node_socket: 0, flows: [0; Flow::COUNT] }
+    }
+}
+
+/// Decide. Never panics, whatever the bytes.
+///
+/// In this order: foreign EtherType, other host's address, too short, no
+/// header in the source address, unknown version, unknown kind, misuse of
+/// flow 0, unknown flow. The rest of a frame's sense is
+/// [`frame::parse`](crate::frame::parse)'s business.
+pub fn steer(frame: &[u8], table: &Table) -> Decision {
+    let Some(ethernet) = frame.first_chunk::<ETHERNET>() else {
+        return Decision::Pass(Pass::Foreign);
+    };
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *ethernet;
+    let kind = u16::from_be_bytes([t0, t1]);
+    if kind != table.ethertype.hidden() && kind != table.ethertype.plain() {
+        return Decision::Pass(Pass::Foreign);
+    }
+    if !is_for_us(Address([d0, d1, d2, d3, d4, d5]), table.own) {
+        return Decision::Pass(Pass::OtherHost);
+    }
+    let Some(frame) = frame.first_chunk::<SMALLEST>() else {
+        return Decision::Drop(Reason::Short);
+    };
+    let found = if kind == table.ethertype.plain() {
+        find_plain(frame)
+    } else {
+        find_hidden(frame, Address([s0, s1, s2, s3, s4, s5]))
+    };
+    match found {
+        Ok((kind, flow)) => to_socket(kind, flow, table),
+        Err(reason) => Decision::Drop(reason),
+    }
+}
+
+/// Ours, everybody's, or the address that discovery uses to find out whether
+/// the network between learns (`split` source of flow 0).
+#[inline]
+fn is_for_us(to: Address, own: Address) -> bool {
+    to == own || to.is_group() || is_probe(to)
+}
+
+#[inline]
+fn is_probe(to: Address) -> bool {
+    bare::from_source(to).is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
+}
+
+fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {
+    let (rest, _) = frame[ETHERNET..].split_first_chunk::<12>().ok_or(Reason::Short)?;
+    if rest[0] != plain::VERSION {
+        return Err(Reason::Version);
+    }
+    let kind = Kind::from_fields(rest[1] >> 6, rest[4]).ok_or(Reason::Kind)?;
+    Ok((kind, plain::flow(rest)?))
+}
+
+fn find_hidden(frame: &[u8; SMALLEST], source: Address) -> Result<(Kind, Flow), Reason> {
+    let bits = bare::from_source(source)?;
+    let (field, code, flow) = match bare::version(bits) {
+        bare::VERSION => ((bits >> 42 & 3) as u8, (bits >> 16) as u8, Flow::truncated(bits >> 28)),
+        split::VERSION => (frame[ETHERNET] >> 6, frame[ETHERNET + 1], split::flow(bits)),
+        _ => return Err(Reason::Version),
+    };
+    Ok((Kind::from_fields(field, code).ok_or(Reason::Kind)?, flow))
+}
+
+fn to_socket(kind: Kind, flow: Flow, table: &Table) -> Decision {
+    if (kind == Kind::Control) != (flow == Flow::NODE) {
+        return Decision::Drop(Reason::NodeFlow);
+    }
+    if flow == Flow::NODE {
+        return Decision::Socket(table.node_socket);
+    }
+    match table.flows[flow.index()] {
+        0 => Decision::Drop(Reason::NoFlow),
+        socket => Decision::Socket(socket - 1),
+    }
+}

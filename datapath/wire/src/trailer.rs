@@ -1,0 +1,98 @@
+//! The padding of a short frame, put to use.
+//!
+//! Ethernet pads every frame to 60 bytes. A body that does not fill them
+//! leaves at least one byte over: the last byte of the frame says how long the
+//! body really is, and where there is room, the 8 bytes before it carry
+//! acknowledgements and credits for free.
+//!
+//! ```text
+//!  frame byte   …51         51..53      53..55     55..57      57..59     59
+//!         body, zeros │ requests: accepted, limit │ replies: accepted, limit │ length (6) ack (1) 0
+//! ```
+
+use crate::Reason;
+use crate::frame::SMALLEST;
+use crate::framing::Framing;
+
+/// The bit of the form byte that says there is a trailer.
+pub(crate) const SHORT: u8 = 1 << 2;
+
+const ACK: u8 = 0b10;
+const BLOCK: usize = 8;
+const LAST: usize = SMALLEST - 1;
+
+/// The low 16 bits of an acknowledgement of both classes: everything before
+/// `accepted` has arrived, everything before `limit` may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Piggyback {
+    /// By class: first requests, then replies.
+    pub classes: [PiggybackClass; 2],
+}
+
+/// One class of a [`Piggyback`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PiggybackClass {
+    /// The first sequence number that has not arrived.
+    pub accepted: u16,
+    /// The first sequence number that is not allowed yet: the credit's end.
+    pub limit: u16,
+}
+
+impl Piggyback {
+    fn to_bytes(self) -> [u8; BLOCK] {
+        let [q, r] = self.classes;
+        let mut bytes = [0; BLOCK];
+        for (at, field) in [q.accepted, q.limit, r.accepted, r.limit].into_iter().enumerate() {
+            bytes[2 * at..2 * at + 2].copy_from_slice(&field.to_be_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(b: &[u8; BLOCK]) -> Self {
+        let field = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
+        let class = |at| PiggybackClass { accepted: field(at), limit: field(at + 2) };
+        Piggyback { classes: [class(0), class(4)] }
+    }
+}
+
+/// Whether a body of this length leaves a trailer.
+#[inline]
+pub(crate) const fn is_short(framing: Framing, body: usize) -> bool {
+    framing.body_at() + body <= LAST
+}
+
+/// Whether the trailer after a body of this length has room for a [`Piggyback`].
+#[inline]
+pub const fn has_room(framing: Framing, body: usize) -> bool {
+    framing.body_at() + body + BLOCK <= LAST
+}
+
+/// Write padding and trailer of a short frame.
+#[inline]
+pub(crate) fn emit(frame: &mut [u8; SMALLEST], framing: Framing, body: usize, piggyback: Option<&Piggyback>) {
+    frame[framing.body_at() + body..].fill(0);
+    let piggyback = piggyback.filter(|_| has_room(framing, body));
+    frame[LAST] = (body as u8) << 2;
+    if let Some(acks) = piggyback {
+        frame[LAST] |= ACK;
+        frame[LAST - BLOCK..LAST].copy_from_slice(&acks.to_bytes());
+    }
+}
+
+/// The body's length and what rides in the padding.
+#[inline]
+pub(crate) fn parse(frame: &[u8; SMALLEST], framing: Framing) -> Result<(usize, Option<Piggyback>), Reason> {
+    let last = frame[LAST];
+    let body = (last >> 2) as usize;
+    if last & 1 != 0 || !is_short(framing, body) {
+        return Err(Reason::Length);
+    }
+    if last & ACK == 0 {
+        return Ok((body, None));
+    }
+    if !has_room(framing, body) {
+        return Err(Reason::Length);
+    }
+    let (_, block) = frame[..LAST].split_last_chunk::<BLOCK>().ok_or(Reason::Length)?;
+    Ok((body, Some(Piggyback::from_bytes(block))))
+}
