@@ -1,0 +1,2 @@
+//! skeleton
+#![forbid(unsafe_code)]

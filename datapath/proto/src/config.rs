@@ -1,0 +1,80 @@
+//! What a node is told about itself when it starts.
+
+use core::time::Duration;
+
+use wire::control::{Incarnation, Name, NodeId};
+use wire::{Address, EtherType, Framing};
+
+/// Which framing a node sends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FramingChoice {
+    /// Find out what the network to each peer lets through, and take the cheapest.
+    #[default]
+    Auto,
+    /// This one, whatever the network is.
+    Fixed(Framing),
+}
+
+/// Settings of a [`Core`](crate::Core). [`Config::new`] has good ones for all
+/// but the first four.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who this is.
+    pub node: NodeId,
+    /// Which run of it: later runs have larger numbers.
+    pub incarnation: Incarnation,
+    /// What it is called.
+    pub name: Name,
+    /// Its true address on the link.
+    pub address: Address,
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+    /// The framing to send with.
+    pub framing: FramingChoice,
+    /// The longest frame of the transport, from the destination address on.
+    pub max_frame: usize,
+    /// Frames that may arrive and wait to be extracted, all flows together:
+    /// credits are cut from these.
+    pub receive_frames: usize,
+    /// Messages sent and not acknowledged, all flows together.
+    pub send_frames: usize,
+    /// The most credits of a flow and class, at most [`crate::WINDOW`].
+    pub window: u16,
+    /// An acknowledgement waits so long for something to ride on.
+    pub ack_delay: Duration,
+    /// The retransmission time-out is never shorter.
+    pub min_timeout: Duration,
+    /// The retransmission time-out is never longer.
+    pub max_timeout: Duration,
+    /// A peer that has not been heard for so long, while we sent again and
+    /// again, is unreachable: its messages go back to their senders.
+    pub patience: Duration,
+    /// How often a node says where it is, so that switches remember.
+    pub beacon: Duration,
+    /// Seed of the first sequence numbers, flow ids and nonces.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Settings for a node.
+    pub fn new(node: NodeId, incarnation: Incarnation, name: Name, address: Address) -> Self {
+        Config {
+            node,
+            incarnation,
+            name,
+            address,
+            ethertype: EtherType::DEFAULT,
+            framing: FramingChoice::Auto,
+            max_frame: 1514,
+            receive_frames: 2048,
+            send_frames: 2048,
+            window: 256,
+            ack_delay: Duration::from_micros(50),
+            min_timeout: Duration::from_micros(250),
+            max_timeout: Duration::from_millis(50),
+            patience: Duration::from_millis(1500),
+            beacon: Duration::from_secs(5),
+            seed: incarnation.0 ^ node.0,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the core gives back.
+
+use core::ops::Range;
+
+use wire::control::{Incarnation, Name, NodeId, Refusal};
+use wire::{Address, Class, Flow, Framing, MAX_WORDS};
+
+use crate::{EndpointId, FlowId};
+
+/// A frame to send.
+#[derive(Debug)]
+pub struct Transmit<B> {
+    /// Where to; also in the frame.
+    pub to: Address,
+    /// The whole frame.
+    pub frame: B,
+}
+
+/// Word arguments of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Words {
+    /// The words; those from `count` on are 0.
+    pub words: [u64; MAX_WORDS],
+    /// How many there are.
+    pub count: u8,
+}
+
+impl Words {
+    /// The words there are.
+    #[inline]
+    pub fn as_slice(&self) -> &[u64] {
+        &self.words[..self.count as usize]
+    }
+}
+
+/// A message that has arrived, for a handler.
+///
+/// A request comes with the right to answer it once: give it back with
+/// [`Core::send`](crate::Core::send) of a reply or, unused, say
+/// [`Core::forgo`](crate::Core::forgo). Then, for both classes, say
+/// [`Core::release`](crate::Core::release): the credit returns to the sender.
+#[derive(Debug)]
+pub struct Delivery<B> {
+    /// The conversation; replies go back on it.
+    pub flow: FlowId,
+    /// Request or reply.
+    pub class: Class,
+    /// Index into the endpoint's handler table.
+    pub handler: u8,
+    /// Its word arguments.
+    pub words: Words,
+    /// Where in the frame the user's bytes are.
+    pub payload: Range<usize>,
+    /// The frame.
+    pub frame: B,
+}
+
+/// Why a message came back to its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ReturnReason {
+    /// The peer has been silent for longer than the configured patience.
+    #[error("the peer does not answer")]
+    Unreachable,
+    /// The peer closed the flow or its endpoint.
+    #[error("the peer closed the flow")]
+    Closed,
+    /// The peer has been started again and knows nothing of the flow.
+    #[error("the peer was restarted")]
+    Restarted,
+}
+
+/// A message that could not be delivered, back at its sender with all it
+/// carried (AM-II's return-to-sender, Chun et al., "Error handling").
+///
+/// It was not acknowledged; it may still have been handled, when only the
+/// acknowledgement was lost.
+#[derive(Debug)]
+pub struct Returned<B> {
+    /// Why.
+    pub reason: ReturnReason,
+    /// The message as it was sent; `flow` is the flow it was sent on.
+    pub message: Delivery<B>,
+}
+
+/// A node on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Who.
+    pub node: NodeId,
+    /// Which run of it.
+    pub incarnation: Incarnation,
+    /// Its name.
+    pub name: Name,
+    /// Where frames for it go.
+    pub address: Address,
+}
+
+/// How a framing came to be used towards a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FramingWhy {
+    /// The configuration says so.
+    Configured,
+    /// Forged source addresses pass, and nothing between learns them: a cable.
+    NothingLearns,
+    /// Forged source addresses pass, through a switch that learns them.
+    SwitchLearns,
+    /// Forged source addresses do not arrive.
+    ForgedDropped,
+}
+
+/// The state of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowState {
+    /// Being set up: the peer is looked for, probed, or asked.
+    Connecting,
+    /// Messages can be sent.
+    Open {
+        /// The framing that we send with.
+        framing: Framing,
+        /// Why that one.
+        why: FramingWhy,
+        /// The most bytes of words (8 each) and payload together.
+        max_body: usize,
+    },
+    /// The peer refused.
+    Refused(Refusal),
+    /// The flow was open and is no more, or never came to be.
+    Dead(ReturnReason),
+    /// There is no such flow, or no longer.
+    Unknown,
+}
+
+/// What else happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A flow that this node asked for is open, or will not be: see its state.
+    Settled(EndpointId, FlowId),
+    /// A peer opened a flow to one of our endpoints.
+    Accepted(EndpointId, FlowId),
+    /// A flow ended: see its state. Messages on it come back as [`Returned`].
+    Ended(EndpointId, FlowId),
+    /// This flow id is used from now on (or no longer): tell the transport.
+    Steer(Flow, bool),
+}

@@ -1,0 +1,37 @@
+//! Time as the core sees it: passed in, never asked for.
+
+use core::ops::{Add, Sub};
+use core::time::Duration;
+
+/// Nanoseconds since some moment that stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// Later than anything that happens.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// Nanoseconds from `earlier` to here, 0 where it is not earlier.
+    #[inline]
+    pub const fn since(self, earlier: Time) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    #[inline]
+    fn add(self, duration: Duration) -> Time {
+        Time(self.0.saturating_add(duration.as_nanos() as u64))
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    #[inline]
+    fn sub(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.since(earlier))
+    }
+}

@@ -1,0 +1,27 @@
+//! What a transport says of itself.
+
+use std::os::fd::RawFd;
+
+use ring::Pool;
+use wire::Address;
+
+/// What a transport is and can do.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    /// As it was named at run time: `xdp:eth1`, `loopback`.
+    pub name: String,
+    /// What the user asks first: `veth copy`, `zero-copy`, `memory`.
+    pub mode: String,
+    /// Its true address on the link.
+    pub address: Address,
+    /// The longest frame, in bytes from the destination address on.
+    pub max_frame: usize,
+    /// Whether every frame that is sent arrives, once.
+    pub reliable: bool,
+    /// Whether frames arrive in the order in which they were sent.
+    pub ordered: bool,
+    /// Where frames to send come from, and arriving ones are.
+    pub pool: Pool,
+    /// Becomes readable when frames arrive, where the transport can be waited for.
+    pub wake: Option<RawFd>,
+}
