@@ -57,7 +57,7 @@ pub(crate) fn emit(header: &Header, short: bool) -> Address {
 /// which all framings keep them, `bare` with the flow in between.
 #[inline]
 pub(crate) fn form(header: &Header, short: bool) -> u8 {
-    header.kind.field() << 6 | header.words << 3 | if short { SHORT } else { 0 }
+    header.kind.field() << 6 | (header.words & 7) << 3 | if short { SHORT } else { 0 }
 }
 
 /// The header of the 46 bits, and the form byte.

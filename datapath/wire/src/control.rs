@@ -17,7 +17,8 @@ use core::fmt;
 
 use crate::{Address, Flow, Framings, Reason, Seq};
 
-/// The name of a node or an endpoint: 1 to 31 bytes of UTF-8.
+/// The name of a node or an endpoint: 1 to 31 bytes of UTF-8 without control
+/// characters, since names that came from the network are printed on terminals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
     length: u8,
@@ -28,8 +29,11 @@ impl Name {
     /// The most bytes of a name.
     pub const LONGEST: usize = 31;
 
-    /// The name, or `None` where it is empty or too long.
+    /// The name, or `None` where it is empty, too long, or has control characters.
     pub fn new(text: &str) -> Option<Name> {
+        if text.chars().any(char::is_control) {
+            return None;
+        }
         let mut bytes = [0; Self::LONGEST];
         bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         (!text.is_empty()).then_some(Name { length: text.len() as u8, bytes })
@@ -281,13 +285,7 @@ impl Writer<'_> {
     }
 
     fn connect(&mut self, m: &Connect) -> &mut Self {
-        self.u32(m.id)
-            .u64(m.node.0)
-            .u64(m.incarnation.0)
-            .name(&m.from)
-            .name(&m.to)
-            .u64(m.tag)
-            .offer(&m.offer)
+        self.u32(m.id).u64(m.node.0).u64(m.incarnation.0).name(&m.from).name(&m.to).u64(m.tag).offer(&m.offer)
     }
 }
 

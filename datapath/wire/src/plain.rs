@@ -6,9 +6,9 @@
 //!                1
 //! ```
 
+use crate::Reason;
 use crate::bare::{form, read};
 use crate::header::{Flow, Header};
-use crate::Reason;
 
 pub(crate) const VERSION: u8 = 1;
 
@@ -23,19 +23,22 @@ pub(crate) fn emit(rest: &mut [u8; 12], header: &Header, short: bool) {
     rest[8..12].copy_from_slice(&header.seq.to_be_bytes());
 }
 
-/// The version and the flow: what steering needs.
+#[inline]
+pub(crate) fn version(rest: &[u8; 12]) -> Result<(), Reason> {
+    if rest[0] == VERSION { Ok(()) } else { Err(Reason::Version) }
+}
+
 #[inline]
 pub(crate) fn flow(rest: &[u8; 12]) -> Result<Flow, Reason> {
-    if rest[0] != VERSION {
-        return Err(Reason::Version);
-    }
     Flow::new(u16::from_be_bytes([rest[2], rest[3]])).ok_or(Reason::NoFlow)
 }
 
 #[inline]
 pub(crate) fn parse(rest: &[u8; 12]) -> Result<(Header, u8), Reason> {
-    let flow = flow(rest)?;
+    version(rest)?;
     let nonce = u16::from_be_bytes([rest[6], rest[7]]);
     let seq = u32::from_be_bytes([rest[8], rest[9], rest[10], rest[11]]);
-    Ok((read(rest[1], rest[4], flow, nonce, seq)?, rest[1]))
+    let header = read(rest[1], rest[4], Flow::NODE, nonce, seq)?;
+    // Kind before flow, as in steering: both name the same reason for the same frame.
+    Ok((Header { flow: flow(rest)?, ..header }, rest[1]))
 }

@@ -50,9 +50,12 @@ impl Table {
 /// Decide. Never panics, whatever the bytes.
 ///
 /// In this order: foreign EtherType, other host's address, too short, no
-/// header in the source address, unknown version, unknown kind, misuse of
-/// flow 0, unknown flow. The rest of a frame's sense is
-/// [`frame::parse`](crate::frame::parse)'s business.
+/// header in the source address, unknown version, unknown kind, a probe's
+/// address without a probe, misuse of flow 0, unknown flow. The rest of a
+/// frame's sense is [`frame::parse`](crate::frame::parse)'s business.
+///
+/// A frame to the address that discovery probes with is ours only on flow 0:
+/// some other host may really have an address that looks like it.
 pub fn steer(frame: &[u8], table: &Table) -> Decision {
     let Some(ethernet) = frame.first_chunk::<ETHERNET>() else {
         return Decision::Pass(Pass::Foreign);
@@ -62,7 +65,9 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
     if kind != table.ethertype.hidden() && kind != table.ethertype.plain() {
         return Decision::Pass(Pass::Foreign);
     }
-    if !is_for_us(Address([d0, d1, d2, d3, d4, d5]), table.own) {
+    let to = Address([d0, d1, d2, d3, d4, d5]);
+    let addressed = to == table.own || to.is_group();
+    if !addressed && !is_probe(to) {
         return Decision::Pass(Pass::OtherHost);
     }
     let Some(frame) = frame.first_chunk::<SMALLEST>() else {
@@ -74,18 +79,14 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
         find_hidden(frame, Address([s0, s1, s2, s3, s4, s5]))
     };
     match found {
+        Ok((_, flow)) if !addressed && flow != Flow::NODE => Decision::Pass(Pass::OtherHost),
         Ok((kind, flow)) => to_socket(kind, flow, table),
         Err(reason) => Decision::Drop(reason),
     }
 }
 
-/// Ours, everybody's, or the address that discovery uses to find out whether
-/// the network between learns (`split` source of flow 0).
-#[inline]
-fn is_for_us(to: Address, own: Address) -> bool {
-    to == own || to.is_group() || is_probe(to)
-}
-
+/// The address that discovery uses to find out whether the network between
+/// learns: the `split` source of flow 0, of any sender.
 #[inline]
 fn is_probe(to: Address) -> bool {
     bare::from_source(to).is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
@@ -93,9 +94,7 @@ fn is_probe(to: Address) -> bool {
 
 fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {
     let (rest, _) = frame[ETHERNET..].split_first_chunk::<12>().ok_or(Reason::Short)?;
-    if rest[0] != plain::VERSION {
-        return Err(Reason::Version);
-    }
+    plain::version(rest)?;
     let kind = Kind::from_fields(rest[1] >> 6, rest[4]).ok_or(Reason::Kind)?;
     Ok((kind, plain::flow(rest)?))
 }
