@@ -1,6 +1,7 @@
 //! What a transport says of itself.
 
-use std::os::fd::RawFd;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ring::Pool;
 use wire::Address;
@@ -22,6 +23,8 @@ pub struct Caps {
     pub ordered: bool,
     /// Where frames to send come from, and arriving ones are.
     pub pool: Pool,
-    /// Becomes readable when frames arrive, where the transport can be waited for.
-    pub wake: Option<RawFd>,
+    /// Becomes readable when frames arrive, where the transport can be waited
+    /// for: a duplicate of its descriptor, so that waiting needs no `unsafe`
+    /// and never sees a number that has come to mean another file.
+    pub wake: Option<Arc<OwnedFd>>,
 }
