@@ -1,0 +1,88 @@
+use std::io;
+
+/// Why a host, a cable or a switch could not be made or asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A program that this crate calls is not installed.
+    #[error("`{tool}` is not installed: run `apt-get install {package}`")]
+    MissingTool {
+        /// The program.
+        tool: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// The kernel refused for want of rights.
+    #[error(
+        "not permitted: {doing} needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo {}`",
+        command_line()
+    )]
+    NotPermitted {
+        /// What was refused.
+        doing: String,
+    },
+    /// No process has this number.
+    #[error("no process {pid}: it has ended, or was never there")]
+    NoSuchProcess {
+        /// The number that was asked for.
+        pid: u32,
+    },
+    /// The host has no interface of this name.
+    #[error("host {host} has no interface {interface}")]
+    NoSuchInterface {
+        /// The host that was asked.
+        host: String,
+        /// The name that it does not know.
+        interface: String,
+    },
+    /// The interface is up, and yet nothing is at the other end.
+    #[error("{interface} on host {host} got no carrier within {seconds} s: is its other end up?")]
+    NoCarrier {
+        /// The host.
+        host: String,
+        /// The interface.
+        interface: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// A program failed for a reason of its own.
+    #[error("`{command}` on host {host} failed: {stderr}")]
+    Command {
+        /// Where it ran.
+        host: String,
+        /// The whole command line.
+        command: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// A program answered something that this crate does not understand.
+    #[error("`{command}` gave an answer that is not understood: {source}")]
+    Answer {
+        /// The whole command line.
+        command: String,
+        /// What was wrong with it.
+        source: serde_json::Error,
+    },
+    /// The kernel refused for another reason.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was refused.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl HostError {
+    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> HostError {
+        let (doing, source) = (doing.into(), source.into());
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            HostError::NotPermitted { doing }
+        } else {
+            HostError::System { doing, source }
+        }
+    }
+}
+
+fn command_line() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,196 @@
+use std::fmt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::tool::{ETHTOOL, IP};
+use crate::{Host, HostError};
+
+/// Linkwatch may take a second to report a carrier; a loaded machine, longer.
+const CARRIER: Duration = Duration::from_secs(10);
+
+/// A network interface of a [`Host`]. It exists as long as the host and, for a
+/// cable, the host at the other end; dropping this value does nothing to it.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    host: Host,
+    name: String,
+    index: u32,
+    address: [u8; 6],
+}
+
+/// What `ip -json link show` says of an interface.
+#[derive(Deserialize)]
+struct Link {
+    ifindex: u32,
+    #[serde(default)]
+    address: String,
+    flags: Vec<String>,
+    mtu: u32,
+    /// There while a program is attached.
+    xdp: Option<serde_json::Value>,
+}
+
+impl Interface {
+    pub(crate) fn find(host: &Host, name: &str) -> Result<Interface, HostError> {
+        let link = Link::show(host, name)?;
+        let address = parse_address(&link.address).unwrap_or_default();
+        Ok(Interface { host: host.clone(), name: name.to_owned(), index: link.ifindex, address })
+    }
+
+    /// The host it belongs to.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Its name on that host.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number on that host (`ifindex`).
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its Ethernet address; zeros where it has none.
+    pub fn address(&self) -> [u8; 6] {
+        self.address
+    }
+
+    /// Its MTU, in bytes after the Ethernet header.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchInterface`] once it is gone, as for all that follow.
+    pub fn mtu(&self) -> Result<u32, HostError> {
+        Ok(Link::show(&self.host, &self.name)?.mtu)
+    }
+
+    /// Whether an XDP program is attached to it.
+    ///
+    /// # Errors
+    /// As [`mtu`](Interface::mtu).
+    pub fn has_xdp(&self) -> Result<bool, HostError> {
+        Ok(Link::show(&self.host, &self.name)?.xdp.is_some())
+    }
+
+    /// Switch it on.
+    ///
+    /// # Errors
+    /// As [`mtu`](Interface::mtu).
+    pub fn up(&self) -> Result<(), HostError> {
+        self.set(&["up"])
+    }
+
+    /// Switch it off: frames to and from it are lost.
+    ///
+    /// # Errors
+    /// As [`mtu`](Interface::mtu).
+    pub fn down(&self) -> Result<(), HostError> {
+        self.set(&["down"])
+    }
+
+    /// Change its Ethernet address.
+    ///
+    /// # Errors
+    /// As [`mtu`](Interface::mtu); [`HostError::Command`] for an address that no host can have.
+    pub fn set_address(&mut self, address: [u8; 6]) -> Result<(), HostError> {
+        self.set(&["address", &format_address(address)])?;
+        self.address = address;
+        Ok(())
+    }
+
+    /// Give it an IP address, `10.77.0.1/24` or `fd77::1/64`, usable at once
+    /// (no duplicate address detection).
+    ///
+    /// # Errors
+    /// [`HostError::Command`] for one that it has already.
+    pub fn add_ip(&self, address: &str) -> Result<(), HostError> {
+        self.host.run(&IP, &["address", "add", address, "dev", &self.name, "nodad"]).map(drop)
+    }
+
+    /// Switch generic receive offload. On a veth this also switches its NAPI,
+    /// without which frames that its peer sends by `XDP_TX` are lost unless it
+    /// runs an XDP program itself.
+    ///
+    /// # Errors
+    /// [`HostError::MissingTool`] without `ethtool`.
+    pub fn set_gro(&self, on: bool) -> Result<(), HostError> {
+        self.host.run(&ETHTOOL, &["-K", &self.name, "gro", if on { "on" } else { "off" }]).map(drop)
+    }
+
+    /// Wait until its other end is there and up.
+    ///
+    /// # Errors
+    /// [`HostError::NoCarrier`] after ten seconds.
+    pub fn wait_for_carrier(&self) -> Result<(), HostError> {
+        let deadline = Instant::now() + CARRIER;
+        while !Link::show(&self.host, &self.name)?.has_carrier() {
+            if Instant::now() > deadline {
+                let (host, interface) = (self.host.name().to_owned(), self.name.clone());
+                return Err(HostError::NoCarrier { host, interface, seconds: CARRIER.as_secs() });
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set(&self, what: &[&str]) -> Result<(), HostError> {
+        let arguments = [&["link", "set", "dev", self.name.as_str()], what].concat();
+        self.host.run(&IP, &arguments).map(drop)
+    }
+}
+
+impl Link {
+    fn show(host: &Host, name: &str) -> Result<Link, HostError> {
+        let arguments = ["-json", "link", "show", "dev", name];
+        let text = host.run(&IP, &arguments).map_err(|error| match error {
+            HostError::Command { stderr, .. } if stderr.contains("does not exist") => {
+                HostError::NoSuchInterface { host: host.name().to_owned(), interface: name.to_owned() }
+            }
+            other => other,
+        })?;
+        let command = || format!("ip {}", arguments.join(" "));
+        let [link] = serde_json::from_str::<[Link; 1]>(&text)
+            .map_err(|source| HostError::Answer { command: command(), source })?;
+        Ok(link)
+    }
+
+    fn has_carrier(&self) -> bool {
+        self.flags.iter().any(|flag| flag == "LOWER_UP")
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.name, self.host)
+    }
+}
+
+/// Six hexadecimal bytes separated by colons.
+pub(crate) fn parse_address(text: &str) -> Option<[u8; 6]> {
+    let mut address = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut address {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(address)
+}
+
+fn format_address(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_round_trip() {
+        let address = [0x02, 0, 0xab, 0xcd, 0xef, 0x01];
+        assert_eq!(parse_address(&format_address(address)), Some(address));
+        assert_eq!(parse_address("02:00"), None);
+        assert_eq!(parse_address("02:00:00:00:00:00:00"), None);
+    }
+}

@@ -1,0 +1,63 @@
+use crate::tool::{IP, STANDARD_INPUT};
+use crate::{Host, HostError, Interface};
+
+/// What a cable is like; the same at both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct VethOptions<'a> {
+    /// Bytes after the Ethernet header.
+    pub mtu: u32,
+    /// Receive and transmit queues of each end; fixed when the cable is made.
+    pub queues: u32,
+    /// Generic receive offload, and with it NAPI: see [`Interface::set_gro`].
+    pub gro: bool,
+    /// IP addresses of the two ends, with prefix: `10.77.0.1/24`.
+    pub addresses: Option<(&'a str, &'a str)>,
+}
+
+impl Default for VethOptions<'_> {
+    /// Ethernet's MTU, one queue, no offload, no addresses: a cable on which
+    /// nothing moves that was not sent by hand.
+    fn default() -> Self {
+        VethOptions { mtu: 1500, queues: 1, gro: false, addresses: None }
+    }
+}
+
+/// Join two hosts by a cable, or a host with itself. Both ends are up and have
+/// a carrier when this returns.
+///
+/// The cable is gone as soon as one of its ends' hosts is.
+///
+/// # Errors
+/// [`HostError::Command`] where a name is taken or no interface may be called so.
+pub fn veth(
+    a: &Host,
+    a_name: &str,
+    b: &Host,
+    b_name: &str,
+    options: &VethOptions<'_>,
+) -> Result<(Interface, Interface), HostError> {
+    let (mtu, queues) = (options.mtu.to_string(), options.queues.to_string());
+    let shape = ["mtu", mtu.as_str(), "numtxqueues", queues.as_str(), "numrxqueues", queues.as_str()];
+    let pair = ["type", "veth", "peer", "name", b_name, "netns", STANDARD_INPUT];
+    let command = [&["link", "add", "name", a_name][..], &shape, &pair, &shape].concat();
+    a.run_towards(b, &IP, &command)?;
+
+    let ends = (a.interface(a_name)?, b.interface(b_name)?);
+    configure(&ends.0, options, options.addresses.map(|(a, _)| a))?;
+    configure(&ends.1, options, options.addresses.map(|(_, b)| b))?;
+    ends.0.wait_for_carrier()?;
+    ends.1.wait_for_carrier()?;
+    Ok(ends)
+}
+
+fn configure(end: &Interface, options: &VethOptions<'_>, address: Option<&str>) -> Result<(), HostError> {
+    // No link-local IPv6 address: the kernel would send frames of its own.
+    end.set(&["addrgenmode", "none"])?;
+    if options.gro {
+        end.set_gro(true)?;
+    }
+    if let Some(address) = address {
+        end.add_ip(address)?;
+    }
+    end.up()
+}

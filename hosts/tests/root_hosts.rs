@@ -1,0 +1,163 @@
+//! Hosts, cables and switches, for real. Needs root.
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use hosts::{Bridge, BridgeOptions, Host, HostError, VethOptions, veth};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn socket(host: &Host, address: &str) -> UdpSocket {
+    let socket = host.enter(|| UdpSocket::bind(address).unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// There and back between two sockets.
+fn ping(a: &UdpSocket, b: &UdpSocket) {
+    let mut buffer = [0; 16];
+    a.send_to(b"ping", b.local_addr().unwrap()).unwrap();
+    let (n, from) = b.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..n], from), (&b"ping"[..], a.local_addr().unwrap()));
+    b.send_to(b"pong", from).unwrap();
+    assert_eq!(a.recv(&mut buffer).unwrap(), 4);
+}
+
+fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !check() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_datagram_crosses_a_cable() {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    for (name, ips) in [("v4", ("10.77.0.1/24", "10.77.0.2/24")), ("v6", ("fd77::1/64", "fd77::2/64"))] {
+        let options = VethOptions { addresses: Some(ips), ..VethOptions::default() };
+        veth(&alpha, name, &beta, name, &options).unwrap();
+    }
+    ping(&socket(&alpha, "10.77.0.1:0"), &socket(&beta, "10.77.0.2:0"));
+    ping(&socket(&alpha, "[fd77::1]:0"), &socket(&beta, "[fd77::2]:0"));
+}
+
+#[test]
+fn a_cable_is_as_asked() {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let options = VethOptions { mtu: 3400, queues: 2, gro: true, addresses: None };
+    let (a, mut b) = veth(&alpha, "am0", &beta, "am1", &options).unwrap();
+    assert_eq!((a.mtu().unwrap(), b.mtu().unwrap()), (3400, 3400));
+    assert_ne!(a.address(), b.address());
+    assert!(!a.has_xdp().unwrap());
+    let features = alpha.enter(|| Command::new("/usr/sbin/ethtool").args(["-k", "am0"]).output().unwrap()).unwrap();
+    assert!(String::from_utf8_lossy(&features.stdout).contains("generic-receive-offload: on"));
+
+    b.set_address([2, 0, 0, 0, 0, 9]).unwrap();
+    assert_eq!(beta.interface("am1").unwrap().address(), [2, 0, 0, 0, 0, 9]);
+    b.down().unwrap();
+    b.up().unwrap();
+    a.wait_for_carrier().unwrap();
+}
+
+#[test]
+fn a_datagram_crosses_a_switch_which_learns() {
+    let hosts = ["alpha", "beta", "gamma"].map(|name| Host::new(name).unwrap());
+    let switch = Bridge::new(&hosts.each_ref(), "am0", &BridgeOptions::default()).unwrap();
+    for (number, end) in switch.ends().iter().enumerate() {
+        end.add_ip(&format!("10.77.0.{}/24", number + 1)).unwrap();
+    }
+    assert_eq!(switch.learned().unwrap(), []);
+    ping(&socket(&hosts[0], "10.77.0.1:0"), &socket(&hosts[1], "10.77.0.2:0"));
+
+    let mut learned: Vec<_> = switch.learned().unwrap().into_iter().map(|e| (e.port, e.address)).collect();
+    learned.sort();
+    let ends = switch.ends();
+    assert_eq!(learned, [("p0".to_owned(), ends[0].address()), ("p1".to_owned(), ends[1].address())]);
+}
+
+#[test]
+fn a_switch_that_does_not_learn_knows_nobody() {
+    let hosts = ["alpha", "beta"].map(|name| Host::new(name).unwrap());
+    let options = BridgeOptions { learning: false, ..BridgeOptions::default() };
+    let switch = Bridge::new(&hosts.each_ref(), "am0", &options).unwrap();
+    switch.ends()[0].add_ip("10.77.0.1/24").unwrap();
+    switch.ends()[1].add_ip("10.77.0.2/24").unwrap();
+    ping(&socket(&hosts[0], "10.77.0.1:0"), &socket(&hosts[1], "10.77.0.2:0"));
+    assert_eq!(switch.learned().unwrap(), []);
+    assert!(!switch.fdb().unwrap().is_empty(), "the ports' own addresses");
+}
+
+#[test]
+fn mistakes_have_names() {
+    let host = Host::new("alpha").unwrap();
+    let error = host.interface("nosuch0").unwrap_err();
+    assert_eq!(error.to_string(), "host alpha has no interface nosuch0");
+
+    veth(&host, "am0", &host, "am1", &VethOptions::default()).unwrap();
+    let error = veth(&host, "am0", &host, "am2", &VethOptions::default()).unwrap_err();
+    assert!(matches!(&error, HostError::Command { stderr, .. } if stderr.contains("exists")), "{error}");
+
+    let pid = ended_process();
+    assert!(matches!(Host::of_process(pid), Err(HostError::NoSuchProcess { pid: p }) if p == pid));
+}
+
+#[test]
+#[should_panic(expected = "out of the closure")]
+fn a_panic_comes_out() {
+    Host::new("alpha").unwrap().enter(|| panic!("out of the closure")).unwrap();
+}
+
+/// A number that was a process's and is one's no more.
+fn ended_process() -> u32 {
+    let mut child = Command::new("/bin/true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+/// The process of `nothing_is_left_after_kill_9`: joins the host it was started
+/// on with a new one of its own, and waits to be killed.
+#[test]
+#[ignore = "started by nothing_is_left_after_kill_9"]
+fn child() {
+    let (outside, own) = (Host::here().unwrap(), Host::new("own").unwrap());
+    veth(&outside, "am0", &own, "am0", &VethOptions::default()).unwrap();
+    println!("\nready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+fn start_child(host: &Host) -> Child {
+    let start = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["child", "--exact", "--ignored", "--nocapture"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut child = host.enter(start).unwrap();
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "ready"));
+    child
+}
+
+#[test]
+fn nothing_is_left_after_kill_9() {
+    let outside = Host::new("outside").unwrap();
+    let mut child = start_child(&outside);
+
+    // The child is where it was started, and can be found there.
+    let found = Host::of_process(child.id()).unwrap();
+    assert_eq!(found.interface("am0").unwrap().index(), outside.interface("am0").unwrap().index());
+
+    // A cable ends with the host at its other end: ours going proves that the
+    // namespace, which only the child's memory knew, has gone.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the cable to the killed process's host is gone", || {
+        matches!(outside.interface("am0"), Err(HostError::NoSuchInterface { .. }))
+    });
+}
