@@ -1,2 +1,38 @@
-//! skeleton
+//! **One turn of the loop.** The protocol, which knows nothing of devices, and
+//! the transport, which knows nothing of the protocol, meet here and nowhere else.
+//!
+//! ```text
+//!            core.send, core.connect, ...         core.poll_deliver, ...
+//!                      │      the caller, between the halves  ▲
+//!            ┌─────────▼───────────────────────────────────────┴────────┐
+//!            │                       proto::Core                        │
+//!            └──▲──────────▲─────────────────┬──────────────┬───────────┘
+//!      on_frame │          │ on_timeout      │ poll_event   │ poll_transmit
+//!   ┌───────────┴──────────┴────────┐   ┌────▼──────────────▼───────────┐
+//!   │ inhale: a burst of frames in, │   │ exhale: steering first, then  │
+//!   │ then the clock where it is due│   │ a burst out, then one doorbell│
+//!   └───────────▲───────────────────┘   └────┬──────────────┬───────────┘
+//!       receive │                      steer │         send │ flush
+//!            ┌──┴────────────────────────────▼──────────────▼───────────┐
+//!            │                   transport::Transport                   │
+//!            └──────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Read first: [`Engine::turn`], which is the whole of it. Then [`Idle`]: what
+//! a thread does when a turn has found nothing. [`Clock`] is read once a turn,
+//! [`pin`] keeps the thread where its caches are, [`incarnation`] tells this
+//! run of a node from its last.
+//!
+//! Nothing here is generic over the transport but the calls that take one, so
+//! that a node can be given any of them at run time.
 #![forbid(unsafe_code)]
+
+mod clock;
+mod idle;
+mod pin;
+mod turn;
+
+pub use clock::{Clock, Hand, incarnation};
+pub use idle::Idle;
+pub use pin::{PinError, pin};
+pub use turn::{BURST, Engine, Turn};

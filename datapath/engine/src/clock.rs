@@ -1,0 +1,95 @@
+//! Where a turn gets its time from.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use proto::Time;
+use wire::control::Incarnation;
+
+/// A monotonic clock, or in tests and simulations one that is set by hand.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Monotonic(Instant),
+    Hand(Hand),
+}
+
+impl Clock {
+    /// The machine's monotonic clock; starts at 0.
+    pub fn monotonic() -> Self {
+        Clock(Source::Monotonic(Instant::now()))
+    }
+
+    /// A clock that only moves when its hand does; starts at 0.
+    pub fn by_hand() -> (Self, Hand) {
+        let hand = Hand(Rc::default());
+        (Clock(Source::Hand(hand.clone())), hand)
+    }
+
+    /// The time. Costs about 20 ns, so that a turn reads it once.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match &self.0 {
+            Source::Monotonic(start) => Time(start.elapsed().as_nanos() as u64),
+            Source::Hand(hand) => hand.0.get(),
+        }
+    }
+}
+
+/// Moves a [`Clock::by_hand`].
+#[derive(Clone, Debug)]
+pub struct Hand(Rc<Cell<Time>>);
+
+impl Hand {
+    /// Later by so much.
+    pub fn advance(&self, by: Duration) {
+        self.0.set(self.0.get() + by);
+    }
+
+    /// To this moment.
+    pub fn set(&self, to: Time) {
+        self.0.set(to);
+    }
+}
+
+/// A number for this run of a node that is larger than any earlier run's: the
+/// wall clock in nanoseconds. (A clock that was set back between two runs
+/// makes peers take the new run for a late frame of the old one, until it has
+/// caught up: set the clock before starting nodes.)
+pub fn incarnation() -> Incarnation {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Incarnation(since_1970.map_or(1, |duration| duration.as_nanos() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hand_moves_every_copy_of_its_clock() {
+        let (clock, hand) = Clock::by_hand();
+        let copy = clock.clone();
+        hand.advance(Duration::from_micros(3));
+        assert_eq!((clock.now(), copy.now()), (Time(3_000), Time(3_000)));
+        hand.set(Time(7));
+        assert_eq!(copy.now(), Time(7));
+    }
+
+    #[test]
+    fn the_monotonic_clock_moves_by_itself() {
+        let clock = Clock::monotonic();
+        let before = clock.now();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(clock.now().since(before) >= 2_000_000);
+    }
+
+    #[test]
+    fn a_later_run_has_the_larger_incarnation() {
+        let first = incarnation();
+        std::thread::sleep(Duration::from_micros(10));
+        assert!(incarnation() > first);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a thread does when a turn has found nothing to do.
+//!
+//! ```text
+//!   something happened      idle for `spin`           idle for `yielding` more
+//!  ─────────▶ SPIN ─────────────────────▶ YIELD ─────────────────────▶ SLEEP
+//!               ▲                           │                            │
+//!               └── a frame, or the caller says `busy` ──────────────────┘
+//! ```
+//!
+//! Spinning answers soonest, and costs a core. Where there are fewer cores
+//! than spinning threads the peer that you wait for may be waiting for your
+//! core: therefore yield next, which costs nothing where nobody else wants to
+//! run. Sleeping ends when the transport has a frame or the protocol has
+//! something due.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use proto::Time;
+
+/// A transport that cannot be waited for is looked at this often by a sleeper.
+const NAP: Duration = Duration::from_micros(50);
+
+/// No sleep is longer, so that a caller can look whether it should still run.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// How to wait: spin, then yield, then sleep.
+#[derive(Clone, Debug)]
+pub struct Idle {
+    spin: Duration,
+    yielding: Duration,
+    /// Idle since, if idle.
+    since: Option<Time>,
+}
+
+impl Default for Idle {
+    /// Spin for 20 µs where there is more than one core, yield for 100 µs, then sleep.
+    fn default() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let spin = if cores > 1 { Duration::from_micros(20) } else { Duration::ZERO };
+        Idle::new(spin, Duration::from_micros(100))
+    }
+}
+
+impl Idle {
+    /// Spin for so long, yield for so long, then sleep.
+    pub fn new(spin: Duration, yielding: Duration) -> Self {
+        Idle { spin, yielding, since: None }
+    }
+
+    /// Never give the core away: for threads that have one to themselves.
+    pub fn spinning() -> Self {
+        Idle::new(Duration::MAX, Duration::ZERO)
+    }
+
+    /// Sleep at once: for threads that wait for the rare.
+    pub fn sleeping() -> Self {
+        Idle::new(Duration::ZERO, Duration::ZERO)
+    }
+
+    /// Something happened: the next wait starts with spinning.
+    #[inline]
+    pub fn busy(&mut self) {
+        self.since = None;
+    }
+
+    /// Nothing happened: wait as befits the time since something last did, at
+    /// most until `until`. `wake` is the transport's: see [`transport::Caps::wake`].
+    #[inline]
+    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&OwnedFd>) {
+        match self.step(now, until) {
+            Step::Spin => std::hint::spin_loop(),
+            Step::Yield => thread::yield_now(),
+            Step::Sleep(longest) => sleep(longest, wake),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, now: Time, until: Time) -> Step {
+        let idle = now - *self.since.get_or_insert(now);
+        if idle < self.spin || until <= now {
+            Step::Spin
+        } else if idle < self.spin.saturating_add(self.yielding) {
+            Step::Yield
+        } else {
+            Step::Sleep((until - now).min(LONGEST))
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Spin,
+    Yield,
+    Sleep(Duration),
+}
+
+fn sleep(longest: Duration, wake: Option<&OwnedFd>) {
+    match wake {
+        // An error is a signal, or a descriptor that cannot be waited for:
+        // either way the next turn looks, so that it costs time and no frame.
+        Some(wake) => {
+            let mut on = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+            let _ = ppoll(&mut on, Some(TimeSpec::from_duration(longest)), None);
+        }
+        None => thread::sleep(longest.min(NAP)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    const NS: Duration = Duration::from_nanos(1);
+
+    #[test]
+    fn spins_yields_sleeps_and_starts_over_when_busy() {
+        let mut idle = Idle::new(10 * NS, 10 * NS);
+        let mut step = |now| idle.step(Time(now), Time(100));
+        assert_eq!([step(5), step(14)], [Step::Spin, Step::Spin]);
+        assert_eq!([step(15), step(24)], [Step::Yield, Step::Yield]);
+        assert_eq!(step(25), Step::Sleep(75 * NS));
+        idle.busy();
+        assert_eq!(idle.step(Time(30), Time(100)), Step::Spin);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_what_is_due() {
+        assert_eq!(Idle::sleeping().step(Time(7), Time(7)), Step::Spin);
+    }
+
+    #[test]
+    fn no_sleep_is_long() {
+        assert_eq!(Idle::sleeping().step(Time(0), Time::NEVER), Step::Sleep(LONGEST));
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_its_transport() {
+        let (mut peer, mine) = UnixStream::pair().unwrap();
+        peer.write_all(b"frame").unwrap();
+        let (start, minute) = (Instant::now(), Duration::from_secs(60));
+        sleep(minute, Some(&OwnedFd::from(mine)));
+        assert!(start.elapsed() < minute);
+    }
+
+    #[test]
+    fn a_sleeper_sleeps_as_long_as_it_should() {
+        let (_peer, mine) = UnixStream::pair().unwrap();
+        let (start, while_) = (Instant::now(), Duration::from_millis(3));
+        sleep(while_, Some(&OwnedFd::from(mine)));
+        assert!(start.elapsed() >= while_);
+    }
+}

@@ -1,0 +1,129 @@
+//! The loop, on one page.
+
+use proto::{Core, Event, Time, Transmit};
+use ring::{Frame, Pool};
+use transport::Transport;
+
+/// The most frames that a turn takes in, and the most that it sends.
+///
+/// A turn drains bursts in each direction and not until nothing is left: a
+/// flood of arrivals must not keep acknowledgements from leaving, nor a full
+/// send queue credits from coming in.
+pub const BURST: usize = 64;
+
+/// A core and the memory its frames are in.
+pub struct Engine {
+    core: Core<Frame>,
+    pool: Pool,
+    /// The transport was full: this frame goes first when there is room again.
+    held: Option<Transmit<Frame>>,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Frames that came in.
+    pub received: usize,
+    /// Frames handed to the transport.
+    pub sent: usize,
+}
+
+impl Turn {
+    /// Nothing was there to do.
+    pub fn is_idle(&self) -> bool {
+        *self == Turn::default()
+    }
+}
+
+impl Engine {
+    /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
+    pub fn new(core: Core<Frame>, pool: Pool) -> Self {
+        Engine { core, pool, held: None }
+    }
+
+    /// The protocol's state.
+    pub fn core(&self) -> &Core<Frame> {
+        &self.core
+    }
+
+    /// The protocol, for what comes from above: see the classes of calls at [`Core`].
+    pub fn core_mut(&mut self) -> &mut Core<Frame> {
+        &mut self.core
+    }
+
+    /// Where frames to send come from.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// One turn. Streamed as Fast Messages' LANai control program is (Pakin et
+    /// al., §4.2, figure 2b): a burst at a time in each direction, instead of
+    /// going through every stage for every frame. `events` gets what happened
+    /// besides messages.
+    pub fn turn<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T, events: &mut dyn FnMut(Event)) -> Turn {
+        let received = self.inhale(now, transport);
+        let sent = self.exhale(now, transport, events);
+        Turn { received, sent }
+    }
+
+    /// The first half: what arrived, and what time has brought. A caller with
+    /// handlers to run runs them after it, so that their answers leave with
+    /// the second half's doorbell.
+    pub fn inhale<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) -> usize {
+        let received = transport.receive(BURST, &mut |frame| self.core.on_frame(now, frame));
+        if self.core.sleep_until() <= now {
+            self.core.on_timeout(now);
+        }
+        received
+    }
+
+    /// The second half: what is to leave, and one doorbell for all of it.
+    pub fn exhale<T: Transport + ?Sized>(
+        &mut self,
+        now: Time,
+        transport: &mut T,
+        events: &mut dyn FnMut(Event),
+    ) -> usize {
+        self.steer(transport, events);
+        let mut sent = 0;
+        while sent < BURST
+            && let Some(Transmit { to, frame }) = self.next(now)
+        {
+            if let Err(frame) = transport.send(to, frame) {
+                self.held = Some(Transmit { to, frame });
+                break;
+            }
+            sent += 1;
+        }
+        transport.flush();
+        sent
+    }
+
+    /// Steering comes before sending: the frame that tells a peer its flow id
+    /// must not be answered before the answer would be let in.
+    fn steer<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                Event::Steer(flow, open) => transport.steer(flow, open),
+                other => events(other),
+            }
+        }
+    }
+
+    fn next(&mut self, now: Time) -> Option<Transmit<Frame>> {
+        let pool = &self.pool;
+        self.held.take().or_else(|| self.core.poll_transmit(now, &mut || pool.take()))
+    }
+
+    /// Tell every peer that this node goes, as far as the transport takes it:
+    /// what is lost here, they find out by themselves.
+    pub fn shut_down<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
+        const TURNS: usize = 64;
+        self.core.shut_down();
+        for _ in 0..TURNS {
+            if self.exhale(now, transport, &mut |_| ()) == 0 && self.held.is_none() {
+                break;
+            }
+        }
+    }
+}
