@@ -1,0 +1,159 @@
+//! A frame, held.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::slice;
+
+use wire::Buffer;
+
+use crate::raw::RawFrame;
+use crate::region::{self, Region};
+use crate::slot::Slot;
+
+/// An owned handle on a frame. Dropping the last handle gives the frame back to
+/// its pool, on whichever thread, even if the pool is gone.
+///
+/// A frame starts empty, behind its chunk's headroom. [`Buffer::share`] makes a
+/// second handle, and a frame can be written while there is only one. Each
+/// handle has a length of its own.
+///
+/// It is `Send` and not `Sync`: a handle is used by one thread at a time, which
+/// is why the first `share` costs no atomic read-modify-write, nor does the
+/// drop of a frame that nobody shares.
+pub struct Frame {
+    region: NonNull<Region>,
+    /// The first byte, somewhere in the chunk.
+    data: NonNull<u8>,
+    index: u32,
+    len: u32,
+    _not_sync: PhantomData<core::cell::Cell<()>>,
+}
+
+const _: () = assert!(size_of::<Frame>() == 24 && size_of::<Option<Frame>>() == 24);
+
+// SAFETY: what the handles of one frame share is its count, which is atomic,
+// and its bytes, which are written only through the one handle that is left
+// (`Slot::is_unique` orders that after the others' reads). What frames share
+// with their pool is atomic, or touched only after the owner's thread has been
+// recognised. The region outlives its frames.
+unsafe impl Send for Frame {}
+
+impl Frame {
+    /// # Safety
+    /// One of the frame's handles is counted and belongs to nobody yet, and
+    /// `start + len` is at most the stride.
+    #[inline]
+    pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, start: u32, len: u32) -> Frame {
+        // SAFETY: a handle is counted, so the region lives; `start` stays in the chunk.
+        let data = unsafe { region.as_ref().chunk(index).add(start as usize) };
+        Frame { region, data, index, len, _not_sync: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn region(&self) -> NonNull<Region> {
+        self.region
+    }
+
+    #[inline]
+    fn home(&self) -> &Region {
+        // SAFETY: the region lives as long as a frame is not home, and this one is not.
+        unsafe { self.region.as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        self.home().slot(self.index)
+    }
+
+    /// Where in its chunk the frame starts.
+    #[inline]
+    fn start(&self) -> usize {
+        self.data.as_ptr() as usize - self.home().chunk(self.index).as_ptr() as usize
+    }
+
+    /// Bytes from the frame's first to the end of its chunk.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.home().layout.stride - self.start()
+    }
+
+    /// Number of the frame in its pool.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Where the frame starts, in bytes from the pool's base: what the
+    /// descriptor of a NIC says.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.index() * self.home().layout.stride + self.start()
+    }
+
+    /// Whether this is the only handle. If so it stays the only one until it is shared.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        self.slot().is_unique()
+    }
+
+    /// Give the handle to something that is no Rust code, a NIC most of all.
+    /// The frame is out until [`Pool::from_raw`](crate::Pool::from_raw) or
+    /// [`Pool::adopt`](crate::Pool::adopt) makes a handle of it again.
+    #[inline]
+    pub fn into_raw(self) -> RawFrame {
+        let raw = RawFrame { index: self.index, start: self.start() as u32, len: self.len, offset: self.offset() };
+        let _kept = ManuallyDrop::new(self);
+        raw
+    }
+}
+
+impl Buffer for Frame {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.slot().witness.read();
+        // SAFETY: `len` is at most the room, all of which is initialised memory
+        // of the chunk; nobody writes it while this handle exists, except
+        // through `space`, which borrows this handle mutably.
+        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len as usize) }
+    }
+
+    #[inline]
+    fn space(&mut self) -> Option<&mut [u8]> {
+        if !self.is_unique() {
+            return None;
+        }
+        self.slot().witness.write();
+        // SAFETY: as in `bytes`; and no other handle exists, nor can one be
+        // made while this one is borrowed.
+        Some(unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), self.room()) })
+    }
+
+    #[inline]
+    fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.room()) as u32;
+    }
+
+    #[inline]
+    fn share(&self) -> Frame {
+        self.slot().add_handle();
+        Frame { region: self.region, data: self.data, index: self.index, len: self.len, _not_sync: PhantomData }
+    }
+}
+
+impl Drop for Frame {
+    #[inline]
+    fn drop(&mut self) {
+        if self.slot().drop_handle() {
+            // SAFETY: that was the last handle, and this one is not used again.
+            unsafe { region::come_home(self.region, self.index) }
+        }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame").field("index", &self.index).field("len", &self.len).finish_non_exhaustive()
+    }
+}

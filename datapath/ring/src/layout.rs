@@ -1,0 +1,78 @@
+//! How memory is cut into frames.
+
+/// How the memory of a pool is cut into frames.
+///
+/// ```text
+///  base                    base + stride                    base + frames·stride
+///  ├── headroom ──┬─ room ─┼── headroom ──┬─ room ─┼── …           ┤
+///                 └ first byte of frame 0 └ of frame 1
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of frames.
+    pub frames: usize,
+    /// Bytes from the start of a frame's chunk to the start of the next.
+    pub stride: usize,
+    /// Bytes kept free before the first byte of a frame (the kernel's XDP headroom).
+    pub headroom: usize,
+}
+
+/// A [`Layout`] that no pool can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// No frames.
+    #[error("a pool needs at least one frame")]
+    Empty,
+    /// More frames than a frame's index can count.
+    #[error("{0} frames are more than a pool can count; the most are {most}", most = Layout::MOST_FRAMES)]
+    TooMany(usize),
+    /// Nothing is left of a chunk behind its headroom, or it is longer than 4 GiB.
+    #[error("a chunk of {stride} bytes must be longer than its {headroom} bytes of headroom and shorter than 4 GiB")]
+    Chunk {
+        /// As asked for.
+        stride: usize,
+        /// As asked for.
+        headroom: usize,
+    },
+    /// Larger than the address space, or than what the system gives.
+    #[error("no memory for {frames} frames of {stride} bytes; take fewer or shorter ones")]
+    Memory {
+        /// As asked for.
+        frames: usize,
+        /// As asked for.
+        stride: usize,
+    },
+}
+
+impl Layout {
+    /// The most frames that a pool can have. (The two largest numbers are marks
+    /// in the lists of free frames.)
+    pub const MOST_FRAMES: usize = u32::MAX as usize - 2;
+
+    /// Bytes of a frame, from its first on, where it starts behind the headroom.
+    #[inline]
+    pub const fn room(&self) -> usize {
+        self.stride - self.headroom
+    }
+
+    /// Bytes of the whole pool.
+    #[inline]
+    pub const fn bytes(&self) -> usize {
+        self.frames * self.stride
+    }
+
+    /// Whether a pool can be cut like this.
+    pub(crate) fn check(&self) -> Result<(), LayoutError> {
+        let Layout { frames, stride, headroom } = *self;
+        match frames {
+            0 => return Err(LayoutError::Empty),
+            _ if frames > Self::MOST_FRAMES => return Err(LayoutError::TooMany(frames)),
+            _ if headroom >= stride || stride > u32::MAX as usize => {
+                return Err(LayoutError::Chunk { stride, headroom });
+            }
+            _ => (),
+        }
+        let bytes = frames.checked_mul(stride).filter(|bytes| isize::try_from(*bytes).is_ok());
+        bytes.map(|_| ()).ok_or(LayoutError::Memory { frames, stride })
+    }
+}

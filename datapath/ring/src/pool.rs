@@ -1,0 +1,154 @@
+//! A pool of frames.
+
+use core::any::Any;
+use core::fmt;
+use core::ptr::NonNull;
+
+use wire::Buffer;
+
+use crate::frame::Frame;
+use crate::heap::Heap;
+use crate::layout::{Layout, LayoutError};
+use crate::raw::RawFrame;
+use crate::region::{self, Region};
+
+/// A pool of frames: memory cut into equal chunks.
+///
+/// Cheap to clone; a clone is the same pool. It stays with the thread that made
+/// it (it is not `Send`), so that taking a frame, and giving one back on that
+/// thread, costs no atomic read-modify-write. Its frames go anywhere, and
+/// their memory lives until pool and frames are gone, in whatever order.
+pub struct Pool {
+    region: NonNull<Region>,
+}
+
+impl Pool {
+    /// A pool over memory of its own, zeroed.
+    ///
+    /// # Errors
+    /// See [`LayoutError`].
+    pub fn heap(layout: Layout) -> Result<Pool, LayoutError> {
+        layout.check()?;
+        let heap = Heap::new(&layout)?;
+        // SAFETY: `heap` is that much initialised memory, ours alone, until it is dropped.
+        unsafe { Pool::over(heap.base(), layout, Box::new(heap)) }
+    }
+
+    /// A pool over memory that belongs to somebody else (AF_XDP's UMEM). `keep`
+    /// is dropped when the pool and all of its frames are gone, on the thread
+    /// where that happens.
+    ///
+    /// # Errors
+    /// See [`LayoutError`].
+    ///
+    /// # Safety
+    /// `base` is the start of `layout.bytes()` bytes of initialised memory that
+    /// stay where they are until `keep` is dropped. In that time nothing else
+    /// accesses them, except for a NIC and the like those of frames that were
+    /// given to it by [`Frame::into_raw`] and not taken back: it may read them,
+    /// and may write those that were given to it while they were
+    /// [unique](Frame::is_unique).
+    pub unsafe fn over(base: NonNull<u8>, layout: Layout, keep: Box<dyn Any + Send>) -> Result<Pool, LayoutError> {
+        layout.check()?;
+        Ok(Pool { region: Region::open(base, layout, keep) })
+    }
+
+    #[inline]
+    fn region(&self) -> &Region {
+        // SAFETY: the region lives as long as a handle on the pool does.
+        unsafe { self.region.as_ref() }
+    }
+
+    /// An unused frame, empty; `None` when all are out. Its bytes are whatever
+    /// was last written to them.
+    #[inline]
+    pub fn take(&self) -> Option<Frame> {
+        let region = self.region();
+        let index = region.pop()?;
+        region.slot(index).first_handle();
+        // SAFETY: the frame was free, so the one handle it now has is ours to give.
+        Some(unsafe { Frame::new(self.region, index, region.layout.headroom as u32, 0) })
+    }
+
+    /// A frame with these bytes; `None` when all are out or there are too many bytes.
+    pub fn copy(&self, bytes: &[u8]) -> Option<Frame> {
+        let mut frame = self.take()?;
+        frame.space()?.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        frame.set_len(bytes.len());
+        Some(frame)
+    }
+
+    /// Frames that [`take`](Self::take) could give now.
+    #[inline]
+    pub fn available(&self) -> usize {
+        self.region().available()
+    }
+
+    /// How the memory is cut.
+    #[inline]
+    pub fn layout(&self) -> Layout {
+        self.region().layout
+    }
+
+    /// Where the memory starts.
+    pub fn base(&self) -> NonNull<u8> {
+        self.region().base
+    }
+
+    /// Whether a frame is this pool's.
+    #[inline]
+    pub fn owns(&self, frame: &Frame) -> bool {
+        frame.region() == self.region
+    }
+
+    /// The handle again that [`Frame::into_raw`] turned into numbers.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt).
+    #[inline]
+    pub unsafe fn from_raw(&self, raw: RawFrame) -> Frame {
+        // SAFETY: the caller's.
+        unsafe { self.adopt(raw.index, raw.start, raw.len) }
+    }
+
+    /// The handle again that [`Frame::into_raw`] turned into numbers, with the
+    /// frame's bytes now from `start` in its chunk, `len` long: where a NIC put
+    /// them. Each handle counts: a frame that is being sent while the
+    /// retransmit queue has it too is two handles, and this gives one.
+    ///
+    /// # Safety
+    /// A handle of this pool's frame `index` was turned into numbers and has
+    /// not been taken back, and nothing but handles accesses the frame from now
+    /// on, unless another raw handle still lets it read. `start + len` is at
+    /// most the stride.
+    #[inline]
+    pub unsafe fn adopt(&self, index: u32, start: u32, len: u32) -> Frame {
+        let region = self.region();
+        debug_assert!((index as usize) < region.layout.frames, "no frame {index}");
+        debug_assert!(start as usize + len as usize <= region.layout.stride, "{start} + {len} leaves the chunk");
+        debug_assert!(region.slot(index).is_out(), "frame {index} is free");
+        // SAFETY: the caller's: the handle exists and is nobody's.
+        unsafe { Frame::new(self.region, index, start, len) }
+    }
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        self.region().add_pool();
+        Pool { region: self.region }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: this handle exists and is not used again; it never left the
+        // thread that opened the pool, because it is not `Send`.
+        unsafe { region::drop_pool(self.region) }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("layout", &self.layout()).field("available", &self.available()).finish()
+    }
+}

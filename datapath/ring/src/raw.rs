@@ -1,0 +1,16 @@
+//! A frame in hands that are not Rust's.
+
+/// What is left of a [`Frame`](crate::Frame) while a NIC has it: numbers. The
+/// handle still counts; who loses the numbers leaks the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the frame stays out until it is made a `Frame` again"]
+pub struct RawFrame {
+    /// Number of the frame in its pool.
+    pub index: u32,
+    /// Where in its chunk the frame starts.
+    pub start: u32,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Where it starts, in bytes from the pool's base.
+    pub offset: usize,
+}

@@ -1,0 +1,197 @@
+//! The memory of a pool with its book-keeping, alive until its last frame is home.
+//!
+//! ```text
+//!            take ◀── local list ◀── the owner's thread drops a frame
+//!                         ▲
+//!                         │ all at once, when the local list is empty
+//!                         │
+//!                    remote stack ◀── any other thread drops a frame
+//! ```
+//!
+//! # Who frees it
+//!
+//! Handles on the pool live on one thread, the owner's; frames anywhere. Every
+//! frame is in exactly one of four places: held (by handles, raw ones
+//! included), in the local list, in the remote stack, or, after the owner went,
+//! counted home. When the last pool handle goes, the owner turns the remote
+//! stack into a count of what is home: what was in it and in the local list.
+//! That is one compare-and-swap, so a frame that comes home meanwhile either
+//! was in the stack and is counted with it, or finds the mark and counts
+//! itself. From then on every homecoming is one increment of the same word.
+//! The word's modification order is total and the count only grows, so exactly
+//! one thread, the owner or a frame's last holder, sees it reach the number of
+//! frames; that one frees the memory. Nobody else can be using it: no pool
+//! handle is left, each frame's last handle is gone, and a thread touches
+//! nothing of the region after its own increment.
+
+use core::any::Any;
+use core::ptr::NonNull;
+
+use crate::layout::Layout;
+use crate::owner::{self, NOBODY};
+use crate::remote::{NONE, Remote};
+use crate::slot::Slot;
+use crate::sync::{AtomicU64, Cell, Line, Ordering::Relaxed, Witness};
+
+#[derive(Debug)]
+pub(crate) struct Region {
+    // Written before it is shared, read by everybody.
+    pub(crate) base: NonNull<u8>,
+    pub(crate) layout: Layout,
+    slots: Box<[Slot]>,
+    /// The thread whose frames come home to `local`; nobody once orphaned.
+    /// Written by that thread only: any other compares it with its own token
+    /// and finds them different, whichever value it reads.
+    owner: AtomicU64,
+    /// Stands for the memory as a whole in the model checker.
+    witness: Witness,
+    local: Line<Local>,
+    remote: Line<Remote>,
+    /// Whoever owns the memory; dropped last.
+    _keep: Box<dyn Any + Send>,
+}
+
+/// The owner's half: touched by its thread only.
+#[derive(Debug)]
+struct Local {
+    first: Cell<u32>,
+    count: Cell<u32>,
+    pools: Cell<usize>,
+}
+
+impl Region {
+    /// A region with all frames free, owned by this thread, with one pool handle.
+    pub(crate) fn open(base: NonNull<u8>, layout: Layout, keep: Box<dyn Any + Send>) -> NonNull<Region> {
+        let region = Region {
+            base,
+            layout,
+            slots: (0..layout.frames).map(|_| Slot::new()).collect(),
+            owner: AtomicU64::new(owner::this_thread()),
+            witness: Witness::new(),
+            local: Line(Local { first: Cell::new(NONE), count: Cell::new(0), pools: Cell::new(1) }),
+            remote: Line(Remote::new()),
+            _keep: keep,
+        };
+        // The first frame is to be taken first.
+        (0..layout.frames as u32).rev().for_each(|index| region.push_local(index));
+        NonNull::from(Box::leak(Box::new(region)))
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
+    }
+
+    /// The first byte of a frame's chunk.
+    #[inline]
+    pub(crate) fn chunk(&self, index: u32) -> NonNull<u8> {
+        debug_assert!((index as usize) < self.layout.frames);
+        // SAFETY: chunks 0..frames are all in the memory at `base`.
+        unsafe { self.base.add(index as usize * self.layout.stride) }
+    }
+
+    /// A free frame, off its list. Only for the owner.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<u32> {
+        let local = &self.local.0;
+        if local.first.get() == NONE {
+            let all = self.remote.0.take_all();
+            local.first.set(all.first);
+            local.count.set(all.count);
+        }
+        let index = local.first.get();
+        if index == NONE {
+            return None;
+        }
+        local.first.set(self.slot(index).next());
+        local.count.set(local.count.get() - 1);
+        Some(index)
+    }
+
+    /// Only for the owner.
+    #[inline]
+    fn push_local(&self, index: u32) {
+        let local = &self.local.0;
+        self.slot(index).set_next(local.first.get());
+        local.first.set(index);
+        local.count.set(local.count.get() + 1);
+    }
+
+    /// Free frames, in both lists. Only for the owner.
+    pub(crate) fn available(&self) -> usize {
+        self.local.0.count.get() as usize + self.remote.0.count()
+    }
+
+    /// One more handle on the pool. Only for the owner.
+    pub(crate) fn add_pool(&self) {
+        let pools = &self.local.0.pools;
+        pools.set(pools.get() + 1);
+    }
+}
+
+// The following may free the region, on this thread or, from the moment they
+// have given up what kept it alive, on another. So they take no `&Region`: a
+// reference argument promises that its target lives until the call returns.
+
+/// A frame comes home.
+///
+/// # Safety
+/// The caller dropped the last handle of frame `index`, and does nothing more
+/// with the region.
+#[inline]
+pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
+    // SAFETY: the region lives, since this frame is not home yet.
+    let this = unsafe { region.as_ref() };
+    if cfg!(debug_assertions) {
+        this.slot(index).no_handle();
+    }
+    if this.owner.load(Relaxed) == owner::this_thread() {
+        return this.push_local(index);
+    }
+    // SAFETY: handed on.
+    unsafe { come_home_from_afar(region, index) }
+}
+
+/// As [`come_home`], on another thread than the owner's or without an owner.
+#[inline(never)]
+unsafe fn come_home_from_afar(region: NonNull<Region>, index: u32) {
+    // SAFETY: the region lives, since this frame is not home yet.
+    let this = unsafe { region.as_ref() };
+    this.witness.read();
+    let frames = this.layout.frames;
+    if this.remote.0.push(index, this.slot(index)) == frames {
+        // SAFETY: all frames are home and the pool is gone: see "who frees it".
+        unsafe { free(region) }
+    }
+}
+
+/// One pool handle less.
+///
+/// # Safety
+/// The caller is the owner, had a handle on the pool, and does nothing more
+/// with the region.
+pub(crate) unsafe fn drop_pool(region: NonNull<Region>) {
+    // SAFETY: the region lives, since the caller's handle does.
+    let this = unsafe { region.as_ref() };
+    let local = &this.local.0;
+    local.pools.set(local.pools.get() - 1);
+    if local.pools.get() > 0 {
+        return;
+    }
+    // From here on this thread's frames come home like everybody else's.
+    this.owner.store(NOBODY, Relaxed);
+    this.witness.read();
+    let frames = this.layout.frames;
+    if this.remote.0.orphan(local.count.get()) == frames {
+        // SAFETY: all frames are home and the pool is gone: see "who frees it".
+        unsafe { free(region) }
+    }
+}
+
+#[cold]
+unsafe fn free(region: NonNull<Region>) {
+    // SAFETY: `open` leaked this box, and the count reaches all frames only once.
+    let region = unsafe { Box::from_raw(region.as_ptr()) };
+    region.witness.write();
+    drop(region);
+}

@@ -1,0 +1,95 @@
+//! What the pool knows of one frame: how many hold it, and its neighbour in a
+//! list of free frames.
+
+use crate::sync::{AtomicU32, Ordering::*, Witness};
+
+/// Eight bytes per frame, kept apart from the frame's own memory, which belongs
+/// to the NIC half of the time.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Handles on the frame, raw ones included; not looked at while it is free.
+    handles: AtomicU32,
+    /// The next in the list, while the frame is free.
+    next: AtomicU32,
+    /// Stands for the frame's bytes in the model checker.
+    pub(crate) witness: Witness,
+}
+
+/// So many handles that somebody must be leaking them: far from a wrap even if
+/// every thread adds one at this moment.
+const TOO_MANY: u32 = u32::MAX / 2;
+
+impl Slot {
+    pub(crate) fn new() -> Slot {
+        Slot { handles: AtomicU32::new(0), next: AtomicU32::new(0), witness: Witness::new() }
+    }
+
+    /// The frame leaves its list with one handle. Only for who took it from the list.
+    #[inline]
+    pub(crate) fn first_handle(&self) {
+        self.handles.store(1, Relaxed);
+    }
+
+    /// Whether the calling handle is the only one. If so, whatever others did
+    /// with the frame has happened before.
+    #[inline]
+    pub(crate) fn is_unique(&self) -> bool {
+        // Acquire: pairs with the decrement in `drop_handle` by the last other
+        // handle, so that its reads come before our writes (as in Arc::get_mut).
+        self.handles.load(Acquire) == 1
+    }
+
+    /// One more handle. The caller holds one, and no second thread uses that
+    /// very handle now (frames are not `Sync`).
+    #[inline]
+    pub(crate) fn add_handle(&self) {
+        if self.is_unique() {
+            // Nobody else can count up or down, so this needs no
+            // read-modify-write. The store ends the release sequence of earlier
+            // decrements; `is_unique` has acquired them, and the new handle
+            // reaches other threads only through us.
+            return self.handles.store(2, Relaxed);
+        }
+        // Relaxed: the frame is reachable through the handle that we have.
+        if self.handles.fetch_add(1, Relaxed) > TOO_MANY {
+            // As Arc does: a wrapped count would be a use after free.
+            std::process::abort();
+        }
+    }
+
+    /// One handle less; whether it was the last. Then the caller owns the frame
+    /// and all that others did with it has happened before. If not, the frame,
+    /// and the whole pool, may be gone when this returns.
+    #[inline]
+    pub(crate) fn drop_handle(&self) -> bool {
+        // The way of most frames: never shared, or alone again.
+        self.is_unique()
+            // Release: our reads come before the writes of who is unique next.
+            // Acquire: if we are last after all, everybody's come before ours.
+            || self.handles.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// For assertions only.
+    pub(crate) fn is_out(&self) -> bool {
+        self.handles.load(Relaxed) != 0
+    }
+
+    /// The frame is free again. Only for who dropped the last handle.
+    #[inline]
+    pub(crate) fn no_handle(&self) {
+        self.handles.store(0, Relaxed);
+    }
+
+    // The link is written before the frame is published in a list and read by
+    // who takes it from the list: the list's own atomics order the two.
+
+    #[inline]
+    pub(crate) fn next(&self) -> u32 {
+        self.next.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_next(&self, next: u32) {
+        self.next.store(next, Relaxed);
+    }
+}

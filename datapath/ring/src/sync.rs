@@ -1,0 +1,56 @@
+//! The atomics and cells of this crate: the real ones, or loom's, which try
+//! every interleaving that the memory model allows.
+
+#[cfg(not(loom))]
+pub(crate) use core::{
+    cell::Cell,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::Cell,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// What stands for a piece of memory that loom cannot see, so that a race for
+/// the memory is a race for this. Nothing outside loom.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Witness(loom::cell::UnsafeCell<()>);
+
+#[cfg(loom)]
+impl Witness {
+    pub(crate) fn new() -> Witness {
+        Witness(loom::cell::UnsafeCell::new(()))
+    }
+
+    pub(crate) fn read(&self) {
+        self.0.with(|_| ());
+    }
+
+    pub(crate) fn write(&self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Witness;
+
+#[cfg(not(loom))]
+impl Witness {
+    pub(crate) fn new() -> Witness {
+        Witness
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(&self) {}
+
+    #[inline(always)]
+    pub(crate) fn write(&self) {}
+}
+
+/// A cache line of its own, and the next: processors fetch lines in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
