@@ -1,0 +1,117 @@
+//! What is checked of any bytes. Included by the tests and by the fuzz targets.
+
+use std::sync::LazyLock;
+
+use wire::control::Control;
+use wire::frame::{self, Link, Parsed};
+use wire::steer::{Decision, Pass, Table, steer as decide};
+use wire::{Acks, Address, EtherType, Flow, Header, Reason};
+
+pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
+
+/// A node with every third flow set up, on sockets 0 to 3.
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table::new(EtherType::DEFAULT, OWN);
+    table.node_socket = 5;
+    for (id, socket) in table.flows.iter_mut().enumerate().filter(|(id, _)| id % 3 == 1) {
+        *socket = 1 + (id % 4) as u8;
+    }
+    table
+});
+
+/// Make it likely that noise is looked at: one of our EtherTypes, an address
+/// that is ours, a source with known version bits.
+pub(crate) fn aim(frame: &mut [u8]) {
+    if let [destination @ .., _, _, _, _, _, _, kind_high, kind_low] = &mut frame[..14] {
+        if destination[0] & 0xc0 != 0 {
+            destination.copy_from_slice(&OWN.0);
+        }
+        *kind_high = 0x88;
+        *kind_low = 0xb5 + (*kind_low & 1);
+    }
+    frame[6] = frame[6] & !1 | 2;
+    if frame[13] == 0xb6 {
+        frame[14] &= 3;
+        frame[16] &= 0x7f;
+    }
+}
+
+/// Taken apart and written again, the frame says the same.
+pub(crate) fn frame_parse(bytes: &[u8]) {
+    if bytes.len() < 14 {
+        assert_eq!(frame::parse(bytes, EtherType::DEFAULT), Err(Reason::Short));
+        return;
+    }
+    if let Ok(parsed) = frame::parse(bytes, EtherType::DEFAULT) {
+        let again = rewrite(bytes, &parsed);
+        let reparsed = frame::parse(&again, EtherType::DEFAULT).expect("what was written can be read");
+        assert_eq!(Parsed { source: parsed.source, ..reparsed }, parsed);
+        assert_eq!(again.len(), bytes.len());
+    }
+}
+
+fn rewrite(bytes: &[u8], parsed: &Parsed<'_>) -> Vec<u8> {
+    let body = [parsed.words, parsed.payload].concat();
+    let mut space = vec![0; bytes.len()];
+    space[parsed.framing.body_at()..][..body.len()].copy_from_slice(&body);
+    let link = Link { to: OWN, from: parsed.source, ethertype: EtherType::DEFAULT };
+    let header: &Header = &parsed.header;
+    frame::emit(&mut space, parsed.framing, &link, header, body.len(), parsed.piggyback.as_ref())
+        .expect("as long as the frame it came from");
+    space
+}
+
+/// Steering and parsing look at the same fields and name the same reasons.
+pub(crate) fn steer(bytes: &[u8]) {
+    let decision = decide(bytes, &TABLE);
+    let ethertype = bytes.get(12..14).map(|b| u16::from_be_bytes([b[0], b[1]]));
+    let ours = ethertype.is_some_and(|e| e == TABLE.ethertype.hidden() || e == TABLE.ethertype.plain());
+    assert_eq!(decision == Decision::Pass(Pass::Foreign), !ours);
+    match decision {
+        Decision::Pass(Pass::Foreign) => {}
+        Decision::Pass(Pass::OtherHost) => assert!(bytes[0] & 1 == 0 && bytes[..6] != OWN.0),
+        Decision::Socket(socket) => check_socket(socket, frame::parse(bytes, TABLE.ethertype)),
+        Decision::Drop(reason) => check_drop(reason, frame::parse(bytes, TABLE.ethertype)),
+    }
+}
+
+/// What steering lets through, parsing may refuse only for what steering does not look at.
+fn check_socket(socket: u8, parsed: Result<Parsed<'_>, Reason>) {
+    match parsed {
+        Ok(Parsed { header: Header { flow: Flow::NODE, .. }, .. }) => assert_eq!(socket, TABLE.node_socket),
+        Ok(parsed) => assert_eq!(TABLE.flows[parsed.header.flow.index()], socket + 1),
+        Err(reason) => assert!(matches!(reason, Reason::Length | Reason::Words), "{reason}"),
+    }
+}
+
+/// What steering drops, parsing refuses for the same reason, unless the flow does not exist.
+fn check_drop(reason: Reason, parsed: Result<Parsed<'_>, Reason>) {
+    match parsed {
+        Ok(parsed) => {
+            assert_eq!(reason, Reason::NoFlow);
+            assert_eq!(TABLE.flows[parsed.header.flow.index()], 0);
+        }
+        Err(Reason::Length | Reason::Words) => assert_eq!(reason, Reason::NoFlow),
+        Err(other) => assert_eq!(reason, other),
+    }
+}
+
+/// A body that is understood is written back as the same bytes: there is one way to say a thing.
+pub(crate) fn control(bytes: &[u8]) {
+    if let Ok(control) = Control::parse(bytes) {
+        let mut body = [0; Control::LONGEST];
+        let length = control.emit(&mut body);
+        assert_eq!(Control::parse(&body[..length]), Ok(control));
+        if !matches!(control, Control::Beacon(_)) {
+            assert_eq!(&body[..length], bytes);
+        }
+    }
+}
+
+/// Every 32 bytes are an acknowledgement, nothing else is.
+pub(crate) fn acks(bytes: &[u8]) {
+    match Acks::parse(bytes) {
+        Ok(acks) => assert_eq!(acks.to_bytes(), bytes),
+        Err(reason) => assert!(reason == Reason::Body && bytes.len() != Acks::BYTES),
+    }
+}

@@ -1,0 +1,158 @@
+//! Any frame that can be built, and how the tests write and read it.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use wire::control::{
+    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+};
+use wire::frame::{self, Link};
+use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
+
+/// Longer than any frame that the tests write.
+const SPACE: usize = 9_100;
+
+/// What is in the memory before a frame is written: the tests look for it afterwards.
+pub(crate) const STALE: u8 = 0xa5;
+
+/// All that [`frame::emit`] is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) framing: Framing,
+    pub(crate) link: Link,
+    pub(crate) header: Header,
+    pub(crate) body: Vec<u8>,
+    pub(crate) piggyback: Option<Piggyback>,
+}
+
+impl Message {
+    /// The frame, written into memory that held something else before.
+    pub(crate) fn emit(&self) -> Vec<u8> {
+        let mut space = vec![STALE; SPACE];
+        space[self.framing.body_at()..][..self.body.len()].copy_from_slice(&self.body);
+        let length =
+            frame::emit(&mut space, self.framing, &self.link, &self.header, self.body.len(), self.piggyback.as_ref())
+                .expect("there is space");
+        assert!(space[length..].iter().all(|&byte| byte == STALE), "written past the frame");
+        space.truncate(length);
+        space
+    }
+
+    /// The header as its framing brings it over.
+    pub(crate) fn arriving(&self) -> Header {
+        match self.framing {
+            Framing::Bare => Header { nonce: 0, seq: self.header.seq & 0xffff, ..self.header },
+            Framing::Split | Framing::Plain => self.header,
+        }
+    }
+}
+
+pub(crate) fn framing() -> impl Strategy<Value = Framing> {
+    prop::sample::select(&Framing::ALL[..])
+}
+
+pub(crate) fn address() -> impl Strategy<Value = Address> {
+    any::<[u8; 6]>().prop_map(Address)
+}
+
+/// A flow that was set up.
+pub(crate) fn flow() -> impl Strategy<Value = Flow> {
+    (1..Flow::COUNT as u16).prop_map(|id| Flow::new(id).expect("14 bits"))
+}
+
+pub(crate) fn ethertype() -> impl Strategy<Value = EtherType> {
+    (0x0600u16..0xffff).prop_map(|hidden| EtherType::new(hidden).expect("in range"))
+}
+
+pub(crate) fn link() -> impl Strategy<Value = Link> {
+    (address(), address(), ethertype()).prop_map(|(to, from, ethertype)| Link { to, from, ethertype })
+}
+
+/// A header that [`frame::parse`] gives back: control frames on flow 0, no
+/// handler where none is carried.
+pub(crate) fn header() -> impl Strategy<Value = Header> {
+    let kinds = prop::sample::select(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control][..]);
+    (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
+        let (nonce, handler, seq) = rest;
+        let flow = if kind == Kind::Control { Flow::NODE } else { flow };
+        let handler = if kind.class().is_some() { handler } else { 0 };
+        Header { kind, flow, nonce, handler, words, seq }
+    })
+}
+
+pub(crate) fn piggyback() -> impl Strategy<Value = Piggyback> {
+    any::<[u16; 4]>().prop_map(|[a, b, c, d]| {
+        let mut piggyback = Piggyback::default();
+        (piggyback.classes[0].accepted, piggyback.classes[0].limit) = (a, b);
+        (piggyback.classes[1].accepted, piggyback.classes[1].limit) = (c, d);
+        piggyback
+    })
+}
+
+/// Bodies of every size that matters: around the smallest frame, up to the
+/// usual and to the large MTU.
+fn body(words: u8) -> impl Strategy<Value = Vec<u8>> {
+    let least = words as usize * WORD;
+    prop_oneof![
+        4 => vec(any::<u8>(), least..64),
+        2 => vec(any::<u8>(), least..1488),
+        1 => vec(any::<u8>(), 1488..8988),
+    ]
+}
+
+pub(crate) fn message() -> impl Strategy<Value = Message> {
+    (framing(), link(), header(), option::of(piggyback())).prop_flat_map(|(framing, link, header, piggyback)| {
+        body(header.words).prop_map(move |body| Message { framing, link, header, body, piggyback })
+    })
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    "[^\\p{Cc}]{1,31}".prop_filter_map("too many bytes", |text| Name::new(&text))
+}
+
+fn offer() -> impl Strategy<Value = Offer> {
+    (flow(), any::<(u16, [u32; 2], [u16; 2], u32)>()).prop_map(|(flow, (nonce, first, credits, max_frame))| Offer {
+        flow,
+        nonce,
+        first: first.map(Seq),
+        credits,
+        max_frame,
+    })
+}
+
+fn beacon() -> impl Strategy<Value = Control> {
+    (name(), address(), any::<(u64, u64, u8, u32, bool)>()).prop_map(|(name, address, rest)| {
+        let (node, incarnation, framings, max_frame, answer) = rest;
+        let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
+        let framings = Framings::from_bits(framings);
+        Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame, answer })
+    })
+}
+
+fn connect() -> impl Strategy<Value = Control> {
+    (any::<(u32, u64, u64, u64)>(), name(), name(), offer()).prop_map(
+        |((id, node, incarnation, tag), from, to, offer)| {
+            let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
+            Control::Connect(Connect { id, node, incarnation, from, to, tag, offer })
+        },
+    )
+}
+
+/// Any body of a control frame.
+pub(crate) fn control() -> impl Strategy<Value = Control> {
+    let refusal = prop::sample::select(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full][..]);
+    let step = || prop::sample::select(&[Step::Forged, Step::Learned][..]);
+    prop_oneof![
+        beacon(),
+        connect(),
+        (any::<u32>(), offer()).prop_map(|(id, offer)| Control::Accept(Accept { id, offer })),
+        (any::<u32>(), refusal).prop_map(|(id, why)| Control::Refuse(Refuse { id, why })),
+        (flow(), any::<u16>()).prop_map(|(flow, nonce)| Control::Close(Close { flow, nonce })),
+        (any::<(u32, u64)>(), step()).prop_map(|((id, node), step)| Control::Probe(Probe {
+            id,
+            node: NodeId(node),
+            step
+        })),
+        (any::<u32>(), step()).prop_map(|(id, step)| Control::ProbeSeen(ProbeSeen { id, step })),
+    ]
+}

@@ -1,0 +1,91 @@
+//! Control messages: back and forth, their longest, and what is cut off.
+
+use proptest::prelude::*;
+use wire::control::{Beacon, Connect, Control, Incarnation, Name, NodeId, Offer};
+use wire::{Address, Flow, Framings, Reason, Seq};
+
+use crate::any;
+
+fn body(control: &Control) -> Vec<u8> {
+    let mut body = [any::STALE; Control::LONGEST];
+    let length = control.emit(&mut body);
+    assert!(body[length..].iter().all(|&byte| byte == any::STALE), "written past its length");
+    body[..length].to_vec()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn comes_back_as_it_was_written(control in any::control()) {
+        prop_assert_eq!(Control::parse(&body(&control)), Ok(control));
+    }
+
+    #[test]
+    fn cut_anywhere_or_longer_it_is_refused(control in any::control(), more in any::<u8>()) {
+        let mut body = body(&control);
+        for length in 0..body.len() {
+            prop_assert_eq!(Control::parse(&body[..length]), Err(Reason::Body));
+        }
+        body.push(more);
+        prop_assert_eq!(Control::parse(&body), Err(Reason::Body));
+    }
+}
+
+/// The longest is a `Connect` between two endpoints with the longest names.
+#[test]
+fn the_longest_fits() {
+    let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
+    let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 0, first: [Seq(0); 2], credits: [0; 2], max_frame: 1514 };
+    let (node, incarnation) = (NodeId(1), Incarnation(2));
+    let connect = Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 3, offer });
+    let (address, framings) = (Address::BROADCAST, Framings::ALL);
+    let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, answer: true });
+    assert_eq!(body(&connect).len(), 121 - 8);
+    assert!(body(&beacon).len() < body(&connect).len());
+    assert!(body(&connect).len() <= Control::LONGEST);
+}
+
+#[test]
+fn flow_zero_is_never_offered_or_closed() {
+    let accept = [3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0, 8, 0, 8, 0, 0, 5, 0xea];
+    assert_eq!(Control::parse(&accept), Err(Reason::Body));
+    assert_eq!(Control::parse(&[5, 0, 0, 0, 7]), Err(Reason::Body));
+    assert!(Control::parse(&[5, 0, 1, 0, 7]).is_ok());
+    assert_eq!(Control::parse(&[5, 0x40, 0, 0, 7]), Err(Reason::Body), "a flow id has 14 bits");
+}
+
+#[test]
+fn names_are_short_printable_and_not_empty() {
+    assert!(Name::new("alpha").is_some());
+    assert!(Name::new(&"é".repeat(15)).is_some(), "30 bytes");
+    for bad in ["", "bell\u{7}", "esc\u{1b}[2J", "two\nlines"] {
+        assert_eq!(Name::new(bad), None, "{bad:?}");
+    }
+    assert_eq!(Name::new(&"é".repeat(16)), None, "32 bytes");
+}
+
+#[test]
+fn names_that_are_not_utf8_are_refused() {
+    let mut beacon = vec![1];
+    beacon.extend([0; 16]);
+    beacon.extend([2, 0xff, 0xfe]);
+    beacon.extend([2, 0, 0, 0, 0, 1, 7, 0, 0, 5, 0xea, 0]);
+    assert_eq!(Control::parse(&beacon), Err(Reason::Body));
+    beacon[18..20].copy_from_slice(b"ok");
+    assert!(Control::parse(&beacon).is_ok());
+    *beacon.last_mut().unwrap() = 2;
+    assert_eq!(Control::parse(&beacon), Err(Reason::Body), "yes is 1, no is 0");
+}
+
+#[test]
+fn unknown_messages_steps_and_refusals_are_refused() {
+    for code in (8..=u8::MAX).chain([0]) {
+        assert_eq!(Control::parse(&[code, 0, 0, 0, 1, 1]), Err(Reason::Body));
+    }
+    for (code, known) in [(4, 1..=3), (7, 1..=2)] {
+        for value in 0..=u8::MAX {
+            assert_eq!(Control::parse(&[code, 0, 0, 0, 1, value]).is_ok(), known.contains(&value));
+        }
+    }
+}

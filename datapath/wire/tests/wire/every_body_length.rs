@@ -1,0 +1,81 @@
+//! The space of lengths is small: all of it.
+
+use wire::frame::{self, Link, SMALLEST};
+use wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD};
+
+use crate::any::Message;
+
+const LINK: Link =
+    Link { to: Address([0x02, 0, 0, 0, 0, 2]), from: Address([0x02, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+
+fn message(framing: Framing, kind: Kind, words: u8, body: usize, piggyback: Option<Piggyback>) -> Message {
+    let flow = if kind == Kind::Control { Flow::NODE } else { Flow::new(9).unwrap() };
+    let header = Header { kind, flow, nonce: 0, handler: 0, words, seq: 0x1234 };
+    Message { framing, link: LINK, header, body: vec![0x5c; body], piggyback }
+}
+
+#[test]
+fn every_length_of_every_framing_round_trips() {
+    for framing in Framing::ALL {
+        for words in 0..=MAX_WORDS as u8 {
+            for body in words as usize * WORD..=1500 - framing.cost() {
+                for piggyback in [None, Some(Piggyback::default())] {
+                    let message = message(framing, Kind::Request, words, body, piggyback);
+                    let bytes = message.emit();
+                    assert_eq!(bytes.len(), frame::length(framing, body));
+                    let parsed = frame::parse(&bytes, EtherType::DEFAULT).unwrap();
+                    assert_eq!(parsed.words.len() + parsed.payload.len(), body);
+                    assert_eq!(parsed.piggyback, piggyback.filter(|_| frame::has_room(framing, body)));
+                }
+            }
+        }
+    }
+}
+
+/// Whoever cuts or pads a frame on its way is noticed where it could matter:
+/// what says that it is 60 bytes long must be.
+#[test]
+fn a_short_frame_of_another_length_is_refused() {
+    for framing in Framing::ALL {
+        let mut bytes = message(framing, Kind::Reply, 1, 12, None).emit();
+        assert_eq!(bytes.len(), SMALLEST);
+        bytes.push(0);
+        assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(Reason::Length));
+        bytes.truncate(SMALLEST - 1);
+        assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(Reason::Short));
+    }
+}
+
+/// Every value of the trailer's last byte, after every body that leaves one.
+#[test]
+fn every_last_byte_is_taken_or_refused() {
+    for framing in Framing::ALL {
+        let mut bytes = message(framing, Kind::Request, 0, 0, None).emit();
+        for last in 0..=u8::MAX {
+            bytes[SMALLEST - 1] = last;
+            let (body, acks, zero) = ((last >> 2) as usize, last & 2 != 0, last & 1 == 0);
+            let fits = framing.body_at() + body < SMALLEST && (!acks || frame::has_room(framing, body));
+            match frame::parse(&bytes, EtherType::DEFAULT) {
+                Ok(parsed) => {
+                    assert!(zero && fits, "{framing} took {last:#010b}");
+                    assert_eq!((parsed.payload.len(), parsed.piggyback.is_some()), (body, acks));
+                }
+                Err(reason) => assert!(reason == Reason::Length && !(zero && fits), "{framing} refused {last:#010b}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn words_that_the_body_does_not_hold_are_refused() {
+    for framing in Framing::ALL {
+        for words in 1..=7 {
+            let body = words as usize * WORD;
+            let enough = frame::parse(&message(framing, Kind::Request, words, body, None).emit(), EtherType::DEFAULT)
+                .map(|parsed| parsed.words.len());
+            assert_eq!(enough, if words as usize <= MAX_WORDS { Ok(body) } else { Err(Reason::Words) });
+            let bytes = message(framing, Kind::Request, words, body - 1, None).emit();
+            assert_eq!(frame::parse(&bytes, EtherType::DEFAULT), Err(Reason::Words));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The fields of the source address, each through all of its values.
+
+use wire::frame::{self, Link};
+use wire::steer::{Decision, Table, steer};
+use wire::{Address, EtherType, Flow, Framing, Header, Kind, Reason};
+
+use crate::any::Message;
+
+const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
+const LINK: Link = Link { to: OWN, from: Address([0x02, 0, 0, 0, 0, 1]), ethertype: EtherType::DEFAULT };
+
+fn bytes(framing: Framing, header: Header) -> Vec<u8> {
+    Message { framing, link: LINK, header, body: vec![], piggyback: None }.emit()
+}
+
+fn request(flow: Flow) -> Header {
+    Header { kind: Kind::Request, flow, nonce: 0, handler: 0, words: 0, seq: 0 }
+}
+
+fn flows() -> impl Iterator<Item = Flow> {
+    (0..Flow::COUNT as u16).map(|id| Flow::new(id).unwrap())
+}
+
+#[test]
+fn every_flow_goes_to_its_socket_and_no_other() {
+    let mut table = Table::new(EtherType::DEFAULT, OWN);
+    for framing in Framing::ALL {
+        for flow in flows().skip(1) {
+            let frame = bytes(framing, request(flow));
+            assert_eq!(steer(&frame, &table), Decision::Drop(Reason::NoFlow));
+            let socket = flow.id() as u8 % 255;
+            table.flows[flow.index()] = socket + 1;
+            assert_eq!(steer(&frame, &table), Decision::Socket(socket));
+            assert_eq!(frame::parse(&frame, EtherType::DEFAULT).unwrap().header.flow, flow);
+            table.flows[flow.index()] = 0;
+        }
+    }
+}
+
+#[test]
+fn every_sequence_number_that_bare_carries() {
+    let flow = Flow::new(0x2aaa).unwrap();
+    for seq in 0..=u16::MAX as u32 {
+        let header = Header { seq, ..request(flow) };
+        assert_eq!(frame::parse(&bytes(Framing::Bare, header), EtherType::DEFAULT).unwrap().header, header);
+    }
+}
+
+#[test]
+fn every_handler_of_both_classes() {
+    for framing in Framing::ALL {
+        for kind in [Kind::Request, Kind::Reply] {
+            for handler in 0..=u8::MAX {
+                let header = Header { kind, handler, ..request(Flow::new(1).unwrap()) };
+                assert_eq!(frame::parse(&bytes(framing, header), EtherType::DEFAULT).unwrap().header, header);
+            }
+        }
+    }
+}
+
+/// Flow 0 is for control frames, and control frames are for flow 0.
+#[test]
+fn control_frames_and_flow_zero_belong_together() {
+    let table = Table { flows: [1; Flow::COUNT], node_socket: 3, ..Table::new(EtherType::DEFAULT, OWN) };
+    for framing in Framing::ALL {
+        for kind in [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control] {
+            for flow in [Flow::NODE, Flow::new(1).unwrap()] {
+                let frame = bytes(framing, Header { kind, ..request(flow) });
+                let belongs = (kind == Kind::Control) == (flow == Flow::NODE);
+                let socket = if flow == Flow::NODE { 3 } else { 0 };
+                let expected = if belongs { Decision::Socket(socket) } else { Decision::Drop(Reason::NodeFlow) };
+                assert_eq!(steer(&frame, &table), expected, "{framing} {kind:?} on {flow:?}");
+            }
+        }
+    }
+}
+
+/// All 1024 values of the kind field and the handler field beside it.
+#[test]
+fn every_kind_is_known_or_dropped() {
+    let table = Table { flows: [1; Flow::COUNT], ..Table::new(EtherType::DEFAULT, OWN) };
+    let flow = Flow::new(5).unwrap();
+    for field in 0..4u64 {
+        for code in 0..=u8::MAX {
+            let mut frame = bytes(Framing::Bare, request(flow));
+            let source = 0x42 << 40 | field >> 2 << 46 | (field & 3) << 44 | 5 << 28 | (code as u64) << 16;
+            frame[6..12].copy_from_slice(&Address::from_u64(source).0);
+            let expected = match (field, code) {
+                (0 | 1, _) | (2, 0) => Decision::Socket(0),
+                (2, 1) => Decision::Drop(Reason::NodeFlow),
+                _ => Decision::Drop(Reason::Kind),
+            };
+            assert_eq!(steer(&frame, &table), expected, "kind {field} code {code}");
+        }
+    }
+}
+
+/// Every first byte of a source: group and universal addresses carry no
+/// header, and of the four versions two are known.
+#[test]
+fn every_first_byte_of_a_source() {
+    let table = Table { flows: [1; Flow::COUNT], ..Table::new(EtherType::DEFAULT, OWN) };
+    for first in 0..=u8::MAX {
+        let mut frame = bytes(Framing::Bare, request(Flow::new(5).unwrap()));
+        frame[6] = first;
+        let decision = steer(&frame, &table);
+        if first & 3 != 2 {
+            assert_eq!(decision, Decision::Drop(Reason::Source));
+        } else if !matches!(first >> 6, 1 | 2) {
+            assert_eq!(decision, Decision::Drop(Reason::Version));
+        } else {
+            assert!(!matches!(decision, Decision::Drop(Reason::Source | Reason::Version)));
+        }
+    }
+}

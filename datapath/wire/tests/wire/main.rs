@@ -1,0 +1,12 @@
+//! What must hold of every frame. One file per promise.
+
+mod any;
+mod any_bytes;
+mod control_round_trip;
+mod costs;
+mod every_body_length;
+mod every_field;
+mod padding;
+mod round_trip;
+mod source_address;
+mod steer_and_parse_agree;

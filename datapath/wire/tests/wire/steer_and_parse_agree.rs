@@ -1,0 +1,95 @@
+//! Steering looks at what parsing sees, and each frame goes where it belongs.
+
+use proptest::prelude::*;
+use wire::frame::parse;
+use wire::steer::{Decision, Pass, Table, steer};
+use wire::{Address, EtherType, Flow, Kind, Reason};
+
+use crate::any;
+
+fn table(ethertype: EtherType, own: Address, flow: Flow, socket: u8) -> Table {
+    let mut table = Table::new(ethertype, own);
+    table.node_socket = 9;
+    table.flows[flow.index()] = socket + 1;
+    table
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn what_is_written_for_a_node_goes_to_its_socket(message in any::message(), socket in 0u8..255) {
+        let header = message.header;
+        let table = table(message.link.ethertype, message.link.to, header.flow, socket);
+        let expected = if header.kind == Kind::Control { 9 } else { socket };
+        prop_assert_eq!(steer(&message.emit(), &table), Decision::Socket(expected));
+    }
+
+    #[test]
+    fn an_unknown_flow_is_dropped(message in any::message()) {
+        let table = Table::new(message.link.ethertype, message.link.to);
+        let expected = match message.header.kind {
+            Kind::Control => Decision::Socket(0),
+            _ => Decision::Drop(Reason::NoFlow),
+        };
+        prop_assert_eq!(steer(&message.emit(), &table), expected);
+    }
+
+    #[test]
+    fn other_peoples_frames_are_left_alone(message in any::message(), own in any::address(), ethertype in any::ethertype()) {
+        let bytes = message.emit();
+        let table = table(ethertype, own, message.header.flow, 0);
+        let foreign = [ethertype.hidden(), ethertype.plain()];
+        if !foreign.contains(&u16::from_be_bytes([bytes[12], bytes[13]])) {
+            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(Pass::Foreign));
+        }
+        // Destinations 82:00:0x.. to 82:00:3x.. are what discovery probes with.
+        let probe = message.link.to.0[..2] == [0x82, 0] && message.link.to.0[2] < 0x40;
+        if message.link.to != own && !message.link.to.is_group() && !probe {
+            let table = Table { ethertype: message.link.ethertype, ..table };
+            prop_assert_eq!(steer(&bytes, &table), Decision::Pass(Pass::OtherHost));
+        }
+    }
+
+    /// Whatever follows the first 60 bytes does not change where a frame goes.
+    #[test]
+    fn only_the_first_60_bytes_steer(message in any::message(), more in prop::collection::vec(any::<u8>(), 0..40)) {
+        let table = table(message.link.ethertype, message.link.to, message.header.flow, 1);
+        let bytes = message.emit();
+        let decision = steer(&bytes, &table);
+        prop_assert_eq!(steer(&bytes[..60], &table), decision);
+        prop_assert_eq!(steer(&[&bytes[..60], &more].concat(), &table), decision);
+        if let Decision::Socket(_) = decision {
+            prop_assert!(parse(&bytes, message.link.ethertype).is_ok());
+        }
+    }
+
+    /// Discovery sends a frame to the address that its probe came from; some
+    /// host's true address may look the same, and its messages are not ours.
+    #[test]
+    fn a_probes_address_is_ours_for_control_frames_only(mut message in any::message(), prober in any::address()) {
+        message.link.to = wire::frame::split_source(Flow::NODE, prober);
+        let own = Address([0x02, 0, 0, 0, 0, 2]);
+        let table = table(message.link.ethertype, own, message.header.flow, 1);
+        let expected = match message.header.kind {
+            Kind::Control => Decision::Socket(9),
+            _ => Decision::Pass(Pass::OtherHost),
+        };
+        prop_assert_eq!(steer(&message.emit(), &table), expected);
+    }
+}
+
+/// Too short is said only of frames that are ours.
+#[test]
+fn frames_cut_short() {
+    let own = Address([0x02, 0, 0, 0, 0, 2]);
+    let table = Table::new(EtherType::DEFAULT, own);
+    let mut frame = [0u8; 60];
+    frame[..6].copy_from_slice(&own.0);
+    frame[12..14].copy_from_slice(&0x88b6u16.to_be_bytes());
+    for length in 0..60 {
+        let expected = if length < 14 { Decision::Pass(Pass::Foreign) } else { Decision::Drop(Reason::Short) };
+        assert_eq!(steer(&frame[..length], &table), expected);
+    }
+    assert_eq!(steer(&frame, &table), Decision::Drop(Reason::Version));
+}
