@@ -20,6 +20,9 @@ pub struct Acks {
     pub classes: [Ack; 2],
 }
 
+// Two numbers of four bytes and a bitmap of eight for each class.
+const _: () = assert!(Acks::BYTES == 2 * (4 + 4 + 8));
+
 impl Acks {
     /// Bytes on the wire.
     pub const BYTES: usize = 32;

@@ -14,6 +14,12 @@ use crate::{Address, Reason};
 /// The version bits of the two framings that hide in the source address.
 pub(crate) const VERSION: u64 = 1;
 
+/// Bits of a source address that are free: all but the group and the local bit.
+pub(crate) const FREE: u32 = 46;
+
+// Version, kind, flow, words, short, handler, sequence.
+const _: () = assert!(2 + 2 + Flow::BITS + 3 + 1 + 8 + 16 == FREE);
+
 const LOCAL: u64 = 1 << 41;
 const LOW_40: u64 = (1 << 40) - 1;
 

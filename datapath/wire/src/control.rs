@@ -232,6 +232,13 @@ impl Control {
     }
 }
 
+/// Bytes of an [`Offer`]: flow, nonce, two first numbers, two credits, longest frame.
+const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
+
+// The longest body, a `Connect` between the longest names: code, attempt, node,
+// incarnation, names, tag, offer.
+const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + OFFER <= Control::LONGEST);
+
 struct Writer<'a> {
     body: &'a mut [u8; Control::LONGEST],
     at: usize,

@@ -84,7 +84,7 @@ fn write_header(space: &mut [u8], framing: Framing, link: &Link, header: &Header
     space[12..ETHERNET].copy_from_slice(&ethertype.to_be_bytes());
     let payload = &mut space[ETHERNET..];
     match framing {
-        Framing::Bare => return bare::emit(header, short),
+        Framing::Bare => bare::emit(header, short),
         Framing::Split => {
             if let Some(rest) = payload.first_chunk_mut() {
                 split::emit(rest, header, short);

@@ -6,11 +6,14 @@
 //!                1
 //! ```
 
-use crate::Reason;
 use crate::bare::{form, read};
 use crate::header::{Flow, Header};
+use crate::{Framing, Reason};
 
 pub(crate) const VERSION: u8 = 1;
+
+// Version, form, flow, handler, zero, nonce, sequence.
+const _: () = assert!(1 + 1 + 2 + 1 + 1 + 2 + 4 == Framing::Plain.cost());
 
 #[inline]
 pub(crate) fn emit(rest: &mut [u8; 12], header: &Header, short: bool) {

@@ -8,12 +8,17 @@
 //!                                true address
 //! ```
 
-use crate::bare::{form, read, to_source};
+use crate::bare::{FREE, form, read, to_source};
 use crate::header::{Flow, Header};
-use crate::{Address, Reason};
+use crate::{Address, Framing, Reason};
 
 pub(crate) const VERSION: u64 = 2;
-const ORIGIN: u64 = (1 << 30) - 1;
+const ORIGIN_BITS: u32 = 30;
+const ORIGIN: u64 = (1 << ORIGIN_BITS) - 1;
+
+// Version, flow, origin; and the payload's part: form, handler, nonce, sequence.
+const _: () = assert!(2 + Flow::BITS + ORIGIN_BITS == FREE);
+const _: () = assert!(1 + 1 + 2 + 4 == Framing::Split.cost());
 
 /// The source address of a flow's frames from the node with this true address.
 #[inline]

@@ -21,6 +21,12 @@ const ACK: u8 = 0b10;
 const BLOCK: usize = 8;
 const LAST: usize = SMALLEST - 1;
 
+// The longest body that leaves a trailer has a length of six bits; a block is
+// two numbers of two bytes a class; every framing leaves room for one.
+const _: () = assert!(LAST - Framing::Bare.body_at() < 1 << 6);
+const _: () = assert!(BLOCK == 2 * 2 * size_of::<u16>());
+const _: () = assert!(has_room(Framing::Plain, 0));
+
 /// The low 16 bits of an acknowledgement of both classes: everything before
 /// `accepted` has arrived, everything before `limit` may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

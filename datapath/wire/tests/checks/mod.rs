@@ -20,20 +20,24 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// Make it likely that noise is looked at: one of our EtherTypes, an address
-/// that is ours, a source with known version bits.
-pub(crate) fn aim(frame: &mut [u8]) {
-    if let [destination @ .., _, _, _, _, _, _, kind_high, kind_low] = &mut frame[..14] {
-        if destination[0] & 0xc0 != 0 {
-            destination.copy_from_slice(&OWN.0);
-        }
-        *kind_high = 0x88;
-        *kind_low = 0xb5 + (*kind_low & 1);
+/// that is ours, a source and a version that are known. Bytes too few for that
+/// stay as they are.
+pub(crate) fn aimed(bytes: &[u8]) -> Vec<u8> {
+    let mut frame = bytes.to_vec();
+    if frame.len() < 20 {
+        return frame;
+    }
+    if frame[0] & 0xc0 != 0 {
+        frame[..6].copy_from_slice(&OWN.0);
     }
     frame[6] = frame[6] & !1 | 2;
+    frame[12] = 0x88;
+    frame[13] = 0xb5 + (frame[13] & 1);
     if frame[13] == 0xb6 {
         frame[14] &= 3;
         frame[16] &= 0x7f;
     }
+    frame
 }
 
 /// Taken apart and written again, the frame says the same.

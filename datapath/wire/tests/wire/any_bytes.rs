@@ -68,9 +68,9 @@ fn a_million_frames_of_noise() {
     let mut bytes = [0; 128];
     for _ in 0..1_000_000 {
         random.fill_bytes(&mut bytes);
-        checks::aim(&mut bytes);
         let length = if random.random() { 60 } else { random.random_range(0..bytes.len()) };
-        checks::frame_parse(&bytes[..length]);
-        checks::steer(&bytes[..length]);
+        let frame = checks::aimed(&bytes[..length]);
+        checks::frame_parse(&frame);
+        checks::steer(&frame);
     }
 }

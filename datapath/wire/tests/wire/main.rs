@@ -10,3 +10,4 @@ mod padding;
 mod round_trip;
 mod source_address;
 mod steer_and_parse_agree;
+mod wire_md;

@@ -1,0 +1,254 @@
+//! `docs/wire.md` says what the code does: its tables and examples are
+//! compared with frames, field by field.
+
+use wire::control::{
+    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+};
+use wire::frame::{ETHERNET, Link};
+use wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
+
+use crate::any::Message;
+
+const PAGE: &str = include_str!("../../../../docs/wire.md");
+
+/// The cells of the first table under a heading.
+fn table(heading: &str) -> Vec<Vec<&'static str>> {
+    let (_, section) = PAGE.split_once(&format!("\n{heading}\n")).expect("the page has this heading");
+    let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    rows.skip(2).map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// The bytes of the example under a heading.
+fn example(heading: &str) -> Vec<u8> {
+    let (_, section) = PAGE.split_once(&format!("\n{heading}\n")).expect("the page has this heading");
+    let (_, example) = section.split_once("```hex\n").expect("an example follows");
+    let (hex, _) = example.split_once("```").expect("it ends");
+    hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("a byte")).collect()
+}
+
+/// A message in which every field is zero.
+fn zero(framing: Framing) -> Message {
+    let link = Link { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
+    let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    Message { framing, link, header, body: vec![0; 64], piggyback: None }
+}
+
+/// The same with all bits of one field set, as far as frames can have them set.
+fn with(framing: Framing, field: &str) -> Vec<Message> {
+    let mut message = zero(framing);
+    match field {
+        "kind" => return [Kind::Reply, Kind::Ack].map(|kind| set_kind(framing, kind)).into(),
+        "flow" => message.header.flow = Flow::new(0x3fff).unwrap(),
+        "words" => message.header.words = 7,
+        "short" => message.body.clear(),
+        "handler" => message.header.handler = 0xff,
+        "nonce" => message.header.nonce = 0xffff,
+        "sequence" => message.header.seq = u32::MAX,
+        "origin" | "true source" => message.link.from = Address([0xff; 6]),
+        other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+    }
+    vec![message]
+}
+
+fn set_kind(framing: Framing, kind: Kind) -> Message {
+    let message = zero(framing);
+    Message { header: Header { kind, ..message.header }, ..message }
+}
+
+/// The bits, each as (byte of the frame, bit of the byte), that differ between frames.
+fn differing(base: &[u8], frames: &[Vec<u8>]) -> Vec<(usize, u32)> {
+    let bits = (0..base.len()).flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit)));
+    bits.filter(|&(byte, bit)| {
+        frames.iter().any(|frame| frame.get(byte).is_some_and(|other| (other ^ base[byte]) >> bit & 1 == 1))
+    })
+    .collect()
+}
+
+fn bits_of(framing: Framing, field: &str) -> Vec<(usize, u32)> {
+    let frames: Vec<_> = with(framing, field).iter().map(Message::emit).collect();
+    let header = ETHERNET + framing.cost();
+    differing(&zero(framing).emit()[..header], &frames)
+}
+
+/// As the page writes a place: `source 41–28`, `0.7–0.6`, `address 47–0`.
+fn place(framing: Framing, bits: &[(usize, u32)]) -> String {
+    let one = |&(byte, bit): &(usize, u32)| match (byte, framing) {
+        (ETHERNET.., _) => format!("{}.{bit}", byte - ETHERNET),
+        (_, Framing::Plain) => format!("{}", (11 - byte) as u32 * 8 + bit),
+        // The two fixed bits of the first byte are not counted.
+        (6, _) => format!("{}", 40 + bit - 2),
+        _ => format!("{}", (11 - byte) as u32 * 8 + bit),
+    };
+    let (first, last) = (bits.first().expect("the field is somewhere"), bits.last().expect("the same"));
+    let prefix = match (first.0, framing) {
+        (ETHERNET.., _) => "",
+        (_, Framing::Plain) => "address ",
+        _ => "source ",
+    };
+    let range = if first == last { one(first) } else { format!("{}–{}", one(first), one(last)) };
+    format!("{prefix}{range}")
+}
+
+/// The bits of a place, back from its text.
+fn bits_at(framing: Framing, place: &str) -> Vec<(usize, u32)> {
+    let end = if place.starts_with(|c: char| c.is_ascii_digit()) { ETHERNET + framing.cost() } else { ETHERNET - 2 };
+    let all = (6..end)
+        .flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit)))
+        .filter(|&(byte, bit)| !(12..ETHERNET).contains(&byte) && (byte != 6 || bit > 1 || framing == Framing::Plain));
+    let all: Vec<_> = all.collect();
+    let bounds = (0..all.len()).flat_map(|from| (from..all.len()).map(move |to| (from, to)));
+    let (from, to) = { bounds }.find(|&(from, to)| self::place(framing, &all[from..=to]) == place).expect(place);
+    all[from..=to].to_vec()
+}
+
+fn check_framing(framing: Framing) {
+    let mut free: Vec<_> = bits_at(framing, if framing == Framing::Plain { "address 47–0" } else { "source 45–0" });
+    free.extend((ETHERNET..ETHERNET + framing.cost()).flat_map(|byte| (0..8).rev().map(move |bit| (byte, bit))));
+    for row in table(&format!("### {framing}")) {
+        let [field, at, width, why] = row[..] else { panic!("four cells: {row:?}") };
+        let bits = match field {
+            "version" | "zero" => bits_at(framing, at),
+            _ => bits_of(framing, field),
+        };
+        assert_eq!((at, width), (&place(framing, &bits)[..], &bits.len().to_string()[..]), "{framing}, {field}");
+        let frame = zero(framing).emit();
+        let value = bits.iter().fold(0, |value, &(byte, bit)| value << 1 | (frame[byte] >> bit & 1));
+        assert_eq!(value, if field == "version" { why[..1].parse().unwrap() } else { 0 }, "{framing}, {field}");
+        for bit in bits {
+            let index = free.iter().position(|&other| other == bit);
+            free.remove(index.unwrap_or_else(|| panic!("{framing}: {field} shares a bit with another field")));
+        }
+    }
+    assert_eq!(free, [], "{framing}: bits that no row names");
+}
+
+#[test]
+fn the_table_of_bare() {
+    check_framing(Framing::Bare);
+}
+
+#[test]
+fn the_table_of_split() {
+    check_framing(Framing::Split);
+}
+
+#[test]
+fn the_table_of_plain() {
+    check_framing(Framing::Plain);
+}
+
+#[test]
+fn the_example_of_each_framing() {
+    for framing in Framing::ALL {
+        let link = Link { to: Address([2, 0, 0, 0, 0, 2]), from: Address([2, 0, 0, 0, 0, 1]), ..zero(framing).link };
+        let flow = Flow::new(7).unwrap();
+        let header = Header { kind: Kind::Request, flow, nonce: 0x1234, handler: 3, words: 0, seq: 41 };
+        let frame = Message { framing, link, header, body: b"hello".into(), piggyback: None }.emit();
+        assert_eq!(&frame[..framing.body_at()], example(&format!("### {framing}")), "{framing}");
+    }
+}
+
+#[test]
+fn the_costs() {
+    for (framing, row) in Framing::ALL.iter().zip(table("## One header, three places")) {
+        assert_eq!(row[0], format!("`{framing}`"));
+        assert_eq!(row[2], format!("{} bytes", framing.cost()));
+        let frame = zero(*framing).emit();
+        assert_eq!(row[3], format!("0x{:02X}{:02X}", frame[12], frame[13]));
+    }
+}
+
+fn short_frame(body: usize, piggyback: Option<Piggyback>) -> Vec<u8> {
+    Message { body: vec![0; body], piggyback, ..zero(Framing::Bare) }.emit()
+}
+
+#[test]
+fn the_table_of_the_trailer() {
+    let base = short_frame(0, Some(Piggyback::default()));
+    for row in table("### trailer") {
+        let [field, at, width, _] = row[..] else { panic!("four cells: {row:?}") };
+        let mut piggyback = Piggyback::default();
+        let [requests, replies] = &mut piggyback.classes;
+        match field {
+            "requests accepted" => requests.accepted = 0xffff,
+            "requests limit" => requests.limit = 0xffff,
+            "replies accepted" => replies.accepted = 0xffff,
+            "replies limit" => replies.limit = 0xffff,
+            "length" | "acks" | "zero" => {}
+            other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+        }
+        let bits = match field {
+            "length" => differing(&base, &[1, 2, 4, 8, 16, 32].map(|n| short_frame(n, Some(Piggyback::default())))),
+            "acks" => differing(&base, &[short_frame(0, None)]),
+            "zero" => vec![(59, 0)],
+            _ => differing(&base, &[short_frame(0, Some(piggyback))]),
+        };
+        let text = |&(byte, bit): &(usize, u32)| format!("{byte}.{bit}");
+        let (first, last) = (text(&bits[0]), text(&bits[bits.len() - 1]));
+        let place = if first == last { first } else { format!("{first}–{last}") };
+        assert_eq!((at, width), (&place[..], &bits.len().to_string()[..]), "{field}");
+    }
+}
+
+#[test]
+fn the_table_of_an_acknowledgements_body() {
+    for row in table("### acks") {
+        let mut acks = Acks::default();
+        let class: &mut Ack = &mut acks.classes[usize::from(row[0].starts_with("replies"))];
+        match row[0].split_once(' ').expect("two words").1 {
+            "accepted" => class.accepted = Seq(u32::MAX),
+            "limit" => class.limit = Seq(u32::MAX),
+            "selective" => class.sack = u64::MAX,
+            other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+        }
+        let bits = differing(&Acks::default().to_bytes(), &[acks.to_bytes().to_vec()]);
+        assert_eq!(row[1], format!("{}–{}", bits[0].0, bits[bits.len() - 1].0), "{}", row[0]);
+    }
+}
+
+/// Every control message, as long as it gets.
+fn longest_messages() -> [(&'static str, Control); 7] {
+    let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
+    let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
+    let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
+    let (address, framings) = (Address::BROADCAST, Framings::ALL);
+    let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, answer: true };
+    [
+        ("Beacon", Control::Beacon(beacon)),
+        ("Connect", Control::Connect(Connect { id, node, incarnation, from: name, to: name, tag: 1, offer })),
+        ("Accept", Control::Accept(Accept { id, offer })),
+        ("Refuse", Control::Refuse(Refuse { id, why: Refusal::Full })),
+        ("Close", Control::Close(Close { flow: offer.flow, nonce: 1 })),
+        ("Probe", Control::Probe(Probe { id, node, step: Step::Learned })),
+        ("ProbeSeen", Control::ProbeSeen(ProbeSeen { id, step: Step::Learned })),
+    ]
+}
+
+/// The bytes of a list like `id 4, from name, offer 20`, names as long as they get.
+fn bytes_of(list: &str) -> usize {
+    let field = |field: &str| match field.rsplit(' ').next().expect("at least a word") {
+        "name" => 1 + Name::LONGEST,
+        bytes => bytes.parse().expect("a number of bytes"),
+    };
+    list.split(", ").map(field).sum()
+}
+
+#[test]
+fn the_table_of_control_messages() {
+    let rows = table("### control");
+    assert_eq!(rows.len(), longest_messages().len());
+    for (row, (name, message)) in rows.iter().zip(longest_messages()) {
+        let mut body = [0; Control::LONGEST];
+        let length = message.emit(&mut body);
+        assert_eq!(row[..2], [&body[0].to_string()[..], name]);
+        assert_eq!(row[3], length.to_string(), "{name}");
+        assert_eq!(1 + bytes_of(row[2]), length, "{name}");
+    }
+}
+
+#[test]
+fn the_table_of_reasons() {
+    let on_page: Vec<_> = table("### reasons").iter().map(|row| row[0]).collect();
+    let names: Vec<_> = Reason::ALL.iter().map(|reason| format!("`{reason}`")).collect();
+    assert_eq!(on_page, names);
+}

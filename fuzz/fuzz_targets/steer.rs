@@ -1,0 +1,13 @@
+//! Any bytes to the steering: it decides as parsing does.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code, reason = "the other targets use the rest")]
+#[path = "../../datapath/wire/tests/checks/mod.rs"]
+mod checks;
+
+fuzz_target!(|bytes: &[u8]| {
+    checks::steer(bytes);
+    checks::steer(&checks::aimed(bytes));
+});
