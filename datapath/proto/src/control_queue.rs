@@ -1,0 +1,49 @@
+//! Control frames waiting to be sent.
+//!
+//! Pushed by: discovery, probing, set-up. Popped by: `poll_transmit`. Bounded:
+//! all of them are repeated until answered, so when too many wait, the newest
+//! is not queued.
+
+use std::collections::VecDeque;
+
+use wire::control::Control;
+use wire::{Address, Framing};
+
+const MOST: usize = 1024;
+
+/// A control frame to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) to: Address,
+    /// `Plain`, but for the probe that tries a forged source.
+    pub(crate) framing: Framing,
+    pub(crate) body: Control,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ControlQueue(VecDeque<Outgoing>);
+
+impl ControlQueue {
+    pub(crate) fn push(&mut self, to: Address, body: Control) {
+        self.push_framed(to, Framing::Plain, body);
+    }
+
+    pub(crate) fn push_framed(&mut self, to: Address, framing: Framing, body: Control) {
+        if self.0.len() < MOST {
+            self.0.push_back(Outgoing { to, framing, body });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Outgoing> {
+        self.0.pop_front()
+    }
+
+    pub(crate) fn unpop(&mut self, outgoing: Outgoing) {
+        self.0.push_front(outgoing);
+    }
+}

@@ -1,0 +1,52 @@
+//! Everything the core counts.
+
+use wire::Reason;
+
+macro_rules! counters {
+    ($($name:ident: $doc:literal,)*) => {
+        /// Everything the core counts, readable at any time.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $(#[doc = $doc] pub $name: u64,)*
+            /// Frames dropped, by the number of the [`Reason`].
+            pub dropped: [u64; Reason::ALL.len()],
+        }
+
+        impl Counters {
+            /// Name and value of each.
+            pub fn each(&self, f: &mut dyn FnMut(&'static str, u64)) {
+                $(f(stringify!($name), self.$name);)*
+                for reason in Reason::ALL {
+                    f(reason.name(), self.dropped[*reason as usize]);
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    requests_sent: "Requests admitted.",
+    replies_sent: "Replies admitted.",
+    requests_received: "Requests accepted, each once.",
+    replies_received: "Replies accepted, each once.",
+    duplicates: "Messages that had arrived before.",
+    beyond_window: "Messages further ahead than any credit allows.",
+    no_room: "Messages not accepted because all receive frames wait to be extracted.",
+    acks_sent: "Acknowledgements in frames of their own.",
+    acks_received: "The same, received.",
+    piggybacks_sent: "Acknowledgements in the padding of messages.",
+    retransmitted: "Messages sent again.",
+    timeouts: "Retransmission time-outs that fired.",
+    fast_retransmits: "Messages sent again because later ones had arrived.",
+    returned: "Messages that came back to their sender.",
+    control_sent: "Discovery and set-up frames sent.",
+    control_received: "The same, received.",
+    no_frame: "Times that no fresh frame was to be had for an acknowledgement or control frame.",
+    stale_control: "Set-up frames of an earlier run of a peer, or that answer nothing we asked.",
+}
+
+impl Counters {
+    pub(crate) fn drop(&mut self, reason: Reason) {
+        self.dropped[reason as usize] += 1;
+    }
+}

@@ -1,0 +1,75 @@
+//! Discovery: nodes introduce themselves, at the start to everybody and then
+//! from time to time, so that switches remember where their true address is.
+
+use wire::control::{Beacon, Control};
+use wire::{Address, Buffer, Framings};
+
+use crate::node::Core;
+use crate::output::{Peer, ReturnReason};
+use crate::peers::News;
+use crate::time::Time;
+use crate::timers::Wait;
+
+impl<B: Buffer> Core<B> {
+    /// From above: a peer that is known without discovery (a static table).
+    /// Its incarnation may be 0: not known.
+    pub fn add_peer(&mut self, peer: Peer) {
+        self.learned(self.now, peer);
+    }
+
+    /// Introduce this node to everybody; `answer`: and ask who is there.
+    pub(crate) fn announce(&mut self, answer: bool) {
+        self.introduce(Address::BROADCAST, answer);
+    }
+
+    pub(crate) fn introduce(&mut self, to: Address, answer: bool) {
+        let beacon = Beacon {
+            node: self.config.node,
+            incarnation: self.config.incarnation,
+            name: self.config.name,
+            address: self.config.address,
+            framings: Framings::ALL,
+            max_frame: self.config.max_frame as u32,
+            answer,
+        };
+        self.control.push(to, Control::Beacon(beacon));
+    }
+
+    pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
+        if self.beacon_armed.fired(at) {
+            self.announce(false);
+            let next = now + self.config.beacon;
+            self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, next);
+        }
+    }
+
+    pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
+        if beacon.node == self.config.node {
+            return;
+        }
+        let Beacon { node, incarnation, name, address, .. } = *beacon;
+        self.learned(now, Peer { node, incarnation, name, address });
+        if beacon.answer {
+            self.introduce(address, false);
+        }
+    }
+
+    fn learned(&mut self, now: Time, peer: Peer) {
+        match self.peers.learn(peer) {
+            News::Same => {}
+            News::New => self.advance_asking(now),
+            News::Restarted => self.restarted(peer),
+            News::Stale => self.counters.stale_control += 1,
+        }
+    }
+
+    /// A peer was started again: it knows nothing of the flows of its earlier run.
+    fn restarted(&mut self, peer: Peer) {
+        let is_old = |node| matches!(node, Some((id, run)) if id == peer.node && run < peer.incarnation);
+        let old: Vec<_> =
+            self.flows.iter().filter(|record| is_old(record.remote.node)).map(|record| record.id).collect();
+        for id in old {
+            self.end(id, ReturnReason::Restarted);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Endpoints and their host receive queue: messages accepted, waiting for
+//! `extract` (here `poll_deliver`).
+//!
+//! Pushed by: frames from below. Popped by: the layer above. Bounded by:
+//! `Config::receive_frames`, all endpoints together. When full: nothing more is
+//! accepted, senders keep what they sent.
+
+use std::collections::VecDeque;
+
+use wire::Class;
+use wire::control::Name;
+
+use crate::EndpointId;
+use crate::flow::PerClass;
+use crate::output::{Delivery, Returned};
+
+#[derive(Debug)]
+pub(crate) struct Endpoint<B> {
+    pub(crate) name: Name,
+    pub(crate) tag: u64,
+    pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
+    pub(crate) returned: VecDeque<Returned<B>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Endpoints<B> {
+    endpoints: Vec<Option<Endpoint<B>>>,
+    /// Messages in all receive queues together.
+    waiting: usize,
+    room: usize,
+}
+
+impl<B> Endpoints<B> {
+    pub(crate) fn new(room: usize) -> Self {
+        Endpoints { endpoints: Vec::new(), waiting: 0, room }
+    }
+
+    /// A new endpoint, its queues with room for one flow's window at once;
+    /// `None` when there are 65,536 already.
+    pub(crate) fn add(&mut self, name: Name, tag: u64, window: usize) -> Option<EndpointId> {
+        let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
+        let id = EndpointId(u16::try_from(at).ok()?);
+        let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(window)));
+        let endpoint = Endpoint { name, tag, received, returned: VecDeque::new() };
+        if at == self.endpoints.len() {
+            self.endpoints.push(None);
+        }
+        self.endpoints[at] = Some(endpoint);
+        Some(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: EndpointId) {
+        if let Some(endpoint) = self.endpoints[id.0 as usize].take() {
+            self.waiting -= Class::ALL.iter().map(|&class| endpoint.received[class].len()).sum::<usize>();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, id: EndpointId) -> Option<&mut Endpoint<B>> {
+        self.endpoints.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn by_name(&self, name: Name) -> Option<(EndpointId, &Endpoint<B>)> {
+        self.endpoints
+            .iter()
+            .enumerate()
+            .filter_map(|(at, endpoint)| Some((EndpointId(at as u16), endpoint.as_ref()?)))
+            .find(|(_, endpoint)| endpoint.name == name)
+    }
+
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting < self.room
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
+        if let Some(endpoint) = self.get(id) {
+            endpoint.received[delivery.class].push_back(delivery);
+            self.waiting += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, id: EndpointId, class: Class) -> Option<Delivery<B>> {
+        let delivery = self.get(id)?.received[class].pop_front()?;
+        self.waiting -= 1;
+        Some(delivery)
+    }
+}

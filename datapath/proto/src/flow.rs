@@ -1,0 +1,239 @@
+//! One flow: a conversation between an endpoint of ours and one of a peer's.
+
+use core::ops::{Index, IndexMut};
+
+use wire::control::{Connect, Incarnation, Name, NodeId, Offer, Refusal};
+use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
+
+use crate::output::{FlowState, FramingWhy, ReturnReason};
+use crate::receive_queue::ReceiveQueue;
+use crate::rtt::Rtt;
+use crate::send_queue::SendQueue;
+use crate::time::Time;
+use crate::timers::Armed;
+use crate::{EndpointId, FlowId};
+
+/// One of each class.
+#[derive(Debug)]
+pub(crate) struct PerClass<T>(pub(crate) [T; 2]);
+
+impl<T> Index<Class> for PerClass<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, class: Class) -> &T {
+        &self.0[class.index()]
+    }
+}
+
+impl<T> IndexMut<Class> for PerClass<T> {
+    #[inline]
+    fn index_mut(&mut self, class: Class) -> &mut T {
+        &mut self.0[class.index()]
+    }
+}
+
+/// Where a flow stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// We asked, or will once the peer is found and its framing known.
+    Asking,
+    /// Messages flow.
+    Open,
+    /// The peer said no.
+    Refused(Refusal),
+    /// It is over.
+    Dead(ReturnReason),
+}
+
+/// How to reach the other side; known once the flow is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) to: Address,
+    /// The flow id that the peer chose, and its nonce.
+    pub(crate) flow: Flow,
+    pub(crate) nonce: u16,
+    pub(crate) framing: Framing,
+    pub(crate) why: FramingWhy,
+    /// The most bytes of words and payload in one message.
+    pub(crate) max_body: u32,
+}
+
+/// Who is at the other side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remote {
+    pub(crate) node_name: Name,
+    pub(crate) endpoint: Name,
+    /// Known once the peer has been found.
+    pub(crate) node: Option<(NodeId, Incarnation)>,
+}
+
+/// The set-up of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// Number of the attempt.
+    pub(crate) id: u32,
+    /// Whether we asked; otherwise the peer did.
+    pub(crate) ours: bool,
+    pub(crate) tag: u64,
+    /// Give up then.
+    pub(crate) until: Time,
+    /// How often something was asked; the wait doubles each time.
+    pub(crate) tries: u8,
+}
+
+#[derive(Debug)]
+pub(crate) struct FlowRecord {
+    pub(crate) id: FlowId,
+    pub(crate) endpoint: EndpointId,
+    pub(crate) phase: Phase,
+    pub(crate) remote: Remote,
+    pub(crate) setup: Setup,
+    pub(crate) route: Route,
+    pub(crate) send: PerClass<SendQueue>,
+    pub(crate) receive: PerClass<ReceiveQueue>,
+    pub(crate) rtt: Rtt,
+    /// Nothing was heard since, and something is on its way.
+    pub(crate) silent_since: Time,
+    /// Messages accepted that the peer was not told of.
+    pub(crate) unacked: u16,
+    /// In the queue of flows with an acknowledgement to send.
+    pub(crate) ack_queued: bool,
+    /// That acknowledgement tells of something that no piggyback can tell.
+    pub(crate) ack_forced: bool,
+    /// When the acknowledgement must go at the latest.
+    pub(crate) ack_at: Time,
+    pub(crate) ack_armed: Armed,
+    pub(crate) resend_armed: Armed,
+    pub(crate) setup_armed: Armed,
+}
+
+impl FlowRecord {
+    pub(crate) fn new(
+        id: FlowId,
+        endpoint: EndpointId,
+        remote: Remote,
+        setup: Setup,
+        first: [Seq; 2],
+        peer_first: [Seq; 2],
+        credits: [u16; 2],
+    ) -> Self {
+        FlowRecord {
+            id,
+            endpoint,
+            phase: Phase::Asking,
+            remote,
+            setup,
+            route: Route {
+                to: Address::default(),
+                flow: Flow::NODE,
+                nonce: 0,
+                framing: Framing::Plain,
+                why: FramingWhy::Configured,
+                max_body: 0,
+            },
+            send: PerClass(first.map(SendQueue::new)),
+            receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
+            rtt: Rtt::default(),
+            silent_since: Time::NEVER,
+            unacked: 0,
+            ack_queued: false,
+            ack_forced: false,
+            ack_at: Time::NEVER,
+            ack_armed: Armed::default(),
+            resend_armed: Armed::default(),
+            setup_armed: Armed::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> FlowState {
+        match self.phase {
+            Phase::Asking => FlowState::Connecting,
+            Phase::Open => FlowState::Open {
+                framing: self.route.framing,
+                why: self.route.why,
+                max_body: self.route.max_body as usize,
+            },
+            Phase::Refused(why) => FlowState::Refused(why),
+            Phase::Dead(reason) => FlowState::Dead(reason),
+        }
+    }
+
+    /// What this side says of itself at set-up: the same each time it is
+    /// asked, because nothing is acknowledged before the other side has heard it.
+    pub(crate) fn offer(&self, max_frame: usize) -> Offer {
+        Offer {
+            flow: self.id.flow,
+            nonce: self.id.nonce,
+            first: [self.send.0[0].first(), self.send.0[1].first()],
+            credits: [self.receive.0[0].granted(), self.receive.0[1].granted()],
+            max_frame: max_frame as u32,
+        }
+    }
+
+    /// Whether this is the flow that the peer's question is about.
+    pub(crate) fn answers(&self, question: &Connect) -> bool {
+        !self.setup.ours
+            && self.setup.id == question.id
+            && self.remote.node == Some((question.node, question.incarnation))
+    }
+
+    /// The other half is known: messages can flow.
+    pub(crate) fn open(&mut self, offer: &Offer, to: Address, (framing, why): (Framing, FramingWhy), max_frame: usize) {
+        let max_frame = max_frame.min(offer.max_frame as usize);
+        self.route = Route {
+            to,
+            flow: offer.flow,
+            nonce: offer.nonce,
+            framing,
+            why,
+            max_body: max_frame.saturating_sub(framing.body_at()) as u32,
+        };
+        for class in Class::ALL {
+            let credits = offer.credits[class.index()];
+            let queue = &mut self.send[class];
+            queue.allow(queue.first().plus(credits as u32));
+            let granted = self.receive[class].granted();
+            self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
+        }
+        self.phase = Phase::Open;
+    }
+
+    #[inline]
+    pub(crate) fn in_flight(&self) -> bool {
+        self.send.0[0].in_flight() || self.send.0[1].in_flight()
+    }
+
+    /// Something came from the peer: it is alive.
+    #[inline]
+    pub(crate) fn heard(&mut self, now: Time) {
+        self.silent_since = now;
+    }
+
+    /// Whether an acknowledgement would tell the peer anything.
+    pub(crate) fn has_to_tell(&self) -> bool {
+        self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.untold() > 0)
+    }
+
+    /// The acknowledgement for a frame of its own; everything is told with it.
+    pub(crate) fn acks(&mut self) -> Acks {
+        self.ack_forced = false;
+        self.unacked = 0;
+        self.ack_at = Time::NEVER;
+        let [requests, replies] = &mut self.receive.0;
+        Acks { classes: [requests.tell(), replies.tell()] }
+    }
+
+    /// The acknowledgement to put into the padding of a message; with it
+    /// everything is told that there is to tell, unless there are gaps.
+    #[inline]
+    pub(crate) fn piggyback(&mut self) -> Piggyback {
+        let mut piggyback = Piggyback::default();
+        for (told, queue) in piggyback.classes.iter_mut().zip(&mut self.receive.0) {
+            (told.accepted, told.limit) = queue.tell_short();
+        }
+        self.unacked = 0;
+        self.ack_at = Time::NEVER;
+        piggyback
+    }
+}

@@ -1,0 +1,137 @@
+//! The core's state, its getters, and which file handles what.
+
+use std::collections::VecDeque;
+
+use wire::control::Name;
+use wire::{Buffer, Class, Flow};
+
+use crate::config::Config;
+use crate::control_queue::ControlQueue;
+use crate::counters::Counters;
+use crate::credits::Budget;
+use crate::endpoint::Endpoints;
+use crate::flows::Flows;
+use crate::output::{Event, FlowState, Peer};
+use crate::peers::Peers;
+use crate::slots::{Link, Slots};
+use crate::time::Time;
+use crate::timers::{Armed, Timers, Wait};
+use crate::{FlowId, WINDOW};
+
+/// The sans-IO core of one node. `B` is the memory of a frame.
+///
+/// Calls come in four classes, and each says so. **Getters** change nothing.
+/// **From below**: [`on_frame`](Core::on_frame), [`on_timeout`](Core::on_timeout).
+/// **From above**: [`endpoint`](Core::endpoint), [`connect`](Core::connect),
+/// [`send`](Core::send), [`release`](Core::release) and the like.
+/// **Outputs**: the `poll_*`. Any number of inputs at the same `now`; then
+/// drain the outputs until each says `None`.
+#[derive(Debug)]
+pub struct Core<B> {
+    pub(crate) config: Config,
+    /// When the last input or output was.
+    pub(crate) now: Time,
+    pub(crate) flows: Flows,
+    pub(crate) slots: Slots<B>,
+    /// Messages to send now, from any flow.
+    pub(crate) ready: VecDeque<Link>,
+    /// Flows with an acknowledgement to send now.
+    pub(crate) acks_due: VecDeque<Flow>,
+    pub(crate) control: ControlQueue,
+    pub(crate) endpoints: Endpoints<B>,
+    pub(crate) peers: Peers,
+    pub(crate) timers: Timers,
+    pub(crate) beacon_armed: Armed,
+    pub(crate) budget: Budget,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    /// Requests delivered and not yet answered: a slot is set aside for each.
+    pub(crate) replies_owed: usize,
+    pub(crate) random: Random,
+}
+
+impl<B: Buffer> Core<B> {
+    /// A node that has just started: it will introduce itself at once.
+    pub fn new(mut config: Config, now: Time) -> Self {
+        config.window = config.window.clamp(1, WINDOW as u16);
+        let mut random = Random(config.seed);
+        let mut core = Core {
+            flows: Flows::new(random.next()),
+            slots: Slots::new(config.send_frames),
+            ready: VecDeque::with_capacity(config.send_frames),
+            acks_due: VecDeque::with_capacity(64),
+            control: ControlQueue::default(),
+            endpoints: Endpoints::new(config.receive_frames),
+            peers: Peers::default(),
+            timers: Timers::new(256),
+            beacon_armed: Armed::default(),
+            budget: Budget::new(config.receive_frames),
+            events: VecDeque::with_capacity(16),
+            counters: Counters::default(),
+            replies_owed: 0,
+            random,
+            now,
+            config,
+        };
+        core.announce(true);
+        let next = now + core.config.beacon;
+        core.timers.arm(&mut core.beacon_armed, Wait::Beacon, 0, next);
+        core
+    }
+
+    /// Getter: the settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Getter: where a flow stands.
+    pub fn state(&self, flow: FlowId) -> FlowState {
+        self.flows.get(flow).map_or(FlowState::Unknown, |record| record.state())
+    }
+
+    /// Getter: the names of the node and the endpoint at the other side.
+    pub fn remote(&self, flow: FlowId) -> Option<(Name, Name)> {
+        self.flows.get(flow).map(|record| (record.remote.node_name, record.remote.endpoint))
+    }
+
+    /// Getter: the nodes that are known.
+    pub fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter()
+    }
+
+    /// Getter: everything counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Getter: how many messages of a class a flow could admit now.
+    pub fn credit(&self, flow: FlowId, class: Class) -> usize {
+        self.flows.get(flow).map_or(0, |record| record.send[class].credit() as usize)
+    }
+
+    /// Getter: when [`Core::on_timeout`] wants to be called at the latest.
+    #[inline]
+    pub fn sleep_until(&self) -> Time {
+        self.timers.next()
+    }
+
+    /// Output: what else happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+/// Numbers for first sequence numbers, ids and nonces (splitmix64). They keep
+/// old frames from being taken for new ones; they are no secret.
+#[derive(Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

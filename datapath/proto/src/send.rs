@@ -1,0 +1,159 @@
+//! From above: messages, and what becomes of those that arrived.
+
+use wire::{Buffer, Class};
+
+use crate::flow::Phase;
+use crate::node::Core;
+use crate::output::{Delivery, ReturnReason};
+use crate::slots::Link;
+use crate::time::Time;
+use crate::timers::Wait;
+use crate::{EndpointId, FlowId};
+
+/// Why a message was not admitted. Nothing was sent, nothing is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The receiver has not made room yet.
+    #[error("no credit now: the receiver has not made room yet; poll, then try again")]
+    NoCredit,
+    /// Too many messages of this node are on their way.
+    #[error("all {0} send frames of this node wait to be acknowledged; poll, then try again")]
+    Full(usize),
+    /// The flow is being set up.
+    #[error("the flow is not open yet; poll until it is")]
+    Connecting,
+    /// The flow is over.
+    #[error("the flow is dead: {0}; connect again")]
+    Dead(ReturnReason),
+    /// The flow never came to be.
+    #[error("the peer refused the flow: {0:?}")]
+    Refused(wire::control::Refusal),
+    /// It was closed on this side.
+    #[error("no such flow: it was closed")]
+    Unknown,
+    /// It does not fit a frame.
+    #[error("{needs} bytes of words and payload, but this flow carries at most {most} in one message")]
+    TooLarge {
+        /// Bytes of words (8 each) and payload.
+        needs: usize,
+        /// The most that the flow's frames hold.
+        most: usize,
+    },
+}
+
+impl<B: Buffer> Core<B> {
+    /// Getter: whether a message with `body` bytes of words and payload would be
+    /// admitted now, and where in its frame the body is to stand.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub fn admits(&self, flow: FlowId, class: Class, body: usize) -> Result<usize, SendError> {
+        let record = self.flows.get(flow).ok_or(SendError::Unknown)?;
+        match record.phase {
+            Phase::Open => {}
+            Phase::Asking => return Err(SendError::Connecting),
+            Phase::Refused(why) => return Err(SendError::Refused(why)),
+            Phase::Dead(reason) => return Err(SendError::Dead(reason)),
+        }
+        let most = record.route.max_body as usize;
+        if body > most {
+            return Err(SendError::TooLarge { needs: body, most });
+        }
+        if class == Class::Request {
+            if record.send[class].credit() == 0 {
+                return Err(SendError::NoCredit);
+            }
+            if self.slots.free() <= self.replies_owed {
+                return Err(SendError::Full(self.slots.total()));
+            }
+        }
+        Ok(record.route.framing.body_at())
+    }
+
+    /// From above: send a message whose body (`words` words, then payload;
+    /// `body` bytes together) stands in `frame` where [`Core::admits`] said. A
+    /// reply uses up the right that came with its request.
+    ///
+    /// # Errors
+    /// As [`Core::admits`]; the frame comes back, and the right to reply stays.
+    /// A reply on an open flow fails only when it is too large.
+    #[inline]
+    pub fn send(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        handler: u8,
+        words: u8,
+        mut frame: B,
+        body: usize,
+    ) -> Result<(), (SendError, B)> {
+        match self.admits(flow, class, body) {
+            Ok(body_at) => frame.set_len(body_at + body),
+            Err(error) => return Err((error, frame)),
+        }
+        let Some(link) = self.slots.take() else {
+            return Err((SendError::Full(self.slots.total()), frame));
+        };
+        match class {
+            Class::Request => self.counters.requests_sent += 1,
+            Class::Reply => {
+                self.counters.replies_sent += 1;
+                self.forgo(flow);
+            }
+        }
+        let slot = &mut self.slots[link];
+        slot.frame = Some(frame);
+        (slot.flow, slot.class, slot.handler, slot.words) = (flow.flow, class, handler, words);
+        slot.body = body as u32;
+        slot.sent = 0;
+        self.enqueue(flow, class, link);
+        Ok(())
+    }
+
+    #[inline]
+    fn enqueue(&mut self, flow: FlowId, class: Class, link: Link) {
+        if let Some(record) = self.flows.by_flow(flow.flow) {
+            let queue = &mut record.send[class];
+            queue.push(&mut self.slots, link);
+            queue.give_out(&mut self.slots, &mut self.ready);
+        }
+    }
+
+    /// From above: the right to reply that came with a request of this flow is
+    /// not used.
+    #[inline]
+    pub fn forgo(&mut self, _flow: FlowId) {
+        self.replies_owed = self.replies_owed.saturating_sub(1);
+    }
+
+    /// From above: a delivered message has been handled. Its credit returns to
+    /// the sender, with the next frame or, when much has gathered, at once.
+    #[inline]
+    pub fn release(&mut self, flow: FlowId, class: Class) {
+        let Some(record) = self.flows.get_mut(flow) else { return };
+        let queue = &mut record.receive[class];
+        queue.release();
+        if queue.is_urgent() {
+            self.queue_ack(flow.flow);
+        } else if record.ack_at == Time::NEVER {
+            record.ack_at = self.now + self.config.ack_delay;
+            self.timers.arm(&mut record.ack_armed, Wait::Ack, flow.flow.id(), record.ack_at);
+        }
+    }
+
+    /// Output: the next message for an endpoint, replies first. Requests are
+    /// held back while no slot could be set aside for their reply.
+    #[inline]
+    pub fn poll_deliver(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
+        if let Some(reply) = self.endpoints.pop(endpoint, Class::Reply) {
+            return Some(reply);
+        }
+        if self.slots.free() <= self.replies_owed {
+            return None;
+        }
+        let request = self.endpoints.pop(endpoint, Class::Request)?;
+        self.replies_owed += 1;
+        Some(request)
+    }
+}

@@ -1,0 +1,221 @@
+//! The send queue of one flow and class: FM's LANai send queue with its two
+//! counters, `hostsent` (here `next`) and `lanaisent` (here `sent`).
+//!
+//! ```text
+//!      acked ╷ on their way, kept ╷ admitted, waiting for credit ╷
+//!  ──────────┼────────────────────┼──────────────────────────────┼─────▶ sequence
+//!          unacked              sent                           next
+//! ```
+//!
+//! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the
+//! receiver's credit (`limit`) and the window. When full: requests are not
+//! admitted (`NoCredit`); replies wait here, as many as there were requests.
+
+use std::collections::VecDeque;
+
+use wire::{Buffer, Seq};
+
+use crate::WINDOW;
+use crate::slots::{Link, NONE, Slots};
+use crate::time::Time;
+
+/// Later messages that must have arrived before an earlier one counts as lost:
+/// the network may reorder a little.
+const REORDERING: i32 = 3;
+
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    unacked: Seq,
+    sent: Seq,
+    next: Seq,
+    /// The first number that the receiver does not allow yet.
+    limit: Seq,
+    head: Link,
+    tail: Link,
+    /// The first slot that was not given out for sending.
+    unsent: Link,
+}
+
+/// What an acknowledgement brought about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Messages newly known to be accepted.
+    pub(crate) acked: u32,
+    /// When the last of them was sent, if it was sent once only.
+    pub(crate) sample: Option<Time>,
+}
+
+impl SendQueue {
+    pub(crate) fn new(first: Seq) -> Self {
+        SendQueue { unacked: first, sent: first, next: first, limit: first, head: NONE, tail: NONE, unsent: NONE }
+    }
+
+    /// The number of the first message: what was told at set-up.
+    pub(crate) fn first(&self) -> Seq {
+        self.unacked
+    }
+
+    /// How many more messages may be admitted without waiting.
+    #[inline]
+    pub(crate) fn credit(&self) -> u32 {
+        let allowed = self.limit.since(self.next);
+        let room = WINDOW as i32 - self.next.since(self.unacked);
+        allowed.min(room).max(0) as u32
+    }
+
+    /// Whether anything is on its way.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> bool {
+        self.unacked != self.sent
+    }
+
+    /// The numbers near which an acknowledgement and a limit are to be read.
+    #[inline]
+    pub(crate) fn near(&self) -> (Seq, Seq) {
+        (self.unacked, self.limit)
+    }
+
+    /// The oldest message that is not acknowledged.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<Link> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    /// Append a filled slot; its number is given here.
+    #[inline]
+    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) {
+        let slot = &mut slots[link];
+        slot.seq = self.next;
+        slot.next = NONE;
+        self.next = self.next.plus(1);
+        if self.tail == NONE {
+            self.head = link;
+        } else {
+            slots[self.tail].next = link;
+        }
+        self.tail = link;
+        if self.unsent == NONE {
+            self.unsent = link;
+        }
+    }
+
+    /// Give out for sending what credit and window allow.
+    #[inline]
+    pub(crate) fn give_out<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<Link>) {
+        while self.unsent != NONE && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
+            let slot = &mut slots[self.unsent];
+            slot.queued = true;
+            ready.push_back(self.unsent);
+            self.unsent = slot.next;
+            self.sent = self.sent.plus(1);
+        }
+    }
+
+    /// The receiver allows everything before `limit`. Older news changes nothing.
+    #[inline]
+    pub(crate) fn allow(&mut self, limit: Seq) {
+        if limit.since(self.unacked) <= 2 * WINDOW as i32 {
+            self.limit = self.limit.max(limit);
+        }
+    }
+
+    /// Everything before `accepted` has arrived. Numbers that were never sent
+    /// are not believed.
+    pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> Progress {
+        let mut progress = Progress::default();
+        if accepted.since(self.sent) > 0 {
+            return progress;
+        }
+        while self.unacked.before(accepted) {
+            let link = self.head;
+            let slot = &slots[link];
+            if slot.frame.is_some() {
+                progress.acked += 1;
+                progress.sample = (slot.sent == 1).then_some(slot.sent_at);
+            }
+            self.head = slot.next;
+            self.unacked = self.unacked.plus(1);
+            slots.put(link);
+        }
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        progress
+    }
+
+    /// Beyond the first gap these have arrived as well: bit `i` stands for
+    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame.
+    pub(crate) fn acknowledge_selected<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq, sack: u64) -> u32 {
+        let mut acked = 0;
+        let mut link = self.head;
+        while link != NONE && link != self.unsent {
+            let slot = &mut slots[link];
+            let bit = slot.seq.since(accepted) - 1;
+            if bit >= u64::BITS as i32 {
+                break;
+            }
+            if bit >= 0 && sack >> bit & 1 == 1 && slot.frame.take().is_some() {
+                acked += 1;
+            }
+            link = slot.next;
+        }
+        acked
+    }
+
+    /// Messages that must be lost: at least [`REORDERING`] later ones have
+    /// arrived, and they were last sent before `before`. Queued to be sent again.
+    pub(crate) fn resend_lost<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        accepted: Seq,
+        sack: u64,
+        before: Time,
+    ) -> u32 {
+        let last = accepted.plus(u64::BITS - sack.leading_zeros());
+        self.resend(slots, ready, usize::MAX, |slot_seq, sent_at| {
+            (last.since(slot_seq) >= REORDERING).then_some(sent_at <= before)
+        })
+    }
+
+    /// A time-out: the oldest `most` messages go out again.
+    pub(crate) fn resend_oldest<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        most: usize,
+    ) -> u32 {
+        self.resend(slots, ready, most, |_, _| Some(true))
+    }
+
+    /// Queue what was sent and has not arrived, oldest first, as long as
+    /// `lost` gives an answer.
+    fn resend<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        most: usize,
+        lost: impl Fn(Seq, Time) -> Option<bool>,
+    ) -> u32 {
+        let mut count = 0;
+        let mut link = self.head;
+        while link != NONE && link != self.unsent && (count as usize) < most {
+            let slot = &mut slots[link];
+            let Some(lost) = lost(slot.seq, slot.sent_at) else { break };
+            if lost && slot.frame.is_some() && !slot.queued {
+                slot.queued = true;
+                ready.push_back(link);
+                count += 1;
+            }
+            link = slot.next;
+        }
+        count
+    }
+
+    /// The flow is over: take out all slots, oldest first.
+    pub(crate) fn drain(&mut self) -> Link {
+        let head = self.head;
+        *self = SendQueue::new(self.next);
+        head
+    }
+}

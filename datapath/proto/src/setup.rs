@@ -1,0 +1,212 @@
+//! Setting flows up: find the peer, probe the path, ask, be answered.
+//! (AM-II's `AM_Map`; Directed Point's `dp_connect`.)
+
+use core::time::Duration;
+
+use wire::control::{Accept, Connect, Control, Name, Refusal, Refuse};
+use wire::{Address, Buffer, Flow, Seq};
+
+use crate::flow::{FlowRecord, Phase, Remote, Setup};
+use crate::node::Core;
+use crate::output::{Event, ReturnReason};
+use crate::time::Time;
+use crate::timers::Wait;
+use crate::{EndpointId, FlowId};
+
+/// The first wait for an answer; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(4);
+/// The longest wait for an answer.
+const LONGEST_WAIT: Duration = Duration::from_millis(64);
+
+/// Why a flow could not be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// All 16,383 are in use.
+    #[error("no flow id is left on this node: close flows that are no longer used")]
+    NoFlow,
+    /// The endpoint was closed.
+    #[error("no such endpoint on this node: it was closed")]
+    NoEndpoint,
+}
+
+impl<B: Buffer> Core<B> {
+    /// From above: ask for a flow from an endpoint of ours to the named
+    /// endpoint of the named node, which must have the tag. It is `Connecting`
+    /// until [`Event::Settled`]; at the latest after the configured patience.
+    ///
+    /// # Errors
+    /// No flow id is left, or no such endpoint is here.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        from: EndpointId,
+        node: Name,
+        endpoint: Name,
+        tag: u64,
+    ) -> Result<FlowId, ConnectError> {
+        self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
+        let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
+        let setup =
+            Setup { id: self.random.next() as u32, ours: true, tag, until: now + self.config.patience, tries: 0 };
+        let remote = Remote { node_name: node, endpoint, node: None };
+        let id = self.insert(flow, from, remote, setup);
+        self.advance(now, flow);
+        Ok(id)
+    }
+
+    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
+        let id = FlowId { flow, nonce: self.random.next() as u16 };
+        let first = [0, 1].map(|_| Seq(self.random.next() as u32));
+        let credits = [0, 1].map(|_| self.budget.grant(self.config.window));
+        self.flows.insert(FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits));
+        self.events.push_back(Event::Steer(flow, true));
+        id
+    }
+
+    pub(crate) fn setup_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
+        let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
+        if record.setup_armed.fired(at) {
+            let flow = record.id.flow;
+            self.advance(now, flow);
+        }
+    }
+
+    /// Something was learned that flows being set up may be waiting for.
+    pub(crate) fn advance_asking(&mut self, now: Time) {
+        let asking = self.flows.iter().filter(|record| record.phase == Phase::Asking);
+        let asking: Vec<Flow> = asking.map(|record| record.id.flow).collect();
+        for flow in asking {
+            if let Some(record) = self.flows.by_flow(flow) {
+                record.setup.tries = 0;
+            }
+            self.advance(now, flow);
+        }
+    }
+
+    /// Ask for what a flow needs next, and for it again later.
+    fn advance(&mut self, now: Time, flow: Flow) {
+        let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Asking) else { return };
+        if now >= record.setup.until {
+            let id = record.id;
+            return self.end(id, ReturnReason::Unreachable);
+        }
+        let wait = (FIRST_WAIT * (1 << record.setup.tries.min(8))).min(LONGEST_WAIT);
+        record.setup.tries = record.setup.tries.saturating_add(1);
+        let next = (now + wait).min(record.setup.until);
+        self.timers.arm(&mut record.setup_armed, Wait::Setup, flow.id(), next);
+        let name = record.remote.node_name;
+        match self.peers.by_name(name) {
+            None => self.announce(true),
+            Some(peer) => self.ask(now, flow, peer),
+        }
+    }
+
+    fn ask(&mut self, now: Time, flow: Flow, peer: usize) {
+        if self.framing_to(now, peer).is_none() {
+            return;
+        }
+        let max_frame = self.config.max_frame;
+        let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
+        let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
+        record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
+        record.route.to = peer.peer.address;
+        let question = Connect {
+            id: record.setup.id,
+            node: self.config.node,
+            incarnation: self.config.incarnation,
+            from: endpoint.name,
+            to: record.remote.endpoint,
+            tag: record.setup.tag,
+            offer: record.offer(max_frame),
+        };
+        self.control.push(peer.peer.address, Control::Connect(question));
+    }
+
+    /// A peer asks. What is not known yet (who it is, which framing reaches
+    /// it) is found out first; the peer will ask again.
+    pub(crate) fn on_connect(&mut self, now: Time, source: Address, question: &Connect) {
+        let known = self.peers.by_node(question.node);
+        let Some((at, peer)) = known.and_then(|at| Some((at, self.peers.get(at)?.peer))) else {
+            return self.introduce(source, true);
+        };
+        if question.incarnation < peer.incarnation {
+            self.counters.stale_control += 1;
+            return;
+        }
+        if question.incarnation > peer.incarnation {
+            return self.introduce(source, true);
+        }
+        let answered = self.flows.iter().find(|record| record.answers(question)).map(|record| record.id);
+        if let Some(id) = answered {
+            return self.accept(id, question.id);
+        }
+        if self.framing_to(now, at).is_none() {
+            return;
+        }
+        match self.admit(now, at, question) {
+            Ok(id) => self.accept(id, question.id),
+            Err(why) => self.control.push(source, Control::Refuse(Refuse { id: question.id, why })),
+        }
+    }
+
+    /// Make the flow that a peer asked for.
+    fn admit(&mut self, now: Time, at: usize, question: &Connect) -> Result<FlowId, Refusal> {
+        let (endpoint, found) = self.endpoints.by_name(question.to).ok_or(Refusal::NoEndpoint)?;
+        if found.tag != question.tag {
+            return Err(Refusal::Tag);
+        }
+        let framing = self.framing_to(now, at).ok_or(Refusal::Full)?;
+        let peer = self.peers.get(at).ok_or(Refusal::Full)?.peer;
+        let flow = self.flows.reserve().ok_or(Refusal::Full)?;
+        let remote =
+            Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
+        let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0 };
+        let id = self.insert(flow, endpoint, remote, setup);
+        let max_frame = self.config.max_frame;
+        if let Some(record) = self.flows.get_mut(id) {
+            record.open(&question.offer, peer.address, framing, max_frame);
+        }
+        self.events.push_back(Event::Accepted(endpoint, id));
+        Ok(id)
+    }
+
+    fn accept(&mut self, id: FlowId, attempt: u32) {
+        let max_frame = self.config.max_frame;
+        if let Some(record) = self.flows.get(id) {
+            let offer = record.offer(max_frame);
+            self.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
+        }
+    }
+
+    /// The flow that we asked for in this attempt, if we still wait for `source`'s answer.
+    fn asked(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
+        let is_it = |record: &&FlowRecord| {
+            record.setup.ours
+                && record.setup.id == attempt
+                && record.phase == Phase::Asking
+                && record.route.to == source
+        };
+        let found = self.flows.iter().find(is_it).map(|record| record.id);
+        self.counters.stale_control += found.is_none() as u64;
+        found
+    }
+
+    pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
+        let Some(id) = self.asked(source, answer.id) else { return };
+        let Some(peer) = self.peers.by_address(source) else { return };
+        let Some(framing) = self.framing_to(self.now, peer) else { return };
+        let max_frame = self.config.max_frame;
+        if let Some(record) = self.flows.get_mut(id) {
+            record.open(&answer.offer, source, framing, max_frame);
+            self.events.push_back(Event::Settled(record.endpoint, id));
+        }
+    }
+
+    pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
+        let Some(id) = self.asked(source, answer.id) else { return };
+        if let Some(record) = self.flows.get_mut(id) {
+            record.phase = Phase::Refused(answer.why);
+            self.events.push_back(Event::Settled(record.endpoint, id));
+        }
+    }
+}

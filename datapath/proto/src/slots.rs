@@ -1,0 +1,125 @@
+//! The messages on their way: kept until acknowledged, whatever flow they
+//! belong to. One slab for the node, so that memory grows with what is
+//! outstanding and not with the number of peers (FM 1.0 §4.5, return to sender).
+//!
+//! Pushed by: `send`. Popped by: acknowledgements and flow ends. Bounded by:
+//! `Config::send_frames`. When full: requests are not admitted; replies always
+//! are, because a slot was set aside when their request was delivered.
+
+use wire::{Buffer, Class, Flow, Seq};
+
+use crate::time::Time;
+
+/// Index of a slot.
+pub(crate) type Link = u32;
+
+/// No slot.
+pub(crate) const NONE: Link = Link::MAX;
+
+/// A message on its way.
+#[derive(Debug)]
+pub(crate) struct Slot<B> {
+    /// The frame; `None` once the receiver is known to have it.
+    pub(crate) frame: Option<B>,
+    pub(crate) flow: Flow,
+    pub(crate) class: Class,
+    pub(crate) handler: u8,
+    pub(crate) words: u8,
+    /// In the queue of frames to send: may not be freed or queued again.
+    pub(crate) queued: bool,
+    /// Acknowledged while queued: free it when it is popped.
+    pub(crate) done: bool,
+    /// How often it was sent; stops counting at 255.
+    pub(crate) sent: u8,
+    /// Bytes of words and payload.
+    pub(crate) body: u32,
+    pub(crate) seq: Seq,
+    /// When it was last sent.
+    pub(crate) sent_at: Time,
+    /// The next slot of the same flow and class, in sequence.
+    pub(crate) next: Link,
+}
+
+/// The slab.
+#[derive(Debug)]
+pub(crate) struct Slots<B> {
+    slots: Vec<Slot<B>>,
+    free: Vec<Link>,
+}
+
+impl<B: Buffer> Slots<B> {
+    pub(crate) fn new(count: usize) -> Self {
+        let empty = || Slot {
+            frame: None,
+            flow: Flow::NODE,
+            class: Class::Request,
+            handler: 0,
+            words: 0,
+            queued: false,
+            done: false,
+            sent: 0,
+            body: 0,
+            seq: Seq(0),
+            sent_at: Time(0),
+            next: NONE,
+        };
+        Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as Link).rev().collect() }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Link> {
+        self.free.pop()
+    }
+
+    /// Give a slot back that is in no flow's list any more. A queued one stays
+    /// out until it is popped.
+    #[inline]
+    pub(crate) fn put(&mut self, link: Link) {
+        let slot = &mut self[link];
+        slot.frame = None;
+        if slot.queued {
+            slot.done = true;
+        } else {
+            self.free.push(link);
+        }
+    }
+
+    /// A slot popped from the queue of frames to send: whether it is still to
+    /// be sent.
+    #[inline]
+    pub(crate) fn popped(&mut self, link: Link) -> bool {
+        let slot = &mut self[link];
+        slot.queued = false;
+        if !slot.done {
+            return slot.frame.is_some();
+        }
+        slot.done = false;
+        self.free.push(link);
+        false
+    }
+}
+
+impl<B> std::ops::Index<Link> for Slots<B> {
+    type Output = Slot<B>;
+
+    #[inline]
+    fn index(&self, link: Link) -> &Slot<B> {
+        &self.slots[link as usize]
+    }
+}
+
+impl<B> std::ops::IndexMut<Link> for Slots<B> {
+    #[inline]
+    fn index_mut(&mut self, link: Link) -> &mut Slot<B> {
+        &mut self.slots[link as usize]
+    }
+}

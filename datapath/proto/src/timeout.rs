@@ -1,0 +1,85 @@
+//! From below: time has passed.
+
+use core::time::Duration;
+
+use wire::{Buffer, Class, Flow};
+
+use crate::config::Config;
+use crate::flow::FlowRecord;
+use crate::node::Core;
+use crate::output::ReturnReason;
+use crate::time::Time;
+use crate::timers::Wait;
+
+/// Messages of a class that go out again at a time-out. More follow when the
+/// first are acknowledged, so that a receiver that was away is not flooded.
+const BURST: usize = 32;
+
+impl<B: Buffer> Core<B> {
+    /// From below: it is `now`. Call when [`Core::sleep_until`] has come;
+    /// sooner does no harm.
+    #[inline]
+    pub fn on_timeout(&mut self, now: Time) {
+        self.now = now;
+        while let Some((at, wait, owner)) = self.timers.pop(now) {
+            match wait {
+                Wait::Ack => self.ack_timeout(now, at, Flow::new(owner)),
+                Wait::Resend => self.resend_timeout(now, at, Flow::new(owner)),
+                Wait::Setup => self.setup_timeout(now, at, Flow::new(owner)),
+                Wait::Probe => self.probe_timeout(now, at, owner),
+                Wait::Beacon => self.beacon_timeout(now, at),
+            }
+        }
+    }
+
+    fn ack_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
+        let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
+        if !record.ack_armed.fired(at) || record.ack_at == Time::NEVER {
+            return;
+        }
+        if record.ack_at <= now {
+            record.ack_at = Time::NEVER;
+            let flow = record.id.flow;
+            return self.queue_ack(flow);
+        }
+        self.timers.arm(&mut record.ack_armed, Wait::Ack, record.id.flow.id(), record.ack_at);
+    }
+
+    fn resend_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
+        let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
+        if !record.resend_armed.fired(at) || !record.in_flight() {
+            return;
+        }
+        let id = record.id;
+        let timeout = record.timeout(&self.config);
+        let oldest = Class::ALL.iter().filter_map(|&class| record.send[class].oldest());
+        let since = oldest.map(|link| &self.slots[link]).filter(|slot| slot.sent > 0).map(|slot| slot.sent_at).min();
+        let due = since.unwrap_or(now) + timeout;
+        if now < due {
+            return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), due);
+        }
+        if now.since(record.silent_since) >= self.config.patience.as_nanos() as u64 {
+            return self.end(id, ReturnReason::Unreachable);
+        }
+        self.resend(now, id.flow);
+    }
+
+    fn resend(&mut self, now: Time, flow: Flow) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        self.counters.timeouts += 1;
+        for class in Class::ALL {
+            record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
+        }
+        record.rtt.backoff = record.rtt.backoff.saturating_add(1);
+        let next = now + record.timeout(&self.config);
+        self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+    }
+}
+
+impl FlowRecord {
+    /// How long an acknowledgement may take before its message counts as lost.
+    #[inline]
+    pub(crate) fn timeout(&self, config: &Config) -> Duration {
+        self.rtt.timeout(config.ack_delay, config.min_timeout, config.max_timeout)
+    }
+}

@@ -1,0 +1,93 @@
+//! Timers: one entry for each thing that may wait, put right when it comes up.
+//!
+//! A timer that moves later, as nearly all do (every message pushes its flow's
+//! time-out back), costs nothing: its entry comes up early, is found early, and
+//! goes back in. Only one that moves earlier gets a second entry; the first is
+//! then recognised as stale by not being the one that is armed.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::time::Time;
+
+/// What may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wait {
+    /// A flow's acknowledgement, for something to ride on.
+    Ack,
+    /// A flow's oldest message, for its acknowledgement.
+    Resend,
+    /// A flow's set-up, for an answer.
+    Setup,
+    /// A peer's probe, for an answer.
+    Probe,
+    /// The node's next beacon.
+    Beacon,
+}
+
+/// When each armed timer of one owner comes up; [`Time::NEVER`] if it is not armed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Armed(Time);
+
+impl Default for Armed {
+    fn default() -> Self {
+        Armed(Time::NEVER)
+    }
+}
+
+/// All timers of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Time, Wait, u16)>>,
+}
+
+impl Timers {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Timers { heap: BinaryHeap::with_capacity(capacity) }
+    }
+
+    /// Wake `owner` at `at` or earlier.
+    #[inline]
+    pub(crate) fn arm(&mut self, armed: &mut Armed, wait: Wait, owner: u16, at: Time) {
+        if at < armed.0 {
+            armed.0 = at;
+            self.heap.push(Reverse((at, wait, owner)));
+        }
+    }
+
+    /// When the next one comes up.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
+    }
+
+    /// The next one that is due.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Wait, u16)> {
+        if self.next() > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+impl Armed {
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.0 != Time::NEVER
+    }
+
+    /// Its entry is stale from now on.
+    pub(crate) fn disarm(&mut self) {
+        self.0 = Time::NEVER;
+    }
+
+    /// The entry that came up is the armed one, not a stale one: it is not
+    /// armed any more.
+    pub(crate) fn fired(&mut self, at: Time) -> bool {
+        let is_armed = self.0 == at;
+        if is_armed {
+            self.0 = Time::NEVER;
+        }
+        is_armed
+    }
+}

@@ -1,0 +1,123 @@
+//! Output: the next frame to send. Set-up first, it is rare; then messages,
+//! which take acknowledgements along; then the acknowledgements left over.
+
+use wire::control::Control;
+use wire::frame::{self, Link as Wire};
+use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
+
+use crate::node::Core;
+use crate::output::Transmit;
+use crate::slots::Link;
+use crate::time::Time;
+use crate::timers::Wait;
+
+impl<B: Buffer> Core<B> {
+    /// Output: the next frame to send, `None` when there is none. `fresh`
+    /// gives an empty frame for what the core writes itself (set-up,
+    /// acknowledgements) or `None` when the pool has none; that waits then.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        self.now = now;
+        if !self.control.is_empty()
+            && let Some(transmit) = self.transmit_control(fresh)
+        {
+            return Some(transmit);
+        }
+        while let Some(link) = self.ready.pop_front() {
+            if self.slots.popped(link)
+                && let Some(transmit) = self.transmit_message(now, link)
+            {
+                return Some(transmit);
+            }
+        }
+        if self.acks_due.is_empty() { None } else { self.transmit_ack(fresh) }
+    }
+
+    #[inline]
+    fn transmit_message(&mut self, now: Time, link: Link) -> Option<Transmit<B>> {
+        let slot = &mut self.slots[link];
+        let record = self.flows.by_flow(slot.flow)?;
+        let frame = slot.frame.as_mut()?;
+        let route = record.route;
+        // While the NIC still has the frame it stays as it was written.
+        if let Some(space) = frame.space() {
+            let header = Header {
+                kind: slot.class.into(),
+                flow: route.flow,
+                nonce: route.nonce,
+                handler: slot.handler,
+                words: slot.words,
+                seq: slot.seq.0,
+            };
+            let body = slot.body as usize;
+            let piggyback = frame::has_room(route.framing, body).then(|| record.piggyback());
+            self.counters.piggybacks_sent += piggyback.is_some() as u64;
+            let wire = Wire { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
+            let length = frame::emit(space, route.framing, &wire, &header, body, piggyback.as_ref()).ok()?;
+            frame.set_len(length);
+        }
+        let frame = frame.share();
+        self.counters.retransmitted += (slot.sent > 0) as u64;
+        slot.sent = slot.sent.saturating_add(1);
+        slot.sent_at = now;
+        if !record.resend_armed.is_armed() {
+            record.silent_since = now;
+            let timeout = record.timeout(&self.config);
+            self.timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), now + timeout);
+        }
+        Some(Transmit { to: route.to, frame })
+    }
+
+    fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        while let Some(flow) = self.acks_due.pop_front() {
+            let Some(record) = self.flows.by_flow(flow) else { continue };
+            if !record.has_to_tell() {
+                record.ack_queued = false;
+                continue;
+            }
+            let Some(frame) = fresh() else {
+                self.counters.no_frame += 1;
+                self.acks_due.push_front(flow);
+                return None;
+            };
+            record.ack_queued = false;
+            let (route, acks) = (record.route, record.acks());
+            let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: 0 };
+            self.counters.acks_sent += 1;
+            return self.build(frame, route.to, route.framing, &header, &acks.to_bytes());
+        }
+        None
+    }
+
+    fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let outgoing = self.control.pop()?;
+        let Some(frame) = fresh() else {
+            self.counters.no_frame += 1;
+            self.control.unpop(outgoing);
+            return None;
+        };
+        let mut body = [0; Control::LONGEST];
+        let length = outgoing.body.emit(&mut body);
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        self.counters.control_sent += 1;
+        self.build(frame, outgoing.to, outgoing.framing, &header, &body[..length])
+    }
+
+    fn build(
+        &mut self,
+        mut frame: B,
+        to: Address,
+        framing: Framing,
+        header: &Header,
+        body: &[u8],
+    ) -> Option<Transmit<B>> {
+        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
+        let space = frame.space()?;
+        space.get_mut(framing.body_at()..)?.get_mut(..body.len())?.copy_from_slice(body);
+        let length = frame::emit(space, framing, &wire, header, body.len(), None).ok()?;
+        frame.set_len(length);
+        Some(Transmit { to, frame })
+    }
+}
+
+const _: () = assert!(frame::ETHERNET + 12 + Acks::BYTES <= 64, "an acknowledgement stays a small frame");

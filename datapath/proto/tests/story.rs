@@ -1,0 +1,291 @@
+//! Stories of two or three nodes.
+
+mod harness;
+
+use std::time::Duration;
+
+use harness::{Between, Faults, MAX_FRAME, Net, name};
+use proto::{FlowState, FramingChoice, FramingWhy, ReturnReason, SendError};
+use wire::control::Refusal;
+use wire::{Buffer, Class, Framing};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_request_crosses_and_its_reply_comes_back() {
+    let mut net = Net::new(1);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.send(alpha, flow, Class::Request, 42, b"hello").unwrap();
+    net.run(SECOND, |net| net.echo(beta, there));
+    let mut reply = None;
+    net.run(SECOND, |net| {
+        reply = net.extract(alpha, here);
+        reply.is_some()
+    });
+    let reply = reply.unwrap();
+    assert_eq!((reply.class, reply.handler, reply.words.as_slice()), (Class::Reply, 3, &[42][..]));
+    assert_eq!(&reply.frame.bytes()[reply.payload], b"hello");
+    net.idle(SECOND);
+    assert_eq!(net.core(alpha).counters().timeouts + net.core(beta).counters().timeouts, 0);
+    assert!(net.core(alpha).poll_deliver(here).is_none() && net.core(beta).poll_deliver(there).is_none());
+}
+
+#[test]
+fn a_round_trip_is_two_frames_and_no_more() {
+    let mut net = Net::new(2);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.idle(Duration::from_millis(1));
+    let before = net.sent;
+    for round in 0..1000 {
+        net.send(alpha, flow, Class::Request, round, b"").unwrap();
+        net.run(SECOND, |net| net.echo(beta, there));
+        net.run(SECOND, |net| net.extract(alpha, here).is_some());
+    }
+    assert_eq!(net.sent - before, 2000, "acknowledgements and credits ride in the padding");
+}
+
+fn framing_found(between: Between) -> (Framing, FramingWhy) {
+    let mut net = Net::new(3);
+    net.between = between;
+    let (alpha, here) = net.node("alpha");
+    let (_beta, _) = net.node("beta");
+    let (_gamma, _) = net.node("gamma");
+    let flow = net.connect(alpha, here, "beta");
+    match net.core(alpha).state(flow) {
+        FlowState::Open { framing, why, max_body } => {
+            assert_eq!(max_body, MAX_FRAME - framing.body_at());
+            (framing, why)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn auto_takes_what_the_network_lets_through() {
+    assert_eq!(framing_found(Between::Cable), (Framing::Bare, FramingWhy::NothingLearns));
+    assert_eq!(framing_found(Between::Switch), (Framing::Split, FramingWhy::SwitchLearns));
+    assert_eq!(framing_found(Between::SpoofFilter), (Framing::Plain, FramingWhy::ForgedDropped));
+}
+
+/// Alpha and beta, both sending with the given framing.
+fn pair(net: &mut Net, framing: Framing) -> [(usize, proto::EndpointId); 2] {
+    ["alpha", "beta"].map(|named| {
+        let mut config = net.config(net.nodes.len(), named);
+        config.framing = FramingChoice::Fixed(framing);
+        net.start(config)
+    })
+}
+
+#[test]
+fn every_framing_carries_every_length() {
+    for framing in Framing::ALL {
+        let mut net = Net::new(4);
+        let [(alpha, here), (beta, there)] = pair(&mut net, framing);
+        let flow = net.connect(alpha, here, "beta");
+        let most = MAX_FRAME - framing.body_at() - 8;
+        for length in (0..100).chain(most - 2..=most) {
+            let payload: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
+            net.send(alpha, flow, Class::Request, length as u64, &payload).unwrap();
+            let mut got = None;
+            net.run(SECOND, |net| {
+                got = net.extract(beta, there);
+                got.is_some()
+            });
+            let got = got.unwrap();
+            assert_eq!(got.words.as_slice(), &[length as u64]);
+            assert_eq!(&got.frame.bytes()[got.payload], payload);
+        }
+        let refused = net.send(alpha, flow, Class::Request, 0, &vec![0; most + 1]);
+        assert_eq!(refused, Err(SendError::TooLarge { needs: most + 9, most: most + 8 }));
+    }
+}
+
+#[test]
+fn credit_runs_out_and_returns_when_the_receiver_extracts() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    let mut admitted = 0;
+    while net.send(alpha, flow, Class::Request, admitted, b"x").is_ok() {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 256);
+    net.idle(SECOND);
+    assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::NoCredit), "nobody extracts");
+    for n in 0..admitted {
+        assert_eq!(net.extract(beta, there).unwrap().words.words[0], n);
+    }
+    net.idle(Duration::from_millis(1));
+    assert_eq!(net.core(alpha).credit(flow, Class::Request), 256, "all credits are back");
+    assert_eq!(net.core(alpha).counters().timeouts, 0);
+}
+
+#[test]
+fn replies_go_out_when_no_request_can() {
+    let mut net = Net::new(6);
+    let mut config = net.config(0, "alpha");
+    config.send_frames = 8;
+    let (alpha, here) = net.start(config);
+    let (beta, there) = net.node("beta");
+    let forth = net.connect(alpha, here, "beta");
+    let back = net.connect(beta, there, "alpha");
+    // Alpha owes a reply, then uses all its frames for requests.
+    net.send(beta, back, Class::Request, 1, b"").unwrap();
+    net.idle(Duration::from_millis(1));
+    let owed = net.core(alpha).poll_deliver(here).unwrap();
+    let mut sent = 0;
+    while net.send(alpha, forth, Class::Request, sent, b"").is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 7, "one frame is set aside for the reply");
+    net.send(alpha, owed.flow, Class::Reply, 9, b"").unwrap();
+    net.run(SECOND, |net| net.extract(beta, there).is_some_and(|got| got.class == Class::Reply));
+}
+
+/// Both sides send `count` requests, half of them answered, over a bad wire.
+fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
+    let mut net = Net::new(seed);
+    let ends = pair(&mut net, framing);
+    let flows = [net.connect(0, ends[0].1, "beta"), net.connect(1, ends[1].1, "alpha")];
+    net.faults = faults;
+    let mut next = [0, 0];
+    let mut seen = [vec![0u8; count as usize], vec![0u8; count as usize]];
+    let mut replies = [vec![0u8; count as usize], vec![0u8; count as usize]];
+    let until = net.now + Duration::from_secs(3600);
+    let mut left = 4 * count - 2 * count.div_ceil(2);
+    while left > 0 {
+        for at in 0..2 {
+            while next[at] < count && net.send(at, flows[at], Class::Request, next[at], &next[at].to_le_bytes()).is_ok()
+            {
+                next[at] += 1;
+            }
+            while let Some(got) = net.core(at).poll_deliver(ends[at].1) {
+                let word = got.words.words[0];
+                assert_eq!(&got.frame.bytes()[got.payload.clone()], &word.to_le_bytes());
+                let times = if got.class == Class::Request { &mut seen } else { &mut replies };
+                times[at][word as usize] += 1;
+                left -= 1;
+                match got.class {
+                    Class::Request if word % 2 == 1 => {
+                        net.send(at, got.flow, Class::Reply, word, &word.to_le_bytes()).unwrap();
+                    }
+                    Class::Request => net.core(at).forgo(got.flow),
+                    Class::Reply => {}
+                }
+                net.core(at).release(got.flow, got.class);
+            }
+        }
+        assert!(left == 0 || net.step(until), "{left} messages never arrived");
+    }
+    net.faults = Faults::default();
+    net.idle(SECOND);
+    for at in 0..2 {
+        assert!(seen[at].iter().all(|&times| times == 1), "each request once");
+        assert!(replies[at].iter().enumerate().all(|(n, &times)| times as usize == n % 2), "each reply once");
+        assert!(net.core(at).poll_deliver(ends[at].1).is_none(), "nothing is left over");
+        assert_eq!(net.core(at).credit(flows[at], Class::Request), 256, "all credits are back");
+    }
+    assert!(faults.drop == 0.0 || net.core(0).counters().retransmitted > 0);
+}
+
+#[test]
+fn each_message_once_over_a_bad_wire() {
+    let faults = Faults { drop: 0.05, duplicate: 0.05, delay: 0.05 };
+    for framing in Framing::ALL {
+        storm(7, 100_000, faults, framing);
+    }
+    for seed in 100..120 {
+        storm(seed, 2_000, Faults { drop: 0.3, duplicate: 0.3, delay: 0.3 }, Framing::Bare);
+    }
+}
+
+#[test]
+fn each_message_once_over_a_good_wire() {
+    storm(8, 100_000, Faults::default(), Framing::Bare);
+}
+
+#[test]
+fn a_peer_that_dies_gives_its_messages_back() {
+    let mut net = Net::new(9);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.nodes[beta] = None;
+    for n in 0..200 {
+        net.send(alpha, flow, Class::Request, n, &n.to_le_bytes()).unwrap();
+    }
+    let start = net.now;
+    net.run(3 * SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Dead(_)));
+    assert!(net.now - start < 2 * SECOND);
+    for n in 0..200u64 {
+        let back = net.core(alpha).poll_returned(here).unwrap();
+        assert_eq!(back.reason, ReturnReason::Unreachable);
+        assert_eq!((back.message.handler, back.message.words.as_slice()), (3, &[n][..]));
+        assert_eq!(&back.message.frame.bytes()[back.message.payload], &n.to_le_bytes());
+    }
+    assert!(net.core(alpha).poll_returned(here).is_none());
+    assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::Dead(ReturnReason::Unreachable)));
+}
+
+#[test]
+fn a_peer_that_restarts_is_a_new_one() {
+    let mut net = Net::new(10);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    let there = net.restart(beta, "beta");
+    net.send(alpha, flow, Class::Request, 1, b"for the first beta").unwrap();
+    net.run(SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Dead(_)));
+    assert_eq!(net.core(alpha).poll_returned(here).unwrap().reason, ReturnReason::Restarted);
+    let again = net.connect(alpha, here, "beta");
+    net.send(alpha, again, Class::Request, 2, b"for the second").unwrap();
+    net.run(SECOND, |net| net.extract(beta, there).is_some_and(|got| got.words.words[0] == 2));
+}
+
+#[test]
+fn refusals_say_why() {
+    let mut net = Net::new(11);
+    let (alpha, here) = net.node("alpha");
+    let (_beta, _) = net.node("beta");
+    let now = net.now;
+    let none = net.core(alpha).connect(now, here, name("beta"), name("nobody"), 7).unwrap();
+    let wrong = net.core(alpha).connect(now, here, name("beta"), name("app"), 8).unwrap();
+    let absent = net.core(alpha).connect(now, here, name("nowhere"), name("app"), 7).unwrap();
+    net.idle(3 * SECOND);
+    assert_eq!(net.core(alpha).state(none), FlowState::Refused(Refusal::NoEndpoint));
+    assert_eq!(net.core(alpha).state(wrong), FlowState::Refused(Refusal::Tag));
+    assert_eq!(net.core(alpha).state(absent), FlowState::Dead(ReturnReason::Unreachable));
+}
+
+#[test]
+fn closing_tells_the_peer() {
+    let mut net = Net::new(12);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+    net.idle(Duration::from_millis(1));
+    let request = net.core(beta).poll_deliver(there).unwrap();
+    net.core(alpha).close(flow);
+    net.idle(Duration::from_millis(1));
+    assert_eq!(net.core(beta).state(request.flow), FlowState::Unknown);
+    let late = net.send(beta, request.flow, Class::Reply, 1, b"");
+    assert_eq!(late, Err(SendError::Unknown));
+    assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
+}
+
+#[test]
+fn a_new_tag_ends_the_flows_made_with_the_old() {
+    let mut net = Net::new(13);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.core(beta).set_tag(there, 99);
+    net.idle(Duration::from_millis(1));
+    assert_eq!(net.core(alpha).state(flow), FlowState::Dead(ReturnReason::Closed));
+}
