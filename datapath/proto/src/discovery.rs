@@ -60,6 +60,7 @@ impl<B: Buffer> Core<B> {
             News::New => self.advance_asking(now),
             News::Restarted => self.restarted(peer),
             News::Stale => self.counters.stale_control += 1,
+            News::TooMany => self.counters.peers_ignored += 1,
         }
     }
 

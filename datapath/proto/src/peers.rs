@@ -37,6 +37,10 @@ pub(crate) struct PeerRecord {
     pub(crate) armed: Armed,
 }
 
+/// The most peers that are remembered: one for each flow there can be. More
+/// are ignored, so that a flood of made-up beacons fills no memory.
+const MOST: usize = wire::Flow::COUNT;
+
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     records: Vec<PeerRecord>,
@@ -53,12 +57,17 @@ pub(crate) enum News {
     Restarted,
     /// Known in a later run: the news is old.
     Stale,
+    /// Not known, and no room to remember it.
+    TooMany,
 }
 
 impl Peers {
     /// Learn or refresh.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
         let Some(record) = self.records.iter_mut().find(|record| record.peer.node == peer.node) else {
+            if self.records.len() == MOST {
+                return News::TooMany;
+            }
             self.records.push(PeerRecord { peer, path: Path::Unknown, armed: Armed::default() });
             return News::New;
         };
@@ -93,5 +102,44 @@ impl Peers {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.records.iter().map(|record| &record.peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(node: u64, run: u64) -> Peer {
+        let name = Name::new("peer").expect("a good name");
+        Peer { node: NodeId(node), incarnation: Incarnation(run), name, address: Address::from_u64(node) }
+    }
+
+    #[test]
+    fn news_of_the_past_the_present_and_the_future() {
+        let mut peers = Peers::default();
+        assert_eq!(peers.learn(peer(1, 5)), News::New);
+        assert_eq!(peers.learn(peer(1, 5)), News::Same);
+        assert_eq!(peers.learn(peer(1, 4)), News::Stale);
+        assert_eq!(peers.learn(peer(1, 6)), News::Restarted);
+        assert_eq!(peers.learn(peer(1, 5)), News::Stale);
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_later_start_counts() {
+        let mut peers = Peers::default();
+        for (node, run) in [(1, 5), (2, 9), (3, 7)] {
+            peers.learn(peer(node, run));
+        }
+        let name = Name::new("peer").expect("a good name");
+        assert_eq!(peers.by_name(name), peers.by_node(NodeId(2)));
+    }
+
+    #[test]
+    fn a_flood_of_names_is_bounded() {
+        let mut peers = Peers::default();
+        let news: Vec<News> = (0..MOST as u64 + 1).map(|node| peers.learn(peer(node, 1))).collect();
+        assert_eq!(news.last(), Some(&News::TooMany));
+        assert_eq!(peers.iter().count(), MOST);
+        assert_eq!(peers.learn(peer(0, 2)), News::Restarted, "those that are known still are");
     }
 }

@@ -139,3 +139,68 @@ fn limb(seq: Seq) -> usize {
 fn bit(seq: Seq) -> u64 {
     1 << (seq.0 % 64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn queue(first: u32) -> ReceiveQueue {
+        ReceiveQueue::new(Seq(first), 256)
+    }
+
+    #[test]
+    fn past_in_order_and_future() {
+        let mut queue = queue(10);
+        assert_eq!(queue.verdict(Seq(9)), Verdict::Duplicate);
+        assert_eq!(queue.verdict(Seq(10)), Verdict::Next);
+        assert_eq!(queue.verdict(Seq(11)), Verdict::Ahead);
+        assert_eq!(queue.verdict(Seq(10 + WINDOW as u32)), Verdict::Beyond);
+        queue.accept(Seq(12));
+        assert_eq!(queue.verdict(Seq(12)), Verdict::Duplicate);
+        assert_eq!(queue.tell().sack, 0b10, "10 is missing, 11 too, 12 is here");
+        queue.accept(Seq(10));
+        queue.accept(Seq(11));
+        assert_eq!((queue.tell().accepted, queue.tell().sack), (Seq(13), 0));
+    }
+
+    #[test]
+    fn credit_is_told_once() {
+        let mut queue = queue(u32::MAX - 3);
+        for _ in 0..129 {
+            queue.release();
+        }
+        assert!(queue.is_urgent());
+        assert_eq!(queue.tell().limit, Seq(u32::MAX - 3).plus(256 + 129));
+        assert_eq!((queue.untold(), queue.is_urgent()), (0, false));
+    }
+
+    proptest! {
+        /// Against a set of everything that was ever accepted, across the wrap.
+        #[test]
+        fn accepts_each_once(steps in prop::collection::vec(-40i32..80, 0..4000)) {
+            let first = Seq(u32::MAX - 1000);
+            let mut queue = ReceiveQueue::new(first, 256);
+            let mut seen = BTreeSet::new();
+            for step in steps {
+                let near = queue.near().since(first);
+                let at = (near + step).max(0);
+                let seq = first.plus(at as u32);
+                let verdict = queue.verdict(seq);
+                prop_assert_eq!(verdict == Verdict::Duplicate, seen.contains(&at), "{} {:?}", at, verdict);
+                if verdict != Verdict::Duplicate {
+                    queue.accept(seq);
+                    seen.insert(at);
+                }
+                let accepted = (0..).find(|n| !seen.contains(n)).unwrap_or_default();
+                prop_assert_eq!(queue.near(), first.plus(accepted as u32));
+            }
+            let sack = queue.tell().sack;
+            for bit in 0..64 {
+                let number = queue.near().since(first) + 1 + bit;
+                prop_assert_eq!(sack >> bit & 1 == 1, seen.contains(&number));
+            }
+        }
+    }
+}

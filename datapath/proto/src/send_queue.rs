@@ -219,3 +219,6 @@ impl SendQueue {
         head
     }
 }
+
+#[cfg(test)]
+mod tests;

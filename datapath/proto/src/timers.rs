@@ -91,3 +91,32 @@ impl Armed {
         is_armed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(timers: &mut Timers, armed: &mut Armed, now: u64) -> usize {
+        std::iter::from_fn(|| timers.pop(Time(now))).filter(|&(at, ..)| armed.fired(at)).count()
+    }
+
+    #[test]
+    fn one_that_moves_later_keeps_its_entry() {
+        let (mut timers, mut armed) = (Timers::default(), Armed::default());
+        for at in 10..1000 {
+            timers.arm(&mut armed, Wait::Ack, 1, Time(at));
+        }
+        assert_eq!(timers.heap.len(), 1);
+        assert_eq!(timers.next(), Time(10), "it comes up early and is put right");
+    }
+
+    #[test]
+    fn one_that_moves_earlier_fires_once() {
+        let (mut timers, mut armed) = (Timers::default(), Armed::default());
+        timers.arm(&mut armed, Wait::Resend, 1, Time(50));
+        timers.arm(&mut armed, Wait::Resend, 1, Time(20));
+        assert_eq!(due(&mut timers, &mut armed, 19), 0);
+        assert_eq!(due(&mut timers, &mut armed, 20), 1);
+        assert_eq!(due(&mut timers, &mut armed, 100), 0, "the entry for 50 is stale");
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+use wire::{Class, Flow};
+
+struct Page(bool);
+
+impl Buffer for Page {
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
+    fn space(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+    fn set_len(&mut self, _: usize) {}
+    fn share(&self) -> Self {
+        Page(self.0)
+    }
+}
+
+const FIRST: Seq = Seq(u32::MAX - 4);
+
+struct Bench {
+    queue: SendQueue,
+    slots: Slots<Page>,
+    ready: VecDeque<Link>,
+}
+
+impl Bench {
+    /// A queue with `credit`, and `count` messages pushed.
+    fn new(credit: u32, count: u32) -> Bench {
+        let mut bench = Bench { queue: SendQueue::new(FIRST), slots: Slots::new(1024), ready: VecDeque::new() };
+        bench.queue.allow(FIRST.plus(credit));
+        for _ in 0..count {
+            let link = bench.slots.take().expect("a free slot");
+            let slot = &mut bench.slots[link];
+            (slot.frame, slot.flow, slot.class) = (Some(Page(true)), Flow::NODE, Class::Request);
+            bench.queue.push(&mut bench.slots, link);
+        }
+        bench.queue.give_out(&mut bench.slots, &mut bench.ready);
+        bench
+    }
+
+    /// Send what is ready, at this time; the numbers sent, counted from the first.
+    fn transmit(&mut self, at: u64) -> Vec<i32> {
+        let mut sent = Vec::new();
+        while let Some(link) = self.ready.pop_front() {
+            if self.slots.popped(link) {
+                let slot = &mut self.slots[link];
+                (slot.sent, slot.sent_at) = (slot.sent + 1, Time(at));
+                sent.push(slot.seq.since(FIRST));
+            }
+        }
+        sent
+    }
+
+    fn acknowledge(&mut self, accepted: u32) -> Progress {
+        self.queue.acknowledge(&mut self.slots, FIRST.plus(accepted))
+    }
+}
+
+#[test]
+fn what_has_no_credit_waits_in_order() {
+    let mut bench = Bench::new(3, 5);
+    assert_eq!(bench.queue.credit(), 0);
+    assert_eq!(bench.transmit(1), [0, 1, 2]);
+    bench.queue.allow(FIRST.plus(4));
+    bench.queue.give_out(&mut bench.slots, &mut bench.ready);
+    assert_eq!(bench.transmit(2), [3]);
+    bench.queue.allow(FIRST.plus(2));
+    assert_eq!(bench.queue.limit, FIRST.plus(4), "credit once given is not taken back");
+}
+
+#[test]
+fn the_window_bounds_what_is_on_its_way() {
+    let mut bench = Bench::new(WINDOW as u32 + 100, WINDOW as u32 + 100);
+    assert_eq!(bench.transmit(1).len(), WINDOW);
+    bench.acknowledge(10);
+    bench.queue.give_out(&mut bench.slots, &mut bench.ready);
+    assert_eq!(bench.transmit(2).len(), 10);
+}
+
+#[test]
+fn acknowledged_slots_are_free_again() {
+    let mut bench = Bench::new(8, 8);
+    bench.transmit(5);
+    let progress = bench.acknowledge(5);
+    assert_eq!(progress, Progress { acked: 5, sample: Some(Time(5)) });
+    assert_eq!(bench.slots.free(), 1024 - 3);
+    assert_eq!(bench.acknowledge(5), Progress::default(), "old news");
+    assert_eq!(bench.acknowledge(3), Progress::default(), "older news");
+    assert_eq!(bench.acknowledge(9), Progress::default(), "news of what was never sent");
+    assert_eq!(bench.acknowledge(8).acked, 3);
+    assert_eq!((bench.slots.free(), bench.queue.in_flight()), (1024, false));
+}
+
+#[test]
+fn gaps_that_three_later_messages_passed_are_lost() {
+    let mut bench = Bench::new(8, 8);
+    bench.transmit(5);
+    // 0, 2 and 3 arrived: 1 may still be under way.
+    bench.acknowledge(1);
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), 2);
+    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b11, Time(10)), 0);
+    // 4 as well: 1 is lost.
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), 1);
+    assert_eq!(
+        bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(4)),
+        0,
+        "too soon"
+    );
+    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(10)), 1);
+    assert_eq!(bench.transmit(20), [1]);
+    let progress = bench.acknowledge(5);
+    assert_eq!(progress, Progress { acked: 1, sample: None }, "no sample from what was sent twice");
+}
+
+#[test]
+fn a_timeout_sends_the_oldest_again_and_nothing_twice() {
+    let mut bench = Bench::new(8, 8);
+    bench.transmit(5);
+    assert_eq!(bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3), 3);
+    assert_eq!(bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3), 3, "those queued are passed over");
+    assert_eq!(bench.transmit(9), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_is_acknowledged_while_queued_is_not_sent() {
+    let mut bench = Bench::new(4, 4);
+    bench.transmit(5);
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 4);
+    bench.acknowledge(3);
+    assert_eq!(bench.slots.free(), 1020, "queued slots are not used again yet");
+    assert_eq!(bench.transmit(6), [3]);
+    assert_eq!(bench.slots.free(), 1023);
+}
+
+#[test]
+fn draining_gives_everything_oldest_first() {
+    let mut bench = Bench::new(2, 4);
+    bench.transmit(5);
+    let mut link = bench.queue.drain();
+    let mut numbers = Vec::new();
+    while link != NONE {
+        numbers.push(bench.slots[link].seq.since(FIRST));
+        link = bench.slots[link].next;
+    }
+    assert_eq!(numbers, [0, 1, 2, 3]);
+}
