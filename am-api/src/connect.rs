@@ -1,0 +1,135 @@
+//! Connections: two endpoints agree on a conversation (AM-II's `AM_Map`).
+
+use proto::{FlowId, FlowState, ReturnReason};
+use wire::WORD;
+use wire::control::Refusal;
+
+use crate::names::{self, BadName};
+use crate::{Description, Port};
+
+/// The other side of a conversation, as this node names it: small, copied
+/// freely, a key for maps. It stays valid as a name when the conversation is
+/// over; a later one with the same peer has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Remote(pub(crate) FlowId);
+
+/// Why a connection could not even be tried.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// Of node or endpoint.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// Too many conversations at once.
+    #[error("no flow id is left on this node: close connections that are no longer used")]
+    NoFlow,
+    /// The endpoint has been closed.
+    #[error("this endpoint is closed")]
+    Closed,
+}
+
+impl From<proto::ConnectError> for ConnectError {
+    fn from(error: proto::ConnectError) -> Self {
+        match error {
+            proto::ConnectError::NoFlow => ConnectError::NoFlow,
+            proto::ConnectError::NoEndpoint => ConnectError::Closed,
+        }
+    }
+}
+
+/// Why a connection is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpen {
+    /// Not yet; it may still come.
+    #[error("not connected yet")]
+    Connecting,
+    /// The peer refused.
+    #[error("the peer refused: {}", refusal(*.0))]
+    Refused(Refusal),
+    /// It is over, or nobody answered: is the peer's node running, on the same
+    /// network and EtherType, and is its name spelt as here?
+    #[error("{0} (is its node running, on this network and EtherType, under this name?)")]
+    Dead(ReturnReason),
+    /// This side has closed it.
+    #[error("it was closed on this side")]
+    Closed,
+}
+
+pub(crate) fn refusal(why: Refusal) -> &'static str {
+    match why {
+        Refusal::NoEndpoint => "it has no endpoint of that name",
+        Refusal::Tag => "its endpoint has another tag; both sides must name the same",
+        Refusal::Full => "it has no room for another connection",
+    }
+}
+
+impl Port {
+    /// Ask for a conversation with an endpoint of a node. The set-up goes on
+    /// while this side polls; until it is done, requests say
+    /// [`Connecting`](crate::RequestError::Connecting).
+    ///
+    /// # Errors
+    /// See [`ConnectError`]. Whether the peer exists shows later.
+    pub fn connect(&self, node: &str, endpoint: &str) -> Result<Remote, ConnectError> {
+        self.connect_with_tag(node, endpoint, 0)
+    }
+
+    /// The same with an endpoint that has a tag: only who knows it may send there.
+    ///
+    /// # Errors
+    /// As for [`Port::connect`].
+    pub fn connect_with_tag(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
+        let (node, endpoint) = (names::parse(node)?, names::parse(endpoint)?);
+        let mut shared = self.shared.borrow_mut();
+        let now = shared.clock.now();
+        Ok(Remote(shared.core().connect(now, self.id, node, endpoint, tag)?))
+    }
+
+    /// Whether requests can be sent there.
+    pub fn is_open(&self, to: Remote) -> bool {
+        self.ready(to).is_ok()
+    }
+
+    /// The same, with the reason why not.
+    ///
+    /// # Errors
+    /// See [`NotOpen`].
+    pub fn ready(&self, to: Remote) -> Result<(), NotOpen> {
+        match self.shared.borrow().engine.core().state(to.0) {
+            FlowState::Open { .. } => Ok(()),
+            FlowState::Connecting => Err(NotOpen::Connecting),
+            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
+            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
+            FlowState::Unknown => Err(NotOpen::Closed),
+        }
+    }
+
+    /// Requests that could be sent there now.
+    pub fn credit(&self, to: Remote) -> usize {
+        self.shared.borrow().engine.core().credit(to.0, wire::Class::Request)
+    }
+
+    /// The most bytes of payload that a message with so many words can have;
+    /// `None` while the conversation is not open.
+    pub fn max_payload(&self, to: Remote, words: usize) -> Option<usize> {
+        match self.shared.borrow().engine.core().state(to.0) {
+            FlowState::Open { max_body, .. } => max_body.checked_sub(words * WORD),
+            _ => None,
+        }
+    }
+
+    /// The names of the node and the endpoint at the other side.
+    pub fn names(&self, of: Remote) -> Option<(String, String)> {
+        let names = self.shared.borrow().engine.core().remote(of.0);
+        names.map(|(node, endpoint)| (node.to_string(), endpoint.to_string()))
+    }
+
+    /// How the conversation travels: framing and why, sizes, transport.
+    pub fn describe(&self, of: Remote) -> Option<Description> {
+        Description::of(&self.shared.borrow(), of)
+    }
+
+    /// End the conversation; the peer is told with the next poll or flush.
+    pub fn close(&self, to: Remote) {
+        self.shared.borrow_mut().core().close(to.0);
+    }
+}

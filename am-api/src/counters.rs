@@ -1,0 +1,35 @@
+//! Everything counted, from the transport to this layer.
+
+use std::fmt;
+
+use crate::shared::Shared;
+
+/// A snapshot of every counter of a node: names and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(Vec<(&'static str, u64)>);
+
+impl Counters {
+    pub(crate) fn of(shared: &Shared) -> Counters {
+        let mut all = vec![("unhandled", shared.tally.unhandled), ("no_reply_frame", shared.tally.no_reply_frame)];
+        shared.engine.core().counters().each(&mut |name, value| all.push((name, value)));
+        shared.transport.counters(&mut |name, value| all.push((name, value)));
+        Counters(all)
+    }
+
+    /// The counter of this name; 0 where there is none.
+    pub fn get(&self, name: &str) -> u64 {
+        self.iter().filter(|(each, _)| *each == name).map(|(_, value)| value).sum()
+    }
+
+    /// All of them: this layer's, the protocol's, the transport's.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl fmt::Display for Counters {
+    /// Those that have counted something, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().filter(|(_, value)| *value > 0).try_for_each(|(name, value)| writeln!(f, "{name:24} {value:>12}"))
+    }
+}

@@ -1,0 +1,59 @@
+//! Say which mode you are in, and why.
+
+use std::fmt;
+
+use proto::{FlowState, FramingWhy};
+use wire::Framing;
+
+use crate::Remote;
+use crate::shared::Shared;
+
+/// How an open conversation travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Name of the peer's node.
+    pub node: String,
+    /// Name of the peer's endpoint.
+    pub endpoint: String,
+    /// What our frames to it look like.
+    pub framing: Framing,
+    /// Why like that.
+    pub why: FramingWhy,
+    /// The most bytes of words (8 each) and payload in one message.
+    pub max_body: usize,
+    /// The transport, as it was named at run time.
+    pub transport: String,
+    /// The mode that it is in: `veth copy`, `zero-copy`, `memory`.
+    pub mode: String,
+}
+
+impl Description {
+    pub(crate) fn of(shared: &Shared, remote: Remote) -> Option<Description> {
+        let core = shared.engine.core();
+        let FlowState::Open { framing, why, max_body } = core.state(remote.0) else { return None };
+        let (node, endpoint) = core.remote(remote.0)?;
+        let caps = shared.transport.caps();
+        Some(Description {
+            node: node.to_string(),
+            endpoint: endpoint.to_string(),
+            framing,
+            why,
+            max_body,
+            transport: caps.name.clone(),
+            mode: caps.mode.clone(),
+        })
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.why {
+            FramingWhy::Configured => "as configured",
+            FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
+            FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
+            FramingWhy::ForgedDropped => "forged sources do not arrive",
+        };
+        let Description { node, endpoint, framing, max_body, transport, mode, .. } = self;
+        write!(f, "{node}/{endpoint} by {transport} ({mode}), {framing} framing ({why}), {max_body} bytes a message")
+    }
+}

@@ -1,0 +1,72 @@
+//! Handlers: what a message runs where it arrives.
+
+use crate::returned::Returned;
+use crate::{FlowEvent, Message, Token};
+
+/// Index into the receiving endpoint's table of handlers: what a message names
+/// instead of a function. Requests and replies have a table each.
+///
+/// ```
+/// use am_api::Handler;
+/// const ECHO: Handler = Handler(0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handler(pub u8);
+
+pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
+pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;
+pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_>)>;
+pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, FlowEvent<'_>)>;
+
+/// What an endpoint runs for what arrives. Boxed when set up, called ever after.
+pub(crate) struct Handlers<S> {
+    pub(crate) requests: Table<OnRequest<S>>,
+    pub(crate) replies: Table<OnMessage<S>>,
+    pub(crate) unhandled: Option<OnMessage<S>>,
+    pub(crate) returned: Option<OnReturned<S>>,
+    pub(crate) flow: Option<OnFlow<S>>,
+}
+
+impl<S> Default for Handlers<S> {
+    fn default() -> Self {
+        Handlers { requests: Table::new(), replies: Table::new(), unhandled: None, returned: None, flow: None }
+    }
+}
+
+/// Functions by [`Handler`]; as long as the largest index in use.
+pub(crate) struct Table<F>(Vec<Option<F>>);
+
+impl<F> Table<F> {
+    const fn new() -> Self {
+        Table(Vec::new())
+    }
+
+    pub(crate) fn set(&mut self, at: Handler, handler: F) {
+        let at = at.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at] = Some(handler);
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, at: Handler) -> Option<&mut F> {
+        self.0.get_mut(at.0 as usize)?.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_finds_what_was_set_last_and_nothing_else() {
+        let mut table = Table::new();
+        table.set(Handler(3), 'a');
+        table.set(Handler(255), 'b');
+        table.set(Handler(3), 'c');
+        assert_eq!(table.get(Handler(3)), Some(&mut 'c'));
+        assert_eq!(table.get(Handler(255)), Some(&mut 'b'));
+        assert_eq!(table.get(Handler(4)), None);
+    }
+}

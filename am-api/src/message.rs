@@ -1,0 +1,71 @@
+//! A message, as its handler sees it.
+
+use std::fmt;
+
+use proto::Delivery;
+use ring::Frame;
+use wire::Buffer;
+
+use crate::{Handler, Port, Remote};
+
+/// A message that has arrived: a view on its frame, which the handler borrows.
+///
+/// ```text
+///   words()    0 to 4 numbers of 64 bits
+///   payload()  bytes, in the memory where the NIC put them
+///   from()     who sent it: requests may be sent there
+///   port()     the endpoint it came to: handlers send requests through it
+/// ```
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    pub(crate) port: &'a Port,
+    pub(crate) delivery: &'a Delivery<Frame>,
+}
+
+impl<'a> Message<'a> {
+    /// Its word arguments.
+    #[inline]
+    pub fn words(&self) -> &'a [u64] {
+        self.delivery.words.as_slice()
+    }
+
+    /// The word argument at this place, 0 where the message has none there.
+    #[inline]
+    pub fn word(&self, at: usize) -> u64 {
+        self.delivery.words.words.get(at).copied().unwrap_or(0)
+    }
+
+    /// Its bytes, as long as the handler runs.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        &self.delivery.frame.bytes()[self.delivery.payload.clone()]
+    }
+
+    /// The handler that it names.
+    #[inline]
+    pub fn handler(&self) -> Handler {
+        Handler(self.delivery.handler)
+    }
+
+    /// The other side of its conversation.
+    #[inline]
+    pub fn from(&self) -> Remote {
+        Remote(self.delivery.flow)
+    }
+
+    /// The endpoint that it is for, as far as handlers may use it: everything but polling.
+    #[inline]
+    pub fn port(&self) -> &'a Port {
+        self.port
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("handler", &self.handler())
+            .field("words", &self.words())
+            .field("payload", &self.payload())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! Names of nodes and endpoints.
+
+use wire::control::{Name, NodeId};
+
+/// The text is no name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no name: names of nodes and endpoints have 1 to 31 bytes")]
+pub struct BadName(pub String);
+
+pub(crate) fn parse(text: &str) -> Result<Name, BadName> {
+    Name::new(text).ok_or_else(|| BadName(text.to_owned()))
+}
+
+/// The number of the node with this name (FNV-1a): the same whatever run,
+/// machine or address, so that a node that moved is known as the same one.
+pub(crate) fn node_id(name: Name) -> NodeId {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    NodeId(name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_1_to_31_bytes() {
+        assert_eq!(parse("").unwrap_err(), BadName(String::new()));
+        assert!(parse(&"x".repeat(32)).is_err());
+        assert_eq!(parse("beta").unwrap().as_str(), "beta");
+    }
+
+    #[test]
+    fn node_ids_are_those_of_every_build() {
+        // FNV-1a's published test vector for "a".
+        assert_eq!(node_id(parse("a").unwrap()), NodeId(0xaf63_dc4c_8601_ec8c));
+        assert_ne!(node_id(parse("alpha").unwrap()), node_id(parse("beta").unwrap()));
+    }
+}

@@ -1,0 +1,115 @@
+//! Nodes: AM-II's bundle, what is known to the network under one name.
+
+use std::fmt;
+
+use engine::Idle;
+use proto::Peer;
+use transport::Transport;
+use wire::Address;
+use wire::control::Name;
+
+use crate::names::{self, BadName};
+use crate::shared::Strong;
+use crate::{Builder, Counters, Endpoint, OpenError, Port};
+
+/// A node on the network, with one transport and any number of endpoints,
+/// all of one thread: whichever endpoint is polled turns the loop for all.
+///
+/// Endpoints keep their node running. When the last of them and the `Node` are
+/// dropped, every conversation is closed and the peers are told.
+pub struct Node {
+    pub(crate) shared: Strong,
+    pub(crate) name: Name,
+    pub(crate) idle: Idle,
+}
+
+/// Why there is no such endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// What it should be called.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The name is in use.
+    #[error("this node has an endpoint named `{0}` already; choose another name or close the first")]
+    Taken(Name),
+    /// There are too many.
+    #[error("this node has all the endpoints it can have; close some")]
+    TooMany,
+}
+
+impl From<proto::EndpointError> for EndpointError {
+    fn from(error: proto::EndpointError) -> Self {
+        match error {
+            proto::EndpointError::Taken(name) => EndpointError::Taken(name),
+            proto::EndpointError::TooMany => EndpointError::TooMany,
+        }
+    }
+}
+
+impl Node {
+    /// A node of this name (1 to 31 bytes) with the settings that suit most.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(name: &str, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
+        Node::builder(name).open(transport)
+    }
+
+    /// A node of this name, with settings to choose.
+    pub fn builder(name: &str) -> Builder {
+        Builder::new(name)
+    }
+
+    /// A new endpoint. `S` is the state that its handlers work on.
+    ///
+    /// # Errors
+    /// See [`EndpointError`].
+    pub fn endpoint<S>(&self, name: &str) -> Result<Endpoint<S>, EndpointError> {
+        self.endpoint_with_tag(name, 0)
+    }
+
+    /// The same with a tag: only those can connect who know it (AM-II's
+    /// message tags; a guard against mistakes, not a secret).
+    ///
+    /// # Errors
+    /// See [`EndpointError`].
+    pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
+        let name = names::parse(name)?;
+        let id = self.shared.borrow_mut().core().endpoint(name, tag)?;
+        let port = Port { shared: self.shared.clone(), id, name };
+        Ok(Endpoint::new(port, self.idle.clone()))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Its true address on the link.
+    pub fn address(&self) -> Address {
+        self.shared.borrow().transport.caps().address
+    }
+
+    /// Name and mode of its transport: `xdp:eth1 (veth copy)`.
+    pub fn transport(&self) -> String {
+        let shared = self.shared.borrow();
+        let caps = shared.transport.caps();
+        format!("{} ({})", caps.name, caps.mode)
+    }
+
+    /// The nodes that are known, by discovery or from the static table.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.borrow().engine.core().peers().copied().collect()
+    }
+
+    /// Everything counted so far, in every layer.
+    pub fn counters(&self) -> Counters {
+        Counters::of(&self.shared.borrow())
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! Opening a node: its settings, and what can be wrong with them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::{Clock, Engine, Idle, incarnation};
+use proto::{Config, Core, FramingChoice, Peer};
+use transport::{Caps, Transport};
+use wire::control::Incarnation;
+use wire::{Address, EtherType, Framing};
+
+use crate::Node;
+use crate::names::{self, BadName};
+use crate::shared::Shared;
+
+/// Why a node could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Of the node or of a peer in the static table.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The transport's frames cannot even carry the set-up.
+    #[error("`{transport}` carries frames of at most {longest} bytes, a node needs {}: raise the MTU", FRAME_LEAST)]
+    FrameTooSmall {
+        /// The transport.
+        transport: String,
+        /// Its longest frame, Ethernet header included.
+        longest: usize,
+    },
+    /// Too little memory.
+    #[error(
+        "`{transport}` has {free} unused frames, but {needed} are needed to receive, to send and to answer: give its pool more"
+    )]
+    PoolTooSmall {
+        /// The transport.
+        transport: String,
+        /// Frames that its pool has left.
+        free: usize,
+        /// Frames that the settings ask for.
+        needed: usize,
+    },
+}
+
+/// The longest set-up frame, in the framing with the longest header.
+const FRAME_LEAST: usize = Framing::Plain.body_at() + wire::control::Control::LONGEST;
+
+/// Frames for what the protocol writes itself: acknowledgements, set-up.
+const OWN_FRAMES: usize = 32;
+
+/// Settings of a node to be opened.
+#[must_use = "nothing is opened before `open`"]
+#[derive(Debug)]
+pub struct Builder {
+    name: String,
+    peers: Vec<(String, Address)>,
+    adjust: Adjust,
+    clock: Clock,
+    idle: Idle,
+}
+
+/// What is not as usual.
+#[derive(Debug, Default)]
+struct Adjust {
+    framing: FramingChoice,
+    ethertype: EtherType,
+    window: Option<u16>,
+    patience: Option<Duration>,
+    beacon: Option<Duration>,
+    receive_frames: Option<usize>,
+    send_frames: Option<usize>,
+    incarnation: Option<Incarnation>,
+}
+
+impl Builder {
+    pub(crate) fn new(name: &str) -> Self {
+        Builder {
+            name: name.to_owned(),
+            peers: Vec::new(),
+            adjust: Adjust::default(),
+            clock: Clock::monotonic(),
+            idle: Idle::default(),
+        }
+    }
+
+    /// Send with this framing, whatever the network is. Without it, what the
+    /// network to each peer lets through is found out.
+    pub fn framing(mut self, framing: Framing) -> Self {
+        self.adjust.framing = FramingChoice::Fixed(framing);
+        self
+    }
+
+    /// The network's EtherTypes; all its nodes must have the same.
+    pub fn ethertype(mut self, ethertype: EtherType) -> Self {
+        self.adjust.ethertype = ethertype;
+        self
+    }
+
+    /// A peer that is known without discovery: an entry of the static table.
+    pub fn peer(mut self, name: &str, address: Address) -> Self {
+        self.peers.push((name.to_owned(), address));
+        self
+    }
+
+    /// The most requests of one conversation on their way, at most [`proto::WINDOW`].
+    pub fn window(mut self, messages: u16) -> Self {
+        self.adjust.window = Some(messages);
+        self
+    }
+
+    /// A peer that has been silent so long while we asked again and again is
+    /// given up, and messages for it come back.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.adjust.patience = Some(patience);
+        self
+    }
+
+    /// How often the node tells the network where it is.
+    pub fn beacon(mut self, every: Duration) -> Self {
+        self.adjust.beacon = Some(every);
+        self
+    }
+
+    /// Frames for messages that have arrived, of all conversations together.
+    pub fn receive_frames(mut self, frames: usize) -> Self {
+        self.adjust.receive_frames = Some(frames);
+        self
+    }
+
+    /// Messages on their way, of all conversations together.
+    pub fn send_frames(mut self, frames: usize) -> Self {
+        self.adjust.send_frames = Some(frames);
+        self
+    }
+
+    /// What a waiting endpoint does while nothing happens.
+    pub fn idle(mut self, idle: Idle) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Another clock, and with it another count of runs: for simulations.
+    pub fn clock(mut self, clock: Clock, run: Incarnation) -> Self {
+        self.clock = clock;
+        self.adjust.incarnation = Some(run);
+        self
+    }
+
+    /// Open the node on a transport.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
+        let name = names::parse(&self.name)?;
+        let peers = self.peers.iter().map(|(name, address)| peer(name, *address)).collect::<Result<Vec<_>, _>>()?;
+        let caps = transport.caps();
+        let config = self.adjust.config(name, caps)?;
+        let mut core = Core::new(config, self.clock.now());
+        peers.into_iter().for_each(|peer| core.add_peer(peer));
+        let engine = Engine::new(core, caps.pool.clone());
+        let mut shared = Shared::new(engine, transport, self.clock);
+        shared.exhale();
+        Ok(Node { shared: Rc::new(RefCell::new(shared)), name, idle: self.idle })
+    }
+}
+
+fn peer(name: &str, address: Address) -> Result<Peer, BadName> {
+    let name = names::parse(name)?;
+    // Run 0 is before any that a peer will tell of.
+    Ok(Peer { node: names::node_id(name), incarnation: Incarnation(0), name, address })
+}
+
+impl Adjust {
+    fn config(&self, name: wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
+        let run = self.incarnation.unwrap_or_else(incarnation);
+        let mut config = Config::new(names::node_id(name), run, name, caps.address);
+        config.framing = self.framing;
+        config.ethertype = self.ethertype;
+        config.max_frame = caps.max_frame;
+        config.window = self.window.unwrap_or(config.window);
+        config.patience = self.patience.unwrap_or(config.patience);
+        config.beacon = self.beacon.unwrap_or(config.beacon);
+        self.share_frames(&mut config, caps)?;
+        if caps.max_frame < FRAME_LEAST {
+            return Err(OpenError::FrameTooSmall { transport: caps.name.clone(), longest: caps.max_frame });
+        }
+        Ok(config)
+    }
+
+    /// Every frame has its use promised once, so that no promise fails: half
+    /// of those that the transport left are for what arrives, half for what is
+    /// on its way. A token's frame counts among the latter, as its reply will.
+    fn share_frames(&self, config: &mut Config, caps: &Caps) -> Result<(), OpenError> {
+        let free = caps.pool.available();
+        let half = free.saturating_sub(OWN_FRAMES) / 2;
+        config.receive_frames = self.receive_frames.unwrap_or(config.receive_frames.min(half));
+        config.send_frames = self.send_frames.unwrap_or(config.send_frames.min(half));
+        let needed = config.receive_frames.max(2) + config.send_frames.max(2) + OWN_FRAMES;
+        if needed > free {
+            return Err(OpenError::PoolTooSmall { transport: caps.name.clone(), free, needed });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Replies: step 10 of a message's path. The right to reply is a value.
+
+use std::fmt;
+
+use proto::{FlowId, FlowState, ReturnReason};
+use ring::Frame;
+use wire::{Class, WORD};
+
+use crate::request::RequestError;
+use crate::shared::Remembered;
+use crate::{Handler, Remote};
+
+/// Why a reply was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// The one who asked is gone.
+    #[error("nobody is left to reply to: {0}")]
+    Dead(ReturnReason),
+    /// The conversation, the endpoint or the node was closed on this side.
+    #[error("this side has closed the connection that the request came on")]
+    Closed,
+    /// It does not fit into one frame.
+    #[error(
+        "{needs} bytes of words (8 each) and payload, but one reply carries at most {most}; see `Token::max_payload`"
+    )]
+    TooLarge {
+        /// Bytes of words and payload.
+        needs: usize,
+        /// The most that there may be.
+        most: usize,
+    },
+    /// More than four word arguments.
+    #[error("{0} words, but a message has at most 4; put the rest into the payload")]
+    TooManyWords(usize),
+}
+
+impl From<RequestError> for ReplyError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Dead(reason) => ReplyError::Dead(reason),
+            RequestError::TooLarge { needs, most } => ReplyError::TooLarge { needs, most },
+            RequestError::TooManyWords(count) => ReplyError::TooManyWords(count),
+            // A reply needs no credit and brings its frame: what is left is that the flow is no more.
+            _ => ReplyError::Closed,
+        }
+    }
+}
+
+/// The right to answer one request, once (AM-II's token).
+///
+/// It is used up by [`Token::reply`]; dropped, the reply is forgone. It may be
+/// kept and used after the handler has returned and its message is gone: a
+/// frame for the reply and a place in the send queue are set aside for it, so
+/// that a reply never fails for lack of room, whatever else goes on.
+pub struct Token {
+    shared: Remembered,
+    flow: FlowId,
+    /// For the reply; `None` once used.
+    frame: Option<Frame>,
+}
+
+impl Token {
+    #[inline]
+    pub(crate) fn new(shared: Remembered, flow: FlowId, frame: Frame) -> Self {
+        Token { shared, flow, frame: Some(frame) }
+    }
+
+    /// Answer: at the side that asked, its function for `handler` runs with
+    /// these words (at most 4) and this payload.
+    ///
+    /// # Errors
+    /// See [`ReplyError`]. The right to reply is used up all the same.
+    #[inline]
+    pub fn reply(mut self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+        let shared = self.shared.upgrade().ok_or(ReplyError::Closed)?;
+        let mut shared = shared.borrow_mut();
+        let at = match shared.room(self.flow, Class::Reply, words, payload) {
+            Ok(at) => at,
+            Err(error) => return Err(self.give_up(&mut shared, error)),
+        };
+        let Some(frame) = self.frame.take() else { return Err(ReplyError::Closed) };
+        shared.send(self.flow, Class::Reply, handler, words, payload, at, frame).map_err(|(error, frame)| {
+            self.frame = Some(frame);
+            self.give_up(&mut shared, error)
+        })
+    }
+
+    #[cold]
+    fn give_up(&mut self, shared: &mut crate::shared::Shared, error: RequestError) -> ReplyError {
+        if let Some(frame) = self.frame.take() {
+            shared.forgo(self.flow, frame);
+        }
+        error.into()
+    }
+
+    /// Who asked.
+    pub fn from(&self) -> Remote {
+        Remote(self.flow)
+    }
+
+    /// The most bytes of payload that a reply with so many words can have; 0
+    /// when nobody is left to reply to.
+    pub fn max_payload(&self, words: usize) -> usize {
+        let Some(shared) = self.shared.upgrade() else { return 0 };
+        match shared.borrow_mut().core().state(self.flow) {
+            FlowState::Open { max_body, .. } => max_body.saturating_sub(words * WORD),
+            _ => 0,
+        }
+    }
+}
+
+impl Drop for Token {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(frame) = self.frame.take()
+            && let Some(shared) = self.shared.upgrade()
+            && let Ok(mut shared) = shared.try_borrow_mut()
+        {
+            shared.forgo(self.flow, frame);
+        }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("from", &self.from()).finish_non_exhaustive()
+    }
+}
