@@ -1,0 +1,194 @@
+//! The bytes of control messages, field by field in the order of `docs/wire.md`.
+
+use super::{
+    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+};
+use crate::{Address, Flow, Framings, Seq};
+
+/// Bytes of an [`Offer`]: flow, nonce, two first numbers, two credits, longest frame.
+const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
+
+// The longest body, a `Connect` between the longest names: code, attempt, node,
+// incarnation, names, tag, offer.
+const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + OFFER <= Control::LONGEST);
+
+/// Writes one message; how long it got is in `at`.
+pub(super) struct Writer<'a> {
+    body: &'a mut [u8; Control::LONGEST],
+    pub(super) at: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(body: &'a mut [u8; Control::LONGEST]) -> Self {
+        Writer { body, at: 0 }
+    }
+
+    pub(super) fn control(&mut self, control: &Control) -> &mut Self {
+        match control {
+            Control::Beacon(m) => self.u8(1).beacon(m),
+            Control::Connect(m) => self.u8(2).connect(m),
+            Control::Accept(m) => self.u8(3).u32(m.id).offer(&m.offer),
+            Control::Refuse(m) => self.u8(4).u32(m.id).u8(m.why as u8),
+            Control::Close(m) => self.u8(5).u16(m.flow.id()).u16(m.nonce),
+            Control::Probe(m) => self.u8(6).u32(m.id).u64(m.node.0).u8(m.step as u8),
+            Control::ProbeSeen(m) => self.u8(7).u32(m.id).u8(m.step as u8),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> &mut Self {
+        self.body[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+        self
+    }
+
+    fn u8(&mut self, n: u8) -> &mut Self {
+        self.put(&[n])
+    }
+
+    fn u16(&mut self, n: u16) -> &mut Self {
+        self.put(&n.to_be_bytes())
+    }
+
+    fn u32(&mut self, n: u32) -> &mut Self {
+        self.put(&n.to_be_bytes())
+    }
+
+    fn u64(&mut self, n: u64) -> &mut Self {
+        self.put(&n.to_be_bytes())
+    }
+
+    fn name(&mut self, name: &Name) -> &mut Self {
+        self.u8(name.length).put(name.as_str().as_bytes())
+    }
+
+    fn offer(&mut self, o: &Offer) -> &mut Self {
+        self.u16(o.flow.id())
+            .u16(o.nonce)
+            .u32(o.first[0].0)
+            .u32(o.first[1].0)
+            .u16(o.credits[0])
+            .u16(o.credits[1])
+            .u32(o.max_frame)
+    }
+
+    fn beacon(&mut self, m: &Beacon) -> &mut Self {
+        self.u64(m.node.0)
+            .u64(m.incarnation.0)
+            .name(&m.name)
+            .put(&m.address.0)
+            .u8(m.framings.bits())
+            .u32(m.max_frame)
+            .u8(m.answer as u8)
+    }
+
+    fn connect(&mut self, m: &Connect) -> &mut Self {
+        self.u32(m.id).u64(m.node.0).u64(m.incarnation.0).name(&m.from).name(&m.to).u64(m.tag).offer(&m.offer)
+    }
+}
+
+/// Reads one message; what is left of the body is what follows it.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[n]| n)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        let length = self.u8()? as usize;
+        let text = self.0.get(..length)?;
+        self.0 = &self.0[length..];
+        Name::new(core::str::from_utf8(text).ok()?)
+    }
+
+    /// A flow that was set up: never the node's own.
+    fn flow(&mut self) -> Option<Flow> {
+        Flow::new(self.u16()?).filter(|&flow| flow != Flow::NODE)
+    }
+
+    fn offer(&mut self) -> Option<Offer> {
+        Some(Offer {
+            flow: self.flow()?,
+            nonce: self.u16()?,
+            first: [Seq(self.u32()?), Seq(self.u32()?)],
+            credits: [self.u16()?, self.u16()?],
+            max_frame: self.u32()?,
+        })
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        match self.u8()? {
+            1 => Some(Step::Forged),
+            2 => Some(Step::Learned),
+            _ => None,
+        }
+    }
+
+    fn refusal(&mut self) -> Option<Refusal> {
+        match self.u8()? {
+            1 => Some(Refusal::NoEndpoint),
+            2 => Some(Refusal::Tag),
+            3 => Some(Refusal::Full),
+            _ => None,
+        }
+    }
+
+    fn beacon(&mut self) -> Option<Beacon> {
+        Some(Beacon {
+            node: NodeId(self.u64()?),
+            incarnation: Incarnation(self.u64()?),
+            name: self.name()?,
+            address: Address(self.take()?),
+            framings: Framings::from_bits(self.u8()?),
+            max_frame: self.u32()?,
+            answer: match self.u8()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+        })
+    }
+
+    fn connect(&mut self) -> Option<Connect> {
+        Some(Connect {
+            id: self.u32()?,
+            node: NodeId(self.u64()?),
+            incarnation: Incarnation(self.u64()?),
+            from: self.name()?,
+            to: self.name()?,
+            tag: self.u64()?,
+            offer: self.offer()?,
+        })
+    }
+
+    pub(super) fn control(&mut self) -> Option<Control> {
+        Some(match self.u8()? {
+            1 => Control::Beacon(self.beacon()?),
+            2 => Control::Connect(self.connect()?),
+            3 => Control::Accept(Accept { id: self.u32()?, offer: self.offer()? }),
+            4 => Control::Refuse(Refuse { id: self.u32()?, why: self.refusal()? }),
+            5 => Control::Close(Close { flow: self.flow()?, nonce: self.u16()? }),
+            6 => Control::Probe(Probe { id: self.u32()?, node: NodeId(self.u64()?), step: self.step()? }),
+            7 => Control::ProbeSeen(ProbeSeen { id: self.u32()?, step: self.step()? }),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Who may depend on whom.
+//!
+//! ```text
+//!   apps, bench                          names backends: everything
+//!     └▶ layers/*                        the public API, nothing below
+//!          └▶ am-api
+//!               └▶ engine                the two halves meet here only
+//!                    ├▶ proto ───────────────────────┐
+//!                    └▶ transport ─▶ ring ───────────┴▶ wire
+//!                         ▲
+//!   datapath/{afxdp,..}, netdev-sim      what stands behind the seam
+//! ```
+
+use crate::Violation;
+use crate::repository::{Crate, Repository};
+
+/// Crate by directory, and the crates that it may need. Down only, and never a sibling.
+pub const RULES: &[(&str, &[&str])] = &[
+    ("datapath/wire", &[]),
+    ("datapath/ring", &["wire"]),
+    ("datapath/proto", &["wire"]),
+    ("datapath/transport", &["ring", "wire"]),
+    ("datapath/engine", &["proto", "transport", "ring", "wire"]),
+    ("bpf", &["wire"]),
+    ("datapath/afxdp", &["bpf", "transport", "ring", "wire"]),
+    ("datapath/dpdk", &["transport", "ring", "wire"]),
+    ("datapath/sockets", &["transport", "ring", "wire"]),
+    ("datapath/shm", &["transport", "ring", "wire"]),
+    ("netdev-sim", &["transport", "ring", "wire"]),
+    ("am-api", &["engine", "proto", "transport", "ring", "wire"]),
+    ("layers/", &["am-api"]),
+    ("apps/", &["am-api", "layers", "backends"]),
+    ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "backends", "hosts"]),
+    ("hosts", &[]),
+    ("tidy", &[]),
+];
+
+/// What `backends` stands for above: named where a user chooses one, and in tests.
+pub const BACKENDS: &[&str] = &["afxdp", "dpdk", "sockets", "shm", "bpf", "netdev-sim"];
+
+/// What only tests may need besides.
+pub const FOR_TESTS: &[&str] = &["hosts"];
+
+const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
+const UPWARDS: &str =
+    "dependencies point down only: move what is needed below both, or pass it in (see docs/architecture.md)";
+
+/// Every edge that points up, or to a sibling, and every crate that stands nowhere.
+pub fn check(repository: &Repository) -> Vec<Violation> {
+    let crates = &repository.crates;
+    crates.iter().flat_map(|member| check_crate(member, crates)).collect()
+}
+
+fn check_crate(member: &Crate, crates: &[Crate]) -> Vec<Violation> {
+    let Some((_, allowed)) = RULES.iter().find(|(place, _)| stands_at(&member.path, place)) else {
+        return vec![Violation::new(&member.name, "a crate that no rule knows", UNPLACED)];
+    };
+    let built = member.needs.iter().filter(|name| !may(name, allowed, crates));
+    let tested = member
+        .tests_need
+        .iter()
+        .filter(|name| !may(name, allowed, crates) && !BACKENDS.contains(&&***name) && !FOR_TESTS.contains(&&***name));
+    let violation = |name, how| Violation::new(&member.name, format!("{how} `{name}`"), UPWARDS);
+    built
+        .map(|name| violation(name, "needs"))
+        .chain(tested.map(|name| violation(name, "has tests that need")))
+        .collect()
+}
+
+fn stands_at(path: &str, place: &str) -> bool {
+    if place.ends_with('/') { path.starts_with(place) } else { path == place }
+}
+
+fn may(name: &str, allowed: &[&str], crates: &[Crate]) -> bool {
+    let is_layer = || crates.iter().any(|other| other.name == name && other.path.starts_with("layers/"));
+    allowed.iter().any(|&rule| match rule {
+        "backends" => BACKENDS.contains(&name),
+        "layers" => is_layer(),
+        rule => rule == name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(path: &str, needs: &[&str], tests_need: &[&str]) -> Vec<Violation> {
+        let name = path.rsplit('/').next().unwrap_or(path).to_string();
+        let names = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let member =
+            Crate { name, path: path.into(), needs: names(needs), tests_need: names(tests_need), roots: vec![] };
+        let layer = Crate { name: "rpc".into(), path: "layers/rpc".into(), ..Crate::default() };
+        check(&Repository { sources: vec![], crates: vec![member, layer] })
+    }
+
+    #[test]
+    fn down_is_fine() {
+        assert_eq!(with("datapath/engine", &["proto", "transport"], &["hosts", "afxdp"]), []);
+        assert_eq!(with("layers/pvm", &["am-api"], &["sockets"]), []);
+        assert_eq!(with("bench", &["rpc", "afxdp", "hosts", "am-api"], &[]), []);
+    }
+
+    #[test]
+    fn up_across_and_sideways_are_not() {
+        for (path, needs) in [
+            ("datapath/wire", "ring"),
+            ("datapath/proto", "transport"),
+            ("datapath/ring", "proto"),
+            ("datapath/engine", "afxdp"),
+            ("am-api", "afxdp"),
+            ("am-api", "hosts"),
+            ("layers/pvm", "rpc"),
+            ("layers/pvm", "engine"),
+            ("datapath/sockets", "bpf"),
+        ] {
+            assert_eq!(with(path, &[needs], &[]).len(), 1, "{path} -> {needs}");
+        }
+    }
+
+    #[test]
+    fn tests_do_not_excuse_going_up() {
+        assert_eq!(with("datapath/proto", &[], &["engine"]).len(), 1);
+        assert_eq!(with("am-api", &[], &["bench"]).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_stands_somewhere() {
+        assert_eq!(with("datapath/magic", &[], &[]).len(), 1);
+    }
+}

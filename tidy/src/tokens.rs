@@ -1,0 +1,41 @@
+//! Rust as its lexer sees it: no comment or string is mistaken for code.
+
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+
+/// The tokens of a text; of one that does not lex (the compiler says so
+/// better), none.
+pub(crate) fn lex(text: &str) -> TokenStream {
+    TokenStream::from_str(text).unwrap_or_default()
+}
+
+/// Every sequence of tokens: the text's own, and those in brackets, however deep.
+pub(crate) fn sequences(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
+    let here: Vec<TokenTree> = tokens.into_iter().collect();
+    let inner = here.iter().filter_map(|token| match token {
+        TokenTree::Group(group) => Some(sequences(group.stream())),
+        _ => None,
+    });
+    let mut all: Vec<_> = inner.flatten().collect();
+    all.push(here);
+    all
+}
+
+/// The identifier, if it is one.
+pub(crate) fn word(token: Option<&TokenTree>) -> Option<&Ident> {
+    match token {
+        Some(TokenTree::Ident(ident)) => Some(ident),
+        _ => None,
+    }
+}
+
+/// The line that a token starts on, from 1.
+pub(crate) fn line(token: &TokenTree) -> usize {
+    token.span().start().line
+}
+
+/// Whether the token is something in these brackets.
+pub(crate) fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
+}
