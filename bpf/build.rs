@@ -1,0 +1,47 @@
+//! Compiles the kernel's programs with clang, and with nothing but clang.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const PROGRAMS: [&str; 2] = ["steer", "raw"];
+const HEADERS: [&str; 3] = ["kernel.h", "wire.h", "decide.h"];
+
+/// `v3`: 32-bit comparisons, known to every kernel that has what we need.
+const FLAGS: &str = "-O2 -g -mcpu=v3 -Wall -Wextra -Werror -target bpf";
+
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    // The tests build other versions of the programs in the same way.
+    println!("cargo::rustc-env=BPF_CLANG={clang}");
+    println!("cargo::rustc-env=BPF_FLAGS={FLAGS}");
+    for header in HEADERS {
+        println!("cargo::rerun-if-changed={header}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    for program in PROGRAMS {
+        let source = format!("{program}.bpf.c");
+        println!("cargo::rerun-if-changed={source}");
+        if let Err(message) = compile(&clang, &source, &out.join(format!("{program}.o"))) {
+            println!("cargo::error={message}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn compile(clang: &str, source: &str, object: &Path) -> Result<(), String> {
+    let output =
+        Command::new(clang).args(FLAGS.split(' ')).args(["-c", source, "-o"]).arg(object).output().map_err(
+            |error| format!("`{clang}` does not run ({error}): run `scripts/setup` or `apt-get install clang`"),
+        )?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("No available targets are compatible") || said.contains("unknown target triple") {
+        return Err(format!("`{clang}` cannot compile for BPF: run `scripts/setup` or `apt-get install clang`"));
+    }
+    Err(format!("`{clang}` does not compile bpf/{source}: {}", said.replace('\n', " | ")))
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Where a frame goes: the twin of wire::steer::steer(), function by function.
+ * tests/root_differential.rs feeds both the same frames.
+ */
+#pragma once
+
+#include "kernel.h"
+#include "wire.h"
+
+/* A decision: what to do in the second byte, and in the first why or where. */
+#define PASS(why) (0x100 | (why))
+#define DROP(why) (0x200 | (why))
+#define SOCKET(index) (0x300 | (index))
+
+#define IS_SOCKET(decision) ((decision) >> 8 == 3)
+#define IS_PASS(decision) ((decision) >> 8 == 1)
+#define DETAIL(decision) ((decision)&0xff)
+
+/* A test builds this with a wrong mask, to see that the comparison finds it. */
+#ifndef FLOW_MASK
+#define FLOW_MASK (FLOW_COUNT - 1)
+#endif
+
+#define SOCKETS 256
+
+/* Fixed when the program is loaded: the verifier sees constants. */
+struct config {
+	__u32 own_high; /* this node's address as it stands in a frame: 4 bytes, 2 bytes */
+	__u16 own_low;
+	__u16 hidden; /* the EtherTypes as they stand in a frame */
+	__u16 plain;
+	__u8 node_socket; /* where control frames go */
+	__u8 unused;
+};
+
+/* Changes while the program runs; user space maps it into its memory. */
+struct table {
+	__u8 flows[FLOW_COUNT]; /* the socket's index plus one; 0: no such flow */
+	__u32 queues[SOCKETS];	/* the receive queue that the socket is bound to */
+};
+
+/* The first 60 bytes of a frame; every field is aligned. */
+struct frame {
+	__u32 to_high;
+	__u16 to_low;
+	__u16 from_high;
+	__u32 from_low;
+	__u16 ethertype;
+	__u8 payload[SMALLEST_BYTES - ETHERNET_BYTES];
+};
+
+_Static_assert(sizeof(struct frame) == SMALLEST_BYTES, "the frame has no gaps");
+_Static_assert(__builtin_offsetof(struct frame, payload) == ETHERNET_BYTES, "the payload is where it belongs");
+
+/* An address as a number carries a header: the local bit is set, the group bit is not. */
+static inline int has_header(__u64 address)
+{
+	return (address >> GROUP_BIT & 3) == 1 << (LOCAL_BIT - GROUP_BIT);
+}
+
+/* Its 46 bits. */
+static inline __u64 header_bits(__u64 address)
+{
+	__u64 below = (1ull << GROUP_BIT) - 1;
+
+	return address >> (LOCAL_BIT + 1) << GROUP_BIT | (address & below);
+}
+
+/* Ours, or everybody's. */
+static inline int is_addressed(const struct frame *frame, const volatile struct config *config)
+{
+	if (likely(frame->to_high == config->own_high && frame->to_low == config->own_low))
+		return 1;
+	return from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
+}
+
+/* The address with which discovery finds out whether the network between learns. */
+static inline int is_probe(const struct frame *frame)
+{
+	__u64 to = (__u64)from_be32(frame->to_high) << 16 | from_be16(frame->to_low);
+	__u64 bits = header_bits(to);
+
+	return has_header(to) && bits >> VERSION_SHIFT == VERSION_SPLIT &&
+	       (bits >> SPLIT_FLOW_SHIFT & FLOW_MASK) == FLOW_NODE;
+}
+
+/* What the header says, as far as steering asks. */
+struct found {
+	__u32 field;
+	__u32 code; /* of an extended kind */
+	__u32 flow;
+};
+
+#define FOUND 0
+
+static inline __u32 find_kind(const struct found *found)
+{
+	if (likely(found->field < FIELD_EXTENDED))
+		return FOUND;
+	return found->field == FIELD_EXTENDED && found->code <= CODE_CONTROL ? FOUND : DROP(REASON_KIND);
+}
+
+static inline __u32 find_plain(const struct frame *frame, struct found *found)
+{
+	const __u8 *rest = frame->payload;
+
+	if (rest[PLAIN_VERSION_AT] != VERSION_PLAIN)
+		return DROP(REASON_VERSION);
+	found->field = rest[PLAIN_FORM_AT] >> FORM_KIND_SHIFT;
+	found->code = rest[PLAIN_CODE_AT];
+	found->flow = rest[PLAIN_FLOW_AT] << 8 | rest[PLAIN_FLOW_AT + 1];
+	if (find_kind(found) != FOUND)
+		return find_kind(found);
+	return found->flow < FLOW_COUNT ? FOUND : DROP(REASON_NO_FLOW);
+}
+
+static inline __u32 find_hidden(const struct frame *frame, struct found *found)
+{
+	__u64 from = (__u64)from_be16(frame->from_high) << 32 | from_be32(frame->from_low);
+	__u64 bits = header_bits(from);
+
+	if (!has_header(from))
+		return DROP(REASON_SOURCE);
+	switch (bits >> VERSION_SHIFT) {
+	case VERSION_BARE:
+		found->field = bits >> BARE_KIND_SHIFT & 3;
+		found->code = bits >> BARE_CODE_SHIFT & 0xff;
+		found->flow = bits >> BARE_FLOW_SHIFT & FLOW_MASK;
+		return find_kind(found);
+	case VERSION_SPLIT:
+		found->field = frame->payload[SPLIT_FORM_AT] >> FORM_KIND_SHIFT;
+		found->code = frame->payload[SPLIT_CODE_AT];
+		found->flow = bits >> SPLIT_FLOW_SHIFT & FLOW_MASK;
+		return find_kind(found);
+	default:
+		return DROP(REASON_VERSION);
+	}
+}
+
+static inline __u32 to_socket(const struct found *found, const volatile struct config *config,
+			      const struct table *table)
+{
+	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
+	__u8 socket;
+
+	if (found->flow == FLOW_NODE)
+		return control ? SOCKET(config->node_socket) : DROP(REASON_NODE_FLOW);
+	if (control)
+		return DROP(REASON_NODE_FLOW);
+	socket = table->flows[found->flow & (FLOW_COUNT - 1)];
+	return likely(socket) ? SOCKET(socket - 1) : DROP(REASON_NO_FLOW);
+}
+
+static inline __u32 decide(const void *data, const void *end, const volatile struct config *config,
+			   const struct table *table)
+{
+	const struct frame *frame = data;
+	struct found found = {};
+	int addressed;
+	__u32 refused;
+
+	if (data + ETHERNET_BYTES > end)
+		return PASS(PASS_FOREIGN);
+	if (frame->ethertype != config->hidden && frame->ethertype != config->plain)
+		return PASS(PASS_FOREIGN);
+	addressed = is_addressed(frame, config);
+	if (!addressed && !is_probe(frame))
+		return PASS(PASS_OTHER_HOST);
+	if (data + SMALLEST_BYTES > end)
+		return DROP(REASON_SHORT);
+	refused = frame->ethertype == config->plain ? find_plain(frame, &found) : find_hidden(frame, &found);
+	if (refused)
+		return refused;
+	if (!addressed && found.flow != FLOW_NODE)
+		return PASS(PASS_OTHER_HOST);
+	return to_socket(&found, config, table);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * The few lines of the kernel's interface that our programs use, so that
+ * building them needs clang and no one's headers. All of it is stable
+ * (include/uapi/linux/bpf.h); the names are the kernel's own.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+
+struct xdp_md {
+	__u32 data;
+	__u32 data_end;
+	__u32 data_meta;
+	__u32 ingress_ifindex;
+	__u32 rx_queue_index;
+	__u32 egress_ifindex;
+};
+
+enum { XDP_DROP = 1, XDP_PASS = 2 };
+
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_XSKMAP = 17,
+};
+
+enum { BPF_F_MMAPABLE = 1 << 10 };
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (void *)51;
+
+/* A map is declared by a struct in ".maps" that only its type information describes. */
+#define __uint(name, value) int(*name)[value]
+#define __type(name, type) typeof(type) *name
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline inline __attribute__((always_inline))
+#define likely(condition) __builtin_expect(!!(condition), 1)
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define from_be16(number) __builtin_bswap16(number)
+#define from_be32(number) __builtin_bswap32(number)
+#else
+#define from_be16(number) (number)
+#define from_be32(number) (number)
+#endif

@@ -1,0 +1,65 @@
+use aya::programs::links::FdLink;
+use aya::programs::{Xdp, XdpMode};
+
+use crate::AttachError;
+use crate::error::root_cause;
+
+/// Where on the receive path the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum AttachMode {
+    /// In the driver: the fast way, and the only one to zero-copy.
+    #[default]
+    Native,
+    /// In the kernel's generic receive path, after it has made a buffer of the
+    /// frame: for drivers that know no XDP. Never chosen silently.
+    Generic,
+}
+
+impl AttachMode {
+    /// Its name: `native` or `generic`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttachMode::Native => "native",
+            AttachMode::Generic => "generic",
+        }
+    }
+}
+
+/// A program on an interface, until this is dropped or the process ends.
+///
+/// Drop it before the sockets that it steers to: frames for a closed socket
+/// are dropped, while those of a detached program go to the kernel's stack.
+#[derive(Debug)]
+#[must_use = "the program is detached when this is dropped"]
+pub struct Attachment {
+    _link: FdLink,
+    interface: String,
+    mode: AttachMode,
+}
+
+impl Attachment {
+    pub(crate) fn new(program: &mut Xdp, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
+        let index = nix::net::if_::if_nametoindex(interface)
+            .map_err(|_| AttachError::NoSuchInterface { interface: interface.to_owned() })?;
+        let flag = match mode {
+            AttachMode::Native => XdpMode::Driver,
+            AttachMode::Generic => XdpMode::Skb,
+        };
+        let failed = |error| AttachError::new(interface, root_cause(&error));
+        let id = program.attach_to_if_index(index, flag).map_err(failed)?;
+        let link = program.take_link(id).map_err(failed)?;
+        // What is no bpf_link would outlive us: dropping it here detaches it.
+        let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, root_cause(&error)))?;
+        Ok(Attachment { _link: link, interface: interface.to_owned(), mode })
+    }
+
+    /// The interface it is on.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Where it runs.
+    pub fn mode(&self) -> AttachMode {
+        self.mode
+    }
+}

@@ -1,0 +1,23 @@
+use wire::{Address, EtherType};
+
+/// What steering knows from the start. Fixed once the program is loaded, so
+/// that to the kernel's compiler these are constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+    /// This node's true address.
+    pub own: Address,
+    /// Index of the socket that control frames go to.
+    pub node_socket: u8,
+}
+
+impl Config {
+    /// As `struct config` in `decide.h` has it: as it stands in a frame.
+    pub(crate) fn to_bytes(self) -> [u8; 12] {
+        let [a, b, c, d, e, f] = self.own.0;
+        let [h0, h1] = self.ethertype.hidden().to_be_bytes();
+        let [p0, p1] = self.ethertype.plain().to_be_bytes();
+        [a, b, c, d, e, f, h0, h1, p0, p1, self.node_socket, 0]
+    }
+}

@@ -1,0 +1,171 @@
+use std::env;
+use std::error::Error;
+use std::io;
+
+/// Why a program could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The kernel lacks what we cannot do without.
+    #[error("kernel {found} is too old: XDP through a bpf_link needs 5.9 or newer")]
+    KernelTooOld {
+        /// What it calls itself.
+        found: String,
+    },
+    /// The process may not load programs.
+    #[error("not permitted to load an XDP program: {}", advice())]
+    NotPermitted,
+    /// Kernels before 5.11 count programs as locked memory.
+    #[error(
+        "kernel {release} wants more locked memory than the limit allows: \
+         run `ulimit -l unlimited`, or set LimitMEMLOCK=infinity in the systemd unit"
+    )]
+    LockedMemory {
+        /// The kernel's release.
+        release: String,
+    },
+    /// The kernel's verifier does not accept the program: a bug of ours, or of
+    /// a kernel that we have not met.
+    #[error("kernel {release} rejects the program; please report this with its verifier's log:\n{log}")]
+    Rejected {
+        /// The kernel's release.
+        release: String,
+        /// What the verifier said.
+        log: String,
+    },
+    /// The kernel refused for another reason.
+    #[error("kernel {release} does not load the program: {source}")]
+    Refused {
+        /// The kernel's release.
+        release: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The compiled program is not what this loader expects.
+    #[error("the compiled program cannot be loaded: {0}")]
+    Object(String),
+}
+
+/// Why a program could not be attached to an interface.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No such interface in this network namespace.
+    #[error("no interface {interface} here: `ip link` lists those there are")]
+    NoSuchInterface {
+        /// The name that was asked for.
+        interface: String,
+    },
+    /// There is an XDP program already, ours or another's.
+    #[error(
+        "another XDP program is attached to {interface}: `ip link show dev {interface}` shows it; \
+         `ip link set dev {interface} xdp off` removes it, or, where a process holds it, that process's end \
+         (`bpftool link` names it)"
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface's driver has no XDP.
+    #[error("the driver of {interface} does not run XDP programs: use the generic mode, which is slower")]
+    NoNativeMode {
+        /// The interface.
+        interface: String,
+    },
+    /// The MTU is more than the driver can give to an XDP program.
+    #[error("the MTU of {interface} is too large for XDP: `ip link set dev {interface} mtu 1500`")]
+    MtuTooLarge {
+        /// The interface.
+        interface: String,
+    },
+    /// A veth needs as many receive queues as its peer has transmit queues.
+    #[error(
+        "{interface} has fewer receive queues than its peer has transmit queues: \
+         `ethtool -L` evens them out, or make the pair with equal numrxqueues and numtxqueues"
+    )]
+    TooFewQueues {
+        /// The interface.
+        interface: String,
+    },
+    /// The process may not attach programs.
+    #[error("not permitted to attach an XDP program to {interface}: {}", advice())]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel or the driver refused for another reason.
+    #[error("attaching to {interface}: {source}")]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl AttachError {
+    pub(crate) fn new(interface: &str, source: io::Error) -> AttachError {
+        let interface = interface.to_owned();
+        match source.raw_os_error().unwrap_or_default() {
+            libc::ENODEV => AttachError::NoSuchInterface { interface },
+            libc::EBUSY | libc::EEXIST => AttachError::Occupied { interface },
+            libc::EOPNOTSUPP => AttachError::NoNativeMode { interface },
+            libc::ERANGE | libc::EFBIG => AttachError::MtuTooLarge { interface },
+            libc::ENOSPC => AttachError::TooFewQueues { interface },
+            libc::EPERM | libc::EACCES => AttachError::NotPermitted { interface },
+            _ => AttachError::Refused { interface, source },
+        }
+    }
+}
+
+/// Why a socket could not be put into steering's table.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The index is beyond the table.
+    #[error("there is no socket {index}: a program has {count} of them")]
+    NoSuchIndex {
+        /// What was asked for.
+        index: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// It is not an AF_XDP socket.
+    #[error("not an AF_XDP socket")]
+    NotXdp,
+    /// The kernel refused for another reason.
+    #[error("registering a socket: {0}")]
+    Refused(io::Error),
+}
+
+impl SocketError {
+    pub(crate) fn new(source: io::Error) -> SocketError {
+        match source.raw_os_error().unwrap_or_default() {
+            libc::EOPNOTSUPP | libc::ENOTSOCK | libc::EBADF => SocketError::NotXdp,
+            _ => SocketError::Refused(source),
+        }
+    }
+}
+
+/// The counters could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("reading the program's counters: {0}")]
+pub struct CountersError(pub(crate) io::Error);
+
+/// What to do about missing rights.
+fn advice() -> String {
+    let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
+    format!(
+        "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN, and CAP_NET_RAW for its sockets): \
+         `sudo setcap cap_bpf,cap_net_admin,cap_net_raw=ep {program}`"
+    )
+}
+
+/// The system's error at the bottom of a library's.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> io::Error {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(number) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = error.source();
+    }
+    io::Error::other(error.to_string())
+}

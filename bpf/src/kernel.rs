@@ -1,0 +1,78 @@
+//! Which kernel this is, and what it lacks.
+
+use std::fs;
+
+use crate::LoadError;
+
+/// `bpf_link` for XDP.
+const NEEDED: Version = Version(5, 9);
+/// `xdp.frags`: frames in several pieces.
+const FRAGS: Version = Version(5, 18);
+/// BPF memory is no longer charged to `RLIMIT_MEMLOCK`.
+const UNLOCKED: Version = Version(5, 11);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u32, u32);
+
+/// The running kernel, by the name it gives itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    release: String,
+    version: Version,
+}
+
+impl Kernel {
+    /// # Errors
+    /// [`LoadError::KernelTooOld`].
+    pub(crate) fn check() -> Result<Kernel, LoadError> {
+        Kernel::of(fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim())
+    }
+
+    fn of(release: &str) -> Result<Kernel, LoadError> {
+        // Where it says nothing that can be read, we try and see.
+        let version = parse(release).unwrap_or(Version(u32::MAX, 0));
+        if version < NEEDED {
+            return Err(LoadError::KernelTooOld { found: release.to_owned() });
+        }
+        Ok(Kernel { release: release.to_owned(), version })
+    }
+
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    pub(crate) fn has_frags(&self) -> bool {
+        self.version >= FRAGS
+    }
+
+    pub(crate) fn locks_memory(&self) -> bool {
+        self.version < UNLOCKED
+    }
+}
+
+/// `6.1.0-18-amd64` is 6.1.
+fn parse(release: &str) -> Option<Version> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some(Version(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_is_named_with_what_is_needed() {
+        let error = Kernel::of("5.4.0-91-generic").unwrap_err();
+        assert_eq!(error.to_string(), "kernel 5.4.0-91-generic is too old: XDP through a bpf_link needs 5.9 or newer");
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let features = |release| Kernel::of(release).map(|k| (k.locks_memory(), k.has_frags())).unwrap();
+        assert_eq!(features("5.10.0-28-amd64"), (true, false));
+        assert_eq!(features("5.15.0-91-generic"), (false, false));
+        assert_eq!(features("6.1.0-18-amd64"), (false, true));
+        assert_eq!(features("10.0-rc1"), (false, true));
+        assert_eq!(features("unreadable"), (false, true));
+    }
+}

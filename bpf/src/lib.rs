@@ -1,0 +1,63 @@
+//! **Our LANai control program**: the XDP program that steers active messages
+//! into AF_XDP sockets, and its loader.
+//!
+//! What the papers put into the NIC's firmware runs here, in the driver's
+//! receive path, on each frame before the kernel's stack sees it:
+//!
+//! ```text
+//!              user space   Steer ──set_flow──▶ table      Transport ◀── socket's RX ring
+//!  ────────────────────────────────────────────────┼────────────────────────────▲─────────
+//!              kernel                              ▼                            │
+//!   NIC ──frame──▶ decide(): EtherType? address? kind? flow? ──Socket(i)──▶ sockets[i]
+//!                      │                                 │
+//!                      Pass                              Drop(reason)
+//!                      ▼                                 ▼
+//!                  the kernel's stack, untouched     counters, one per reason
+//! ```
+//!
+//! `decide.h` is the twin of [`wire::steer::steer`], function by function: a test
+//! feeds both the same millions of frames and demands the same answers. `steer.bpf.c`
+//! around it acts on the decision and counts. [`Raw`] is a second, far smaller program
+//! for bare AF_XDP: what we measure ourselves against.
+//!
+//! A program is attached through a `bpf_link` that lives as long as the
+//! [`Attachment`], and dies with the process however that ends: nothing of ours
+//! stays on an interface after a crash.
+//!
+//! Read first: `decide.h`, then `steer.bpf.c`, then [`Steer`].
+//!
+//! ```no_run
+//! use bpf::{AttachMode, Config, Steer};
+//! use wire::{EtherType, Flow};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! let own = "02:00:00:00:00:01".parse()?;
+//! let mut steer = Steer::load(&Config { ethertype: EtherType::DEFAULT, own, node_socket: 0 })?;
+//! steer.set_socket(0, 0, &socket)?; // an AF_XDP socket, bound to queue 0
+//! steer.set_flow(Flow::new(17).unwrap(), Some(0));
+//! let attachment = steer.attach("eth1", AttachMode::Native)?;
+//! steer.counters()?.each(&mut |name, count| println!("{name} {count}"));
+//! drop(attachment); // before the socket
+//! # Ok(())
+//! # }
+//! ```
+
+mod attach;
+mod config;
+mod counters;
+mod error;
+mod kernel;
+mod object;
+mod probe;
+mod raw;
+mod steer;
+mod table;
+
+pub use attach::{AttachMode, Attachment};
+pub use config::Config;
+pub use counters::Counters;
+pub use error::{AttachError, CountersError, LoadError, SocketError};
+pub use probe::{Probe, ProbeError};
+pub use raw::Raw;
+pub use steer::Steer;

@@ -1,0 +1,122 @@
+//! A compiled object, loaded: what [`Steer`](crate::Steer), [`Raw`](crate::Raw)
+//! and [`Probe`](crate::Probe) have in common.
+
+use std::io;
+
+use aya::maps::{Map, MapData, MapError, XskMap};
+use aya::programs::{ProgramError, Xdp};
+use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
+
+use crate::error::root_cause;
+use crate::kernel::Kernel;
+use crate::{AttachError, AttachMode, Attachment, LoadError};
+
+/// The name of a program in a compiled object.
+pub(crate) struct Name {
+    /// Takes frames in several pieces.
+    pub(crate) frags: &'static str,
+    /// For kernels that know no such frames.
+    pub(crate) linear: &'static str,
+}
+
+/// A compiled object whose maps exist and one of whose programs is loaded.
+pub(crate) struct Object {
+    ebpf: Ebpf,
+    program: &'static str,
+}
+
+impl Object {
+    /// Create the maps, set the global, load one program.
+    pub(crate) fn load<'a>(
+        bytes: &[u8],
+        name: &Name,
+        global: (&'a str, impl Into<GlobalData<'a>>),
+    ) -> Result<Object, LoadError> {
+        let kernel = Kernel::check()?;
+        if kernel.locks_memory() {
+            lift_memory_limit();
+        }
+        let ebpf = EbpfLoader::new()
+            .override_global(global.0, global.1, true)
+            .load(bytes)
+            .map_err(|error| creation_error(&kernel, error))?;
+        let program = if kernel.has_frags() { name.frags } else { name.linear };
+        let mut object = Object { ebpf, program };
+        object.program()?.load().map_err(|error| program_error(&kernel, error))?;
+        Ok(object)
+    }
+
+    /// The program that was loaded.
+    pub(crate) fn program(&mut self) -> Result<&mut Xdp, LoadError> {
+        let program = self.ebpf.program_mut(self.program).ok_or_else(|| missing(self.program))?;
+        program.try_into().map_err(|error: ProgramError| LoadError::Object(error.to_string()))
+    }
+
+    pub(crate) fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
+        let program = self.program().map_err(|error| AttachError::new(interface, io::Error::other(error)))?;
+        Attachment::new(program, interface, mode)
+    }
+
+    /// Take a map out of it.
+    pub(crate) fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T, LoadError> {
+        T::try_from(self.take(name)?).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
+    }
+
+    /// Take a map out of it whose values have no type here.
+    pub(crate) fn array(&mut self, name: &str) -> Result<MapData, LoadError> {
+        match self.take(name)? {
+            Map::Array(data) => Ok(data),
+            _ => Err(missing(name)),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Result<Map, LoadError> {
+        self.ebpf.take_map(name).ok_or_else(|| missing(name))
+    }
+
+    /// The map of sockets, which all of our programs call the same.
+    pub(crate) fn sockets(&mut self) -> Result<XskMap<MapData>, LoadError> {
+        self.map("sockets")
+    }
+}
+
+fn missing(name: &str) -> LoadError {
+    LoadError::Object(format!("it has no {name}"))
+}
+
+fn creation_error(kernel: &Kernel, error: EbpfError) -> LoadError {
+    match error {
+        EbpfError::MapError(error) => refusal(kernel, &error),
+        other => LoadError::Object(other.to_string()),
+    }
+}
+
+fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
+    match &error {
+        ProgramError::LoadError { io_error, verifier_log } if io_error.raw_os_error() != Some(libc::EPERM) => {
+            let log = format!("{io_error}\n{verifier_log}");
+            LoadError::Rejected { release: kernel.release().to_owned(), log }
+        }
+        _ => refusal(kernel, &error),
+    }
+}
+
+fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadError {
+    let (release, source) = (kernel.release().to_owned(), root_cause(error));
+    match source.raw_os_error() {
+        // Kernels that count locked memory say "not permitted" for "too much" too.
+        Some(libc::EPERM | libc::ENOMEM) if kernel.locks_memory() && nix::unistd::geteuid().is_root() => {
+            LoadError::LockedMemory { release }
+        }
+        Some(libc::EPERM | libc::EACCES) => LoadError::NotPermitted,
+        _ => LoadError::Refused { release, source },
+    }
+}
+
+/// As every loader does for kernels before 5.11. Without the right to, the
+/// limit stays; the kernel then says whether it was too low.
+fn lift_memory_limit() {
+    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: setrlimit only reads the structure, which lives for the call.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+}

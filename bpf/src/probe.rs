@@ -1,0 +1,105 @@
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use aya::programs::{TestRun, TestRunOptions};
+use wire::steer::{Decision, Pass};
+use wire::{Flow, Reason};
+
+use crate::error::root_cause;
+use crate::object::{Name, Object};
+use crate::steer::{OBJECT, table};
+use crate::table::Table;
+use crate::{Config, LoadError};
+
+const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe" };
+
+/// Asks the kernel's twin of [`wire::steer::steer`] for its decisions, without
+/// an interface and without moving a frame: for tests, and to find out why a
+/// frame does not arrive.
+pub struct Probe {
+    object: Object,
+    table: Table,
+}
+
+/// A frame could not be asked about.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The kernel does not run programs on such a frame.
+    #[error("the kernel does not run a program on {length} bytes: {source}")]
+    Refused {
+        /// The frame's length; it takes 14 to about 3500.
+        length: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// The program answered what is no decision.
+    #[error("{0:#x} is not a decision")]
+    Answer(u32),
+}
+
+impl Probe {
+    /// Load the program's decision alone.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, and what to do about it.
+    pub fn load(config: &Config) -> Result<Probe, LoadError> {
+        Probe::load_object(OBJECT, config)
+    }
+
+    /// Load another build of the program, aligned to 4 bytes.
+    ///
+    /// # Errors
+    /// As [`Probe::load`].
+    pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
+        let mut object = Object::load(object, &PROBE, ("config", &config.to_bytes()))?;
+        Ok(Probe { table: table(&mut object)?, object })
+    }
+
+    /// As [`Steer::set_flow`](crate::Steer::set_flow).
+    pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
+        self.table.set_flow(flow, socket.map(|index| index.min(crate::Steer::LAST_SOCKET)));
+    }
+
+    /// What the program decides about a frame of at least 14 bytes.
+    ///
+    /// # Errors
+    /// [`ProbeError::Refused`] for a frame that is too short or too long.
+    pub fn decide(&mut self, frame: &[u8]) -> Result<Decision, ProbeError> {
+        let (answer, _) = self.run(frame, 1)?;
+        decode(answer).ok_or(ProbeError::Answer(answer))
+    }
+
+    /// How long one decision takes, on average over `repeat` of them.
+    ///
+    /// # Errors
+    /// As [`Probe::decide`].
+    pub fn time(&mut self, frame: &[u8], repeat: u32) -> Result<Duration, ProbeError> {
+        self.run(frame, repeat).map(|(_, duration)| duration)
+    }
+
+    fn run(&mut self, frame: &[u8], repeat: u32) -> Result<(u32, Duration), ProbeError> {
+        let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::default() };
+        let refused = |source| ProbeError::Refused { length: frame.len(), source };
+        let program = self.object.program().map_err(|error| refused(io::Error::other(error)))?;
+        let result = program.test_run(options).map_err(|error| refused(root_cause(&error)))?;
+        Ok((result.return_value, result.duration))
+    }
+}
+
+/// `PASS`, `DROP` and `SOCKET` of `decide.h`.
+fn decode(answer: u32) -> Option<Decision> {
+    let detail = (answer & 0xff) as u8;
+    match answer >> 8 {
+        1 => [Pass::Foreign, Pass::OtherHost].get(detail as usize).copied().map(Decision::Pass),
+        2 => Reason::ALL.get(detail as usize).copied().map(Decision::Drop),
+        3 => Some(Decision::Socket(detail)),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").field("table", &self.table).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd};
+
+use aya::include_bytes_aligned;
+use aya::maps::{MapData, XskMap};
+
+use crate::error::root_cause;
+use crate::object::{Name, Object};
+use crate::{AttachError, AttachMode, Attachment, LoadError, SocketError};
+
+static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/raw.o"));
+const RAW: Name = Name { frags: "raw", linear: "raw_linear" };
+
+/// Bare AF_XDP, to measure against: every frame of one EtherType goes to the
+/// socket of the queue it came in on.
+pub struct Raw {
+    object: Object,
+    sockets: XskMap<MapData>,
+}
+
+impl Raw {
+    /// Load the program into the kernel.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, and what to do about it.
+    pub fn load(ethertype: u16) -> Result<Raw, LoadError> {
+        let mut object = Object::load(OBJECT, &RAW, ("ethertype", &ethertype.to_be_bytes()))?;
+        Ok(Raw { sockets: object.sockets()?, object })
+    }
+
+    /// Put the program on an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// What is in the way, and how to remove it.
+    pub fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
+        self.object.attach(interface, mode)
+    }
+
+    /// Say which AF_XDP socket is bound to a queue.
+    ///
+    /// # Errors
+    /// [`SocketError::NoSuchIndex`] beyond 64 queues.
+    pub fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), SocketError> {
+        let count = self.sockets.len();
+        if queue >= count {
+            return Err(SocketError::NoSuchIndex { index: queue, count });
+        }
+        self.sockets.set(queue, socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raw").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,112 @@
+//! The Rust and the C side of steering, asked the same questions.
+
+#![allow(dead_code)] // each test uses a part
+
+pub(crate) mod frames;
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bpf::{Config, Probe};
+use wire::Flow;
+use wire::steer::{Decision, Table, steer};
+
+/// Both sides, with the same configuration and the same flows.
+pub(crate) struct Twins {
+    pub(crate) rust: Box<Table>,
+    c: Probe,
+}
+
+/// A frame about which they differ.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    frame: Vec<u8>,
+    rust: Decision,
+    c: Decision,
+    table: String,
+}
+
+impl Twins {
+    pub(crate) fn new(config: &Config) -> Twins {
+        Twins::with(config, Probe::load(config).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    pub(crate) fn with(config: &Config, c: Probe) -> Twins {
+        let table = Table { node_socket: config.node_socket, ..Table::new(config.ethertype, config.own) };
+        Twins { rust: Box::new(table), c }
+    }
+
+    pub(crate) fn set_flow(&mut self, flow: Flow, socket: Option<u8>) {
+        self.rust.flows[flow.index()] = socket.map_or(0, |index| index + 1);
+        self.c.set_flow(flow, socket);
+    }
+
+    /// Their common answer.
+    pub(crate) fn decide(&mut self, frame: &[u8]) -> Result<Decision, Box<Difference>> {
+        let rust = steer(frame, &self.rust);
+        let c = self.c.decide(frame).unwrap_or_else(|error| panic!("{error}\n{}", hex(frame)));
+        if rust == c {
+            return Ok(rust);
+        }
+        let Table { ethertype, own, node_socket, .. } = *self.rust;
+        let table = format!("{ethertype:x?}, own address {own}, control frames to socket {node_socket}");
+        Err(Box::new(Difference { frame: frame.to_vec(), rust, c, table }))
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { frame, rust, c, table } = self;
+        write!(f, "{} bytes: {}\n  with {table}\n  Rust: {rust:?}\n  C:    {c:?}", frame.len(), hex(frame))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Build a program as `build.rs` does, with more options; 4-byte aligned.
+pub(crate) fn compile(source: &Path, options: &[&str]) -> Object {
+    let object = temporary_file();
+    let output = Command::new(env!("BPF_CLANG"))
+        .args(env!("BPF_FLAGS").split(' '))
+        .args(options)
+        .args([Path::new("-I"), Path::new(env!("CARGO_MANIFEST_DIR"))])
+        .args([Path::new("-c"), &Path::new(env!("CARGO_MANIFEST_DIR")).join(source), Path::new("-o"), &object])
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", env!("BPF_CLANG")));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = fs::read(&object).unwrap();
+    fs::remove_file(&object).unwrap();
+    Object::aligned(&bytes)
+}
+
+fn temporary_file() -> std::path::PathBuf {
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
+    env::temp_dir().join(format!("am-bpf-{}-{thread}.o", std::process::id()))
+}
+
+/// The bytes of an object, aligned as its loader wants them.
+pub(crate) struct Object {
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Object {
+    const ALIGNMENT: usize = 8;
+
+    fn aligned(bytes: &[u8]) -> Object {
+        let mut memory = vec![0; bytes.len() + Self::ALIGNMENT];
+        let start = memory.as_ptr().align_offset(Self::ALIGNMENT);
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        Object { memory, start, length: bytes.len() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+}

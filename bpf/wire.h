@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * What a frame is, as far as steering looks: the numbers of datapath/wire.
+ * A test (tests/constants.rs) holds each against the Rust code.
+ */
+#pragma once
+
+#define ETHERNET_BYTES 14
+#define SMALLEST_BYTES 60
+
+/* The 46 bits of a source address: all but the group bit and the local bit. */
+#define GROUP_BIT 40
+#define LOCAL_BIT 41
+#define VERSION_SHIFT 44
+
+#define VERSION_BARE 1
+#define BARE_KIND_SHIFT 42
+#define BARE_FLOW_SHIFT 28
+#define BARE_CODE_SHIFT 16
+
+#define VERSION_SPLIT 2
+#define SPLIT_FLOW_SHIFT 30
+#define SPLIT_FORM_AT 0
+#define SPLIT_CODE_AT 1
+
+#define VERSION_PLAIN 1
+#define PLAIN_VERSION_AT 0
+#define PLAIN_FORM_AT 1
+#define PLAIN_FLOW_AT 2
+#define PLAIN_CODE_AT 4
+
+/* The kind: two bits of the form byte, and for extended kinds the handler field. */
+#define FORM_KIND_SHIFT 6
+#define FIELD_REQUEST 0
+#define FIELD_REPLY 1
+#define FIELD_EXTENDED 2
+#define CODE_ACK 0
+#define CODE_CONTROL 1
+
+#define FLOW_COUNT 16384
+#define FLOW_NODE 0
+
+/* wire::Reason, those that steering can see */
+#define REASON_SHORT 0
+#define REASON_SOURCE 1
+#define REASON_VERSION 2
+#define REASON_KIND 3
+#define REASON_NO_FLOW 4
+#define REASON_NODE_FLOW 5
+
+/* wire::steer::Pass */
+#define PASS_FOREIGN 0
+#define PASS_OTHER_HOST 1
