@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# What the scripts share. Sourced, not run.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+# rustup adds itself to the PATH of login shells only.
+PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+export PATH
+
+readonly TARGET="${CARGO_TARGET_DIR:-target}"
+readonly LOGS="$TARGET/logs"
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+# The comment at the head of a script is its help.
+help_and_exit() {
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$1"
+    exit 0
+}
+
+# What a running command is doing, from its log: the last thing it began.
+last_words() {
+    { tail -c 4000 "$1" | tr '\r' '\n' | grep -aE '^ *(Updating|Downloading|Downloaded|Compiling|Checking|Linking|Running|Doc-tests|test )' \
+        | tail -n 1 | sed -E 's/\(.*//; s/ \.\.\. .*//; s/^ +//; s/ +$//'; } || true
+}
+
+# Show that it goes on: in place on a terminal, a line now and then elsewhere.
+watch_log() {
+    local label=$1 log=$2 pid=$3 start=$SECONDS spoken=$SECONDS
+    while kill -0 "$pid" 2>/dev/null; do
+        if [ -t 1 ]; then
+            printf '\r\033[K  %-28s %4ds  %.40s' "$label" $((SECONDS - start)) "$(last_words "$log")"
+        elif [ $((SECONDS - spoken)) -ge 30 ]; then
+            spoken=$SECONDS
+            printf '  %-28s %4ds  %.60s\n' "$label" $((SECONDS - start)) "$(last_words "$log")"
+        fi
+        sleep 0.5
+    done
+    if [ -t 1 ]; then printf '\r\033[K'; fi
+}
+
+# step LABEL COMMAND...: run it, keep what it says in a log, say how it ended.
+# Leaves the log's name in $step_log.
+step() {
+    local label=$1 start=$SECONDS status=0
+    shift
+    mkdir -p "$LOGS"
+    step_log="$LOGS/$(printf '%s' "$label" | tr -cs 'a-z0-9\n' '-').log"
+    # In a process group of its own: Ctrl-C ends all that was started here, and nothing else.
+    set -m
+    "$@" >"$step_log" 2>&1 </dev/null &
+    set +m
+    local pid=$!
+    trap 'kill -- "-$pid" 2>/dev/null; wait "$pid" 2>/dev/null; exit 130' INT TERM
+    watch_log "$label" "$step_log" "$pid"
+    wait "$pid" || status=$?
+    trap - INT TERM
+    printf '  %-28s %4ds  %s\n' "$label" $((SECONDS - start)) "$([ "$status" = 0 ] && echo ok || echo FAILED)"
+    return "$status"
+}
