@@ -30,13 +30,12 @@ struct config {
 	__u16 own_low;
 	__u16 hidden; /* the EtherTypes as they stand in a frame */
 	__u16 plain;
-	__u8 node_socket; /* where control frames go */
-	__u8 unused;
+	__u16 unused;
 };
 
 /* Changes while the program runs; user space maps it into its memory. */
 struct table {
-	__u8 flows[FLOW_COUNT]; /* the socket's index plus one; 0: no such flow */
+	__u8 flows[FLOW_COUNT]; /* the socket's index plus one; 0: no such flow. Of flow 0: the node's socket */
 	__u32 queues[SOCKETS];	/* the receive queue that the socket is bound to */
 };
 
@@ -138,15 +137,12 @@ static inline __u32 find_hidden(const struct frame *frame, struct found *found)
 	}
 }
 
-static inline __u32 to_socket(const struct found *found, const volatile struct config *config,
-			      const struct table *table)
+static inline __u32 to_socket(const struct found *found, const struct table *table)
 {
 	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
 	__u8 socket;
 
-	if (found->flow == FLOW_NODE)
-		return control ? SOCKET(config->node_socket) : DROP(REASON_NODE_FLOW);
-	if (control)
+	if (control != (found->flow == FLOW_NODE))
 		return DROP(REASON_NODE_FLOW);
 	socket = table->flows[found->flow & (FLOW_COUNT - 1)];
 	return likely(socket) ? SOCKET(socket - 1) : DROP(REASON_NO_FLOW);
@@ -174,5 +170,5 @@ static inline __u32 decide(const void *data, const void *end, const volatile str
 		return refused;
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
-	return to_socket(&found, config, table);
+	return to_socket(&found, table);
 }

@@ -8,12 +8,14 @@
  */
 #include "decide.h"
 
-struct counters {
-	__u64 pass[8];	/* by wire::steer::Pass */
-	__u64 drop[32]; /* by wire::Reason */
-	__u64 redirected;
-	__u64 wrong_queue; /* the socket is bound to another queue: the kernel would drop it unseen */
-	__u64 no_socket;   /* a flow whose socket has been closed, or was not there yet */
+/* The counters, by number. */
+enum {
+	COUNT_PASS = 0, /* and wire::steer::Pass */
+	COUNT_DROP = 8, /* and wire::Reason */
+	COUNT_REDIRECTED = 40,
+	COUNT_WRONG_QUEUE = 41, /* the socket is bound to another queue: the kernel would drop it unseen */
+	COUNT_NO_SOCKET = 42,	/* a flow whose socket has been closed, or was not there yet */
+	COUNTERS = 64,
 };
 
 const volatile struct config config;
@@ -28,9 +30,9 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, COUNTERS);
 	__type(key, __u32);
-	__type(value, struct counters);
+	__type(value, __u64);
 } counts SEC(".maps");
 
 struct {
@@ -40,51 +42,38 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* Both maps have one element. */
-static inline void *only_element_of(void *map)
+/* One lookup for each count: indexing the counters by ourselves would need CAP_PERFMON. */
+static inline void count(__u32 number)
 {
-	__u32 key = 0;
+	__u64 *counter = bpf_map_lookup_elem(&counts, &number);
 
-	return bpf_map_lookup_elem(map, &key);
+	if (counter)
+		++*counter;
+}
+
+static inline const struct table *the_table(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&tables, &only);
 }
 
 static inline int redirect(const struct xdp_md *ctx, __u8 socket, const struct table *table)
 {
-	struct counters *counters_here = only_element_of(&counts);
 	long action;
 
-	if (!counters_here)
-		return XDP_DROP;
 	if (table->queues[socket] != ctx->rx_queue_index) {
-		counters_here->wrong_queue++;
+		count(COUNT_WRONG_QUEUE);
 		return XDP_DROP;
 	}
 	action = bpf_redirect_map(&sockets, socket, XDP_DROP);
-	if (likely(action != XDP_DROP))
-		counters_here->redirected++;
-	else
-		counters_here->no_socket++;
+	count(likely(action != XDP_DROP) ? COUNT_REDIRECTED : COUNT_NO_SOCKET);
 	return action;
-}
-
-/* Passed and dropped frames, off the path of messages. */
-static inline int refuse(__u32 decision)
-{
-	struct counters *counters_here = only_element_of(&counts);
-
-	if (IS_PASS(decision)) {
-		if (counters_here)
-			counters_here->pass[DETAIL(decision) & 7]++;
-		return XDP_PASS;
-	}
-	if (counters_here)
-		counters_here->drop[DETAIL(decision) & 31]++;
-	return XDP_DROP;
 }
 
 static inline int steer_frame(const struct xdp_md *ctx)
 {
-	const struct table *table = only_element_of(&tables);
+	const struct table *table = the_table();
 	__u32 decision;
 
 	if (!table)
@@ -92,7 +81,8 @@ static inline int steer_frame(const struct xdp_md *ctx)
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
 	if (likely(IS_SOCKET(decision)))
 		return redirect(ctx, DETAIL(decision), table);
-	return refuse(decision);
+	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
+	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
 
 /*
@@ -113,7 +103,7 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
 /* Never attached: answers with the bare decision, for the comparison with wire::steer. */
 SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 {
-	const struct table *table = only_element_of(&tables);
+	const struct table *table = the_table();
 
 	return table ? decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table) : ~0u;
 }

@@ -1,14 +1,13 @@
 use wire::{Address, EtherType};
 
-/// What steering knows from the start. Fixed once the program is loaded, so
-/// that to the kernel's compiler these are constants.
+/// What steering knows from the start; fixed once the program is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The network's EtherTypes.
     pub ethertype: EtherType,
     /// This node's true address.
     pub own: Address,
-    /// Index of the socket that control frames go to.
+    /// Index of the socket that control frames go to, at most [`Steer::LAST_SOCKET`](crate::Steer::LAST_SOCKET).
     pub node_socket: u8,
 }
 
@@ -18,6 +17,6 @@ impl Config {
         let [a, b, c, d, e, f] = self.own.0;
         let [h0, h1] = self.ethertype.hidden().to_be_bytes();
         let [p0, p1] = self.ethertype.plain().to_be_bytes();
-        [a, b, c, d, e, f, h0, h1, p0, p1, self.node_socket, 0]
+        [a, b, c, d, e, f, h0, h1, p0, p1, 0, 0]
     }
 }

@@ -8,7 +8,7 @@ use wire::{Flow, Reason};
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
-use crate::steer::{OBJECT, table};
+use crate::steer::OBJECT;
 use crate::table::Table;
 use crate::{Config, LoadError};
 
@@ -53,12 +53,12 @@ impl Probe {
     /// As [`Probe::load`].
     pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
         let mut object = Object::load(object, &PROBE, ("config", &config.to_bytes()))?;
-        Ok(Probe { table: table(&mut object)?, object })
+        Ok(Probe { table: Table::of(&mut object, config)?, object })
     }
 
     /// As [`Steer::set_flow`](crate::Steer::set_flow).
     pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
-        self.table.set_flow(flow, socket.map(|index| index.min(crate::Steer::LAST_SOCKET)));
+        self.table.set_flow(flow, socket);
     }
 
     /// What the program decides about a frame of at least 14 bytes.

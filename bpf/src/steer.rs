@@ -8,7 +8,7 @@ use wire::Flow;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
-use crate::table::{SOCKETS, Table};
+use crate::table::Table;
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -21,7 +21,7 @@ const STEER: Name = Name { frags: "steer", linear: "steer_linear" };
 pub struct Steer {
     object: Object,
     table: Table,
-    counters: PerCpuArray<MapData, Counters>,
+    counters: PerCpuArray<MapData, u64>,
     sockets: Mutex<XskMap<MapData>>,
 }
 
@@ -37,7 +37,7 @@ impl Steer {
     pub fn load(config: &Config) -> Result<Steer, LoadError> {
         let mut object = Object::load(OBJECT, &STEER, ("config", &config.to_bytes()))?;
         Ok(Steer {
-            table: table(&mut object)?,
+            table: Table::of(&mut object, config)?,
             counters: object.map("counts")?,
             sockets: Mutex::new(object.sockets()?),
             object,
@@ -59,7 +59,7 @@ impl Steer {
     /// [`SocketError::NoSuchIndex`] beyond [`Steer::LAST_SOCKET`].
     pub fn set_socket(&self, index: u8, queue: u32, socket: &impl AsFd) -> Result<(), SocketError> {
         if index > Self::LAST_SOCKET {
-            return Err(SocketError::NoSuchIndex { index: index.into(), count: SOCKETS as u32 - 1 });
+            return Err(SocketError::NoSuchIndex { index: index.into(), count: u32::from(Self::LAST_SOCKET) + 1 });
         }
         self.table.set_queue(index, queue);
         let mut sockets = self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -68,18 +68,18 @@ impl Steer {
 
     /// Steer a flow to the socket with this index, or nowhere: then its frames
     /// are dropped and counted. One store into shared memory. An index beyond
-    /// [`Steer::LAST_SOCKET`] is taken for that one.
+    /// [`Steer::LAST_SOCKET`] is taken for that one; [`Flow::NODE`] stays with
+    /// [`Config::node_socket`].
     pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
-        self.table.set_flow(flow, socket.map(|index| index.min(Self::LAST_SOCKET)));
+        self.table.set_flow(flow, socket);
     }
 
-    /// What happened to all frames so far. A system call.
+    /// What became of all frames so far. A system call for each counter.
     ///
     /// # Errors
     /// The kernel's, for which no cause is known.
     pub fn counters(&self) -> Result<Counters, CountersError> {
-        let parts = self.counters.get(&0, 0).map_err(|error| CountersError(root_cause(&error)))?;
-        Ok(Counters::sum(parts.iter()))
+        Counters::read(&self.counters).map_err(|error| CountersError(root_cause(&error)))
     }
 }
 
@@ -87,14 +87,4 @@ impl fmt::Debug for Steer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Steer").field("table", &self.table).finish_non_exhaustive()
     }
-}
-
-/// The steering table of a loaded object.
-pub(crate) fn table(object: &mut Object) -> Result<Table, LoadError> {
-    let map = object.array("tables")?;
-    let size = map.info().map_err(|error| LoadError::Object(error.to_string()))?.value_size();
-    if size as usize != Table::BYTES {
-        return Err(LoadError::Object(format!("its table has {size} bytes, not {}", Table::BYTES)));
-    }
-    Table::map(map.fd()).map_err(|error| LoadError::Object(format!("mapping its table: {error}")))
 }

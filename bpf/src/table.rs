@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use wire::Flow;
 
+use crate::object::Object;
+use crate::{Config, LoadError, Steer};
+
 /// Sockets that a program can steer to.
-pub(crate) const SOCKETS: usize = 256;
+const SOCKETS: usize = 256;
 
 /// `struct table` in `decide.h`.
 #[repr(C)]
@@ -35,10 +38,22 @@ unsafe impl Sync for Table {}
 
 impl Table {
     /// Bytes of the map's one element.
-    pub(crate) const BYTES: usize = size_of::<Layout>();
+    const BYTES: usize = size_of::<Layout>();
+
+    /// The table of a loaded object, without flows.
+    pub(crate) fn of(object: &mut Object, config: &Config) -> Result<Table, LoadError> {
+        let map = object.array("tables")?;
+        let size = map.info().map_err(|error| LoadError::Object(error.to_string()))?.value_size();
+        if size as usize != Self::BYTES {
+            return Err(LoadError::Object(format!("its table has {size} bytes, not {}", Self::BYTES)));
+        }
+        let table = Table::map(map.fd()).map_err(|error| LoadError::Object(format!("mapping its table: {error}")))?;
+        table.set_node_socket(config.node_socket);
+        Ok(table)
+    }
 
     /// Map the memory of an array map with one element of [`Table::BYTES`].
-    pub(crate) fn map(fd: impl AsFd) -> io::Result<Table> {
+    fn map(fd: impl AsFd) -> io::Result<Table> {
         let length = const { NonZeroUsize::new(Self::BYTES).unwrap() };
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches
@@ -53,11 +68,19 @@ impl Table {
         unsafe { self.memory.as_ref() }
     }
 
-    /// Steer a flow to a socket, or nowhere.
+    /// Steer a flow to a socket, or nowhere. The node's own "flow" stays.
     pub(crate) fn set_flow(&self, flow: Flow, socket: Option<u8>) {
-        // The map stores the index plus one; 255 has no successor and the
-        // caller has made sure that it does not come.
-        let entry = socket.map_or(0, |index| index.saturating_add(1));
+        if flow != Flow::NODE {
+            self.store(flow, socket.map_or(0, entry));
+        }
+    }
+
+    /// Steer control frames.
+    pub(crate) fn set_node_socket(&self, socket: u8) {
+        self.store(Flow::NODE, entry(socket));
+    }
+
+    fn store(&self, flow: Flow, entry: u8) {
         self.layout().flows[flow.index()].store(entry, Ordering::Relaxed);
     }
 
@@ -65,6 +88,11 @@ impl Table {
     pub(crate) fn set_queue(&self, socket: u8, queue: u32) {
         self.layout().queues[socket as usize].store(queue, Ordering::Relaxed);
     }
+}
+
+/// The index plus one: 0 is for nowhere.
+fn entry(socket: u8) -> u8 {
+    socket.min(Steer::LAST_SOCKET) + 1
 }
 
 impl Drop for Table {

@@ -173,7 +173,7 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
     let (mut frames, mut seen) = (Frames::new(seed), Seen::new());
     for _ in 0..count.div_ceil(ROUND) {
         let (ethertype, own) = (frames.ethertype(), frames.own());
-        let config = Config { ethertype, own, node_socket: frames.random.random() };
+        let config = Config { ethertype, own, node_socket: frames.random.random_range(0..=254) };
         let mut twins = Twins::with(&config, load(&config));
         let open = open_flows(&mut frames, &mut twins);
         for _ in 0..ROUND {

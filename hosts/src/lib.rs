@@ -44,6 +44,7 @@ mod error;
 mod fdb;
 mod host;
 mod interface;
+mod tap;
 mod tool;
 mod veth;
 
@@ -52,4 +53,5 @@ pub use error::HostError;
 pub use fdb::FdbEntry;
 pub use host::Host;
 pub use interface::Interface;
+pub use tap::Tap;
 pub use veth::{VethOptions, veth};

@@ -6,9 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hosts::{Bridge, BridgeOptions, Host, HostError, VethOptions, veth};
+use hosts::{Bridge, BridgeOptions, Host, HostError, Tap, VethOptions, veth};
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A host, or why there can be none.
+fn host(name: &str) -> Host {
+    Host::new(name).unwrap_or_else(|error| panic!("{error}"))
+}
 
 fn socket(host: &Host, address: &str) -> UdpSocket {
     let socket = host.enter(|| UdpSocket::bind(address).unwrap()).unwrap();
@@ -36,7 +41,7 @@ fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 
 #[test]
 fn a_datagram_crosses_a_cable() {
-    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let (alpha, beta) = (host("alpha"), host("beta"));
     for (name, ips) in [("v4", ("10.77.0.1/24", "10.77.0.2/24")), ("v6", ("fd77::1/64", "fd77::2/64"))] {
         let options = VethOptions { addresses: Some(ips), ..VethOptions::default() };
         veth(&alpha, name, &beta, name, &options).unwrap();
@@ -47,7 +52,7 @@ fn a_datagram_crosses_a_cable() {
 
 #[test]
 fn a_cable_is_as_asked() {
-    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let (alpha, beta) = (host("alpha"), host("beta"));
     let options = VethOptions { mtu: 3400, queues: 2, gro: true, addresses: None };
     let (a, mut b) = veth(&alpha, "am0", &beta, "am1", &options).unwrap();
     assert_eq!((a.mtu().unwrap(), b.mtu().unwrap()), (3400, 3400));
@@ -65,7 +70,7 @@ fn a_cable_is_as_asked() {
 
 #[test]
 fn a_datagram_crosses_a_switch_which_learns() {
-    let hosts = ["alpha", "beta", "gamma"].map(|name| Host::new(name).unwrap());
+    let hosts = ["alpha", "beta", "gamma"].map(host);
     let switch = Bridge::new(&hosts.each_ref(), "am0", &BridgeOptions::default()).unwrap();
     for (number, end) in switch.ends().iter().enumerate() {
         end.add_ip(&format!("10.77.0.{}/24", number + 1)).unwrap();
@@ -81,7 +86,7 @@ fn a_datagram_crosses_a_switch_which_learns() {
 
 #[test]
 fn a_switch_that_does_not_learn_knows_nobody() {
-    let hosts = ["alpha", "beta"].map(|name| Host::new(name).unwrap());
+    let hosts = ["alpha", "beta"].map(host);
     let options = BridgeOptions { learning: false, ..BridgeOptions::default() };
     let switch = Bridge::new(&hosts.each_ref(), "am0", &options).unwrap();
     switch.ends()[0].add_ip("10.77.0.1/24").unwrap();
@@ -92,8 +97,22 @@ fn a_switch_that_does_not_learn_knows_nobody() {
 }
 
 #[test]
+fn a_tap_sends_and_sees_whole_frames() {
+    let (alpha, beta) = (host("alpha"), host("beta"));
+    let (a, b) = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let (from, to) = (Tap::new(&a).unwrap(), Tap::new(&b).unwrap());
+    let mut frame = [0x5a; 1514];
+    frame[..6].copy_from_slice(&b.address());
+    from.send(&frame).unwrap();
+    let mut buffer = [0; 2000];
+    assert_eq!(to.receive(&mut buffer, PATIENCE).unwrap(), Some(&mut frame[..]));
+    assert_eq!(to.receive(&mut buffer, Duration::ZERO).unwrap(), None, "nothing else moves on the cable");
+    assert!(from.send(&[0; 1515]).is_err(), "more than the MTU");
+}
+
+#[test]
 fn mistakes_have_names() {
-    let host = Host::new("alpha").unwrap();
+    let host = host("alpha");
     let error = host.interface("nosuch0").unwrap_err();
     assert_eq!(error.to_string(), "host alpha has no interface nosuch0");
 
@@ -108,7 +127,7 @@ fn mistakes_have_names() {
 #[test]
 #[should_panic(expected = "out of the closure")]
 fn a_panic_comes_out() {
-    Host::new("alpha").unwrap().enter(|| panic!("out of the closure")).unwrap();
+    host("alpha").enter(|| panic!("out of the closure")).unwrap();
 }
 
 /// A number that was a process's and is one's no more.
@@ -123,7 +142,7 @@ fn ended_process() -> u32 {
 #[test]
 #[ignore = "started by nothing_is_left_after_kill_9"]
 fn child() {
-    let (outside, own) = (Host::here().unwrap(), Host::new("own").unwrap());
+    let (outside, own) = (Host::here().unwrap(), host("own"));
     veth(&outside, "am0", &own, "am0", &VethOptions::default()).unwrap();
     println!("\nready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -146,7 +165,7 @@ fn start_child(host: &Host) -> Child {
 
 #[test]
 fn nothing_is_left_after_kill_9() {
-    let outside = Host::new("outside").unwrap();
+    let outside = host("outside");
     let mut child = start_child(&outside);
 
     // The child is where it was started, and can be found there.

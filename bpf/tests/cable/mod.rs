@@ -1,0 +1,79 @@
+//! A cable between two hosts, and frames to send over it.
+
+#![allow(dead_code)] // each test uses a part
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bpf::{AttachMode, Attachment, Config, Steer};
+use hosts::{Host, Interface, VethOptions, veth};
+use wire::frame::{self, Link};
+use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the program goes is near, where frames come from is far.
+pub(crate) struct Cable {
+    pub(crate) near_host: Host,
+    pub(crate) far_host: Host,
+    pub(crate) near: Interface,
+    pub(crate) far: Interface,
+}
+
+impl Cable {
+    /// Its ends are both called `am0`.
+    pub(crate) fn new(options: &VethOptions<'_>) -> Cable {
+        let host = |name| Host::new(name).unwrap_or_else(|error| panic!("{error}"));
+        let (near_host, far_host) = (host("near"), host("far"));
+        let (near, far) = veth(&near_host, "am0", &far_host, "am0", options).unwrap();
+        Cable { near_host, far_host, near, far }
+    }
+
+    pub(crate) fn own(&self) -> Address {
+        Address(self.near.address())
+    }
+
+    /// Steering for the near end's address.
+    pub(crate) fn steer(&self) -> Steer {
+        let config = Config { ethertype: EtherType::DEFAULT, own: self.own(), node_socket: 0 };
+        Steer::load(&config).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn attach(&self, steer: &mut Steer) -> Attachment {
+        self.near_host.enter(|| steer.attach("am0", AttachMode::Native).unwrap()).unwrap()
+    }
+
+    /// A request for a flow of the near end.
+    pub(crate) fn request(&self, framing: Framing, flow: u16) -> Vec<u8> {
+        request(framing, flow, self.own(), Address(self.far.address()))
+    }
+
+    /// A request that is flooded past the near end.
+    pub(crate) fn to_other_host(&self, framing: Framing) -> Vec<u8> {
+        request(framing, 17, Address([0x02, 9, 9, 9, 9, 9]), Address(self.far.address()))
+    }
+}
+
+fn request(framing: Framing, flow: u16, to: Address, from: Address) -> Vec<u8> {
+    let header = Header { kind: Kind::Request, flow: Flow::new(flow).unwrap(), nonce: 0, handler: 1, words: 0, seq: 0 };
+    let mut bytes = vec![0; 100];
+    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let length = frame::emit(&mut bytes, framing, &link, &header, 16, None).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+/// `ip`, on a host.
+pub(crate) fn ip(host: &Host, arguments: &[&str]) {
+    let output = host.enter(|| Command::new("ip").args(arguments).output().unwrap()).unwrap();
+    assert!(output.status.success(), "ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+}
+
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !check() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
