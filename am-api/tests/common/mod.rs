@@ -1,0 +1,81 @@
+//! Two nodes with a wire between them, polled in turn by one thread.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+mod wire;
+
+use std::time::{Duration, Instant};
+
+use am_api::{Builder, Endpoint, Framing, Node, Remote, Transport};
+
+pub(crate) use wire::pair;
+
+/// Longer than anything here takes when nothing is wrong.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// As usual, but without finding out the framing first.
+pub(crate) fn plain(name: &str) -> Builder {
+    Node::builder(name).framing(Framing::Plain)
+}
+
+/// A node with one endpoint, its state beside it.
+pub(crate) struct Side<S> {
+    pub(crate) node: Node,
+    pub(crate) endpoint: Endpoint<S>,
+    pub(crate) state: S,
+}
+
+impl<S: Default> Side<S> {
+    pub(crate) fn open(builder: Builder, transport: Box<dyn Transport>) -> Self {
+        let node = builder.open(transport).expect("a node");
+        let endpoint = node.endpoint("main").expect("an endpoint");
+        Side { node, endpoint, state: S::default() }
+    }
+
+    pub(crate) fn poll(&mut self) -> usize {
+        self.endpoint.poll(&mut self.state)
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.node.counters().get(name)
+    }
+}
+
+/// Nodes `alpha` and `beta` on one wire.
+pub(crate) fn nodes<A: Default, B: Default>(alpha: Builder, beta: Builder) -> (Side<A>, Side<B>) {
+    let (left, right) = pair();
+    (Side::open(alpha, left), Side::open(beta, right))
+}
+
+/// Poll both until it is so; fails the test when it never is.
+pub(crate) fn until<A: Default, B: Default>(
+    alpha: &mut Side<A>,
+    beta: &mut Side<B>,
+    what: &str,
+    mut so: impl FnMut(&mut Side<A>, &mut Side<B>) -> bool,
+) {
+    let start = Instant::now();
+    while !so(alpha, beta) {
+        alpha.poll();
+        beta.poll();
+        assert!(
+            start.elapsed() < LONG,
+            "still not: {what}\nalpha:\n{}beta:\n{}",
+            alpha.node.counters(),
+            beta.node.counters()
+        );
+    }
+}
+
+/// `alpha` connected to `beta`.
+pub(crate) fn connect<A: Default, B: Default>(alpha: &mut Side<A>, beta: &mut Side<B>) -> Remote {
+    let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
+    until(alpha, beta, "connected", |alpha, _| alpha.endpoint.is_open(to));
+    to
+}
+
+/// Two plain nodes, connected.
+pub(crate) fn connected<A: Default, B: Default>() -> (Side<A>, Side<B>, Remote) {
+    let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
+    let to = connect(&mut alpha, &mut beta);
+    (alpha, beta, to)
+}

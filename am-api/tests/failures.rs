@@ -1,0 +1,140 @@
+//! Peers go, with a word or without: what was not delivered comes back.
+
+mod common;
+
+use std::mem;
+use std::time::Duration;
+
+use am_api::{Class, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
+use common::{Side, connect, connected, nodes, plain, until};
+
+const WORK: Handler = Handler(3);
+
+/// What came back: why, number, bytes.
+type Back = Vec<(ReturnReason, u64, Vec<u8>)>;
+
+fn note_returned(alpha: &mut Side<Back>, to: Remote) {
+    alpha.endpoint.on_returned(move |back, returned| {
+        assert_eq!((returned.to(), returned.handler(), returned.class()), (to, WORK, Class::Request));
+        back.push((returned.reason(), returned.word(0), returned.payload().to_vec()));
+    });
+}
+
+fn content(number: u64) -> Vec<u8> {
+    vec![number as u8; number as usize * 7]
+}
+
+fn send(alpha: &Side<Back>, to: Remote, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("a request");
+    }
+}
+
+fn expected(reason: ReturnReason, numbers: std::ops::Range<u64>) -> Back {
+    numbers.map(|number| (reason, number, content(number))).collect()
+}
+
+#[test]
+fn a_peer_that_says_farewell_is_known_to_be_gone_at_once() {
+    let (mut alpha, beta, to) = connected::<Back, ()>();
+    note_returned(&mut alpha, to);
+    send(&alpha, to, 0..20);
+    drop(beta);
+    alpha.poll();
+    assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
+    alpha.poll();
+    assert_eq!(alpha.state, expected(ReturnReason::Closed, 0..20));
+    assert_eq!(alpha.endpoint.request(to, WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));
+    assert_eq!(alpha.counter("returned"), 20);
+}
+
+#[test]
+fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
+    let patience = Duration::from_millis(60);
+    let (mut alpha, mut beta) = nodes::<Back, u64>(plain("alpha").patience(patience), plain("beta"));
+    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    let to = connect(&mut alpha, &mut beta);
+    note_returned(&mut alpha, to);
+    send(&alpha, to, 0..10);
+    until(&mut alpha, &mut beta, "ten handled and known to be", |alpha, beta| {
+        beta.state == 10 && alpha.endpoint.credit(to) == 256
+    });
+    // As if killed: no farewell, and nobody polls it any more.
+    mem::forget(beta);
+    send(&alpha, to, 10..40);
+    let came = alpha.endpoint.wait_until(&mut alpha.state, common::LONG, |back| back.len() == 30);
+    assert!(came, "{} came back", alpha.state.len());
+    assert_eq!(alpha.state, expected(ReturnReason::Unreachable, 10..40));
+}
+
+#[test]
+fn replies_come_back_too() {
+    let (alpha, mut beta, to) = connected::<(), Vec<(Class, u64)>>();
+    beta.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
+    beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.word(0))));
+    alpha.endpoint.request(to, WORK, &[5], b"").unwrap();
+    alpha.endpoint.flush();
+    beta.poll();
+    // The reply is on its way, and alpha goes without having taken it.
+    drop(alpha);
+    beta.poll();
+    beta.poll();
+    assert_eq!(beta.state, [(Class::Reply, 5)], "from {to:?}");
+}
+
+#[test]
+fn who_closes_gets_back_what_was_under_way() {
+    let (mut alpha, _beta, to) = connected::<Back, ()>();
+    note_returned(&mut alpha, to);
+    send(&alpha, to, 0..3);
+    alpha.endpoint.close(to);
+    alpha.poll();
+    assert_eq!(alpha.state, expected(ReturnReason::Closed, 0..3));
+}
+
+#[test]
+fn the_others_go_on_when_one_endpoint_closes() {
+    let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta"));
+    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    let to = connect(&mut alpha, &mut beta);
+    let second = beta.node.endpoint::<()>("second").unwrap();
+    let to_second = alpha.endpoint.connect("beta", "second").unwrap();
+    until(&mut alpha, &mut beta, "both open", |alpha, _| alpha.endpoint.is_open(to_second));
+    drop(second);
+    alpha.poll();
+    assert_eq!(alpha.endpoint.ready(to_second), Err(NotOpen::Dead(ReturnReason::Closed)));
+    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    until(&mut alpha, &mut beta, "handled", |_, beta| beta.state == 1);
+}
+
+#[test]
+fn a_node_lives_as_long_as_an_endpoint_of_it() {
+    let (mut alpha, beta, to) = connected::<(), u64>();
+    let Side { node, mut endpoint, mut state } = beta;
+    drop(node);
+    endpoint.on_request(WORK, |count, _, _| *count += 1);
+    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.flush();
+    assert_eq!(endpoint.wait(&mut state, common::LONG), 1);
+    drop(endpoint);
+    alpha.poll();
+    assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
+}
+
+#[test]
+fn both_sides_hear_of_conversations_that_come_and_go() {
+    type Seen = Vec<(FlowChange, String)>;
+    let (mut alpha, mut beta) = nodes::<Seen, Seen>(plain("alpha"), plain("beta"));
+    for endpoint in [&mut alpha.endpoint, &mut beta.endpoint] {
+        endpoint.on_flow(|seen, event| {
+            let name = event.port.names(event.remote).map_or("forgotten".to_owned(), |(node, _)| node);
+            seen.push((event.change, name));
+        });
+    }
+    let to = connect(&mut alpha, &mut beta);
+    until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
+    alpha.endpoint.close(to);
+    until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
+    assert_eq!(alpha.state, [(FlowChange::Settled, "beta".to_owned())]);
+    assert_eq!(beta.state, [(FlowChange::Accepted, "alpha".into()), (FlowChange::Ended, "forgotten".into())]);
+}

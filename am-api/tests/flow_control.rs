@@ -1,0 +1,74 @@
+//! Credits: what a sender may send, and how it gets to send more.
+
+mod common;
+
+use std::time::Duration;
+
+use am_api::{BUDGET, Handler, RequestError};
+use common::{LONG, Side, connect, connected, nodes, plain, until};
+
+const COUNT: Handler = Handler(0);
+
+fn count(side: &mut Side<u64>) {
+    side.endpoint.on_request(COUNT, |count, _, _| *count += 1);
+}
+
+#[test]
+fn a_full_window_says_so_and_opens_again() {
+    let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").window(8));
+    count(&mut beta);
+    let to = connect(&mut alpha, &mut beta);
+    assert_eq!(alpha.endpoint.credit(to), 8);
+    (0..8).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    assert_eq!(alpha.endpoint.credit(to), 0);
+    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Err(RequestError::NoCredit));
+    until(&mut alpha, &mut beta, "open again", |alpha, _| alpha.endpoint.credit(to) == 8);
+    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Ok(()));
+    until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 9);
+}
+
+#[test]
+fn a_receiver_that_does_not_handle_holds_its_sender_back() {
+    let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").window(8));
+    count(&mut beta);
+    let to = connect(&mut alpha, &mut beta);
+    // Another endpoint of beta is polled, so that frames come in and are
+    // acknowledged; but nothing is taken out for the one that is meant.
+    let mut other = beta.node.endpoint::<()>("other").unwrap();
+    let mut sent = 0;
+    for _ in 0..1000 {
+        sent += alpha.endpoint.request(to, COUNT, &[], b"").is_ok() as u64;
+        alpha.poll();
+        other.poll(&mut ());
+    }
+    assert_eq!((sent, beta.state), (8, 0));
+    until(&mut alpha, &mut beta, "handled at last", |_, beta| beta.state == 8);
+    until(&mut alpha, &mut beta, "credit again", |alpha, _| alpha.endpoint.credit(to) == 8);
+}
+
+#[test]
+fn a_poll_is_bounded_however_much_has_arrived() {
+    let (mut alpha, mut beta, to) = connected::<(), u64>();
+    count(&mut beta);
+    let mut other = beta.node.endpoint::<()>("other").unwrap();
+    (0..200).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..10).for_each(|_| {
+        alpha.poll();
+        other.poll(&mut ());
+    });
+    assert_eq!(beta.poll(), BUDGET);
+    assert_eq!(beta.state, BUDGET as u64);
+    until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 200);
+}
+
+#[test]
+fn waiting_ends_with_a_message_or_with_its_time() {
+    let (mut alpha, mut beta, to) = connected::<(), u64>();
+    count(&mut beta);
+    assert_eq!(beta.endpoint.wait(&mut beta.state, Duration::from_millis(2)), 0);
+    alpha.endpoint.request(to, COUNT, &[], b"").unwrap();
+    alpha.endpoint.flush();
+    assert_eq!(beta.endpoint.wait(&mut beta.state, LONG), 1);
+    assert!(!beta.endpoint.wait_until(&mut beta.state, Duration::from_millis(2), |count| *count == 2));
+    assert!(beta.endpoint.wait_until(&mut beta.state, Duration::ZERO, |count| *count == 1));
+}

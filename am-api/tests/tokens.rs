@@ -1,0 +1,113 @@
+//! The right to reply.
+
+mod common;
+
+use am_api::{Handler, ReplyError, Token};
+use common::{Side, connect, connected, nodes, plain, until};
+
+const ASK: Handler = Handler(0);
+const TOLD: Handler = Handler(0);
+
+/// Numbers of the replies that arrived.
+type Replies = Vec<u64>;
+
+/// Requests whose answer waits.
+type Kept = Vec<(u64, Token)>;
+
+fn keep(beta: &mut Side<Kept>) {
+    beta.endpoint.on_request(ASK, |kept, request, token| kept.push((request.word(0), token)));
+}
+
+fn note(alpha: &mut Side<Replies>) {
+    alpha.endpoint.on_reply(TOLD, |replies, reply| replies.push(reply.word(0)));
+}
+
+/// `alpha` has asked so often, `beta` has kept the tokens.
+fn asked(count: u64) -> (Side<Replies>, Side<Kept>) {
+    let (mut alpha, mut beta, to) = connected();
+    keep(&mut beta);
+    note(&mut alpha);
+    (0..count).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"the question").expect("a request"));
+    until(&mut alpha, &mut beta, "all asked", |_, beta| beta.state.len() as u64 == count);
+    (alpha, beta)
+}
+
+#[test]
+fn a_kept_token_answers_later_and_in_any_order() {
+    let (mut alpha, mut beta) = asked(50);
+    while let Some((number, token)) = beta.state.pop() {
+        token.reply(TOLD, &[number], b"the answer").expect("a reply");
+    }
+    until(&mut alpha, &mut beta, "all answered", |alpha, _| alpha.state.len() == 50);
+    assert_eq!(alpha.state, (0..50).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_dropped_token_forgoes_its_reply_and_others_are_answered() {
+    let (mut alpha, mut beta) = asked(20);
+    for (number, token) in beta.state.drain(..) {
+        if number % 2 == 1 {
+            token.reply(TOLD, &[number], b"").expect("a reply");
+        }
+    }
+    until(&mut alpha, &mut beta, "the odd ones answered", |alpha, _| alpha.state.len() == 10);
+    (0..100).for_each(|_| _ = alpha.poll() + beta.poll());
+    assert_eq!(alpha.state, (0..20).filter(|n| n % 2 == 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn kept_tokens_leave_room_for_requests_with_other_credit() {
+    // Every place to send from is promised to a reply, and nothing hangs:
+    // what arrives waits for the promises to be kept.
+    let (mut alpha, mut beta) = nodes::<Replies, Kept>(plain("alpha"), plain("beta").send_frames(8));
+    keep(&mut beta);
+    note(&mut alpha);
+    let to = connect(&mut alpha, &mut beta);
+    (0..20).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    until(&mut alpha, &mut beta, "8 kept", |_, beta| beta.state.len() == 8);
+    (0..100).for_each(|_| _ = alpha.poll() + beta.poll());
+    assert_eq!(beta.state.len(), 8, "no more than there are places to reply from");
+    until(&mut alpha, &mut beta, "all answered", |alpha, beta| {
+        beta.state.drain(..).for_each(|(number, token)| token.reply(TOLD, &[number], b"").expect("a reply"));
+        alpha.state.len() == 20
+    });
+}
+
+#[test]
+fn a_token_outlives_its_node_and_says_so() {
+    let (_alpha, mut beta) = asked(1);
+    let (_, token) = beta.state.pop().unwrap();
+    drop(beta);
+    assert_eq!(token.max_payload(0), 0);
+    assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::Closed));
+}
+
+#[test]
+fn a_reply_that_is_too_large_says_how_large_it_may_be() {
+    let (mut alpha, mut beta) = asked(2);
+    let (_, token) = beta.state.pop().unwrap();
+    let most = token.max_payload(1);
+    assert_eq!(most, 1500 - 12 - 8);
+    let payload = vec![0; most + 1];
+    let error = token.reply(TOLD, &[1], &payload);
+    assert_eq!(error, Err(ReplyError::TooLarge { needs: most + 9, most: most + 8 }));
+    let (_, token) = beta.state.pop().unwrap();
+    token.reply(TOLD, &[7], &payload[..most]).expect("the largest reply");
+    until(&mut alpha, &mut beta, "the second answered", |alpha, _| alpha.state == [7]);
+}
+
+#[test]
+fn five_words_are_too_many() {
+    let (_alpha, mut beta) = asked(1);
+    let (_, token) = beta.state.pop().unwrap();
+    assert_eq!(token.reply(TOLD, &[0; 5], b""), Err(ReplyError::TooManyWords(5)));
+}
+
+#[test]
+fn nobody_is_left_to_reply_to() {
+    let (alpha, mut beta) = asked(1);
+    drop(alpha);
+    beta.poll();
+    let (_, token) = beta.state.pop().unwrap();
+    assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::Closed));
+}
