@@ -4,10 +4,12 @@
 
 use std::rc::Rc;
 
-use proto::Delivery;
+use proto::{Delivery, FlowId};
 use ring::Frame;
+use wire::Class;
 
-use crate::{Endpoint, FlowEvent, Handler, Message, Remote, Returned, Token};
+use crate::handler::Handlers;
+use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token};
 
 /// The most messages that one poll hands to handlers: a poll ends, however
 /// much arrives, and endpoints that are polled in turn all get theirs.
@@ -15,54 +17,74 @@ pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
     pub(crate) fn dispatch(&mut self, state: &mut S) -> usize {
-        self.dispatch_flow_events(state);
-        let mut handled = self.dispatch_returned(state);
+        let Endpoint { port, handlers, .. } = self;
+        handlers.run_flow_events(port, state);
+        let mut handled = handlers.run_returned(port, state);
         while handled < BUDGET {
-            let next = self.port.shared.borrow_mut().next(self.port.id);
+            let next = port.shared.borrow_mut().next(port.id);
             let Some((delivery, reply_frame)) = next else { break };
+            let _credit = Credit { port, flow: delivery.flow, class: delivery.class };
             match reply_frame {
-                Some(frame) => self.run_request(state, &delivery, frame),
-                None => self.run_reply(state, &delivery),
+                Some(frame) => handlers.run_request(port, state, &delivery, frame),
+                None => handlers.run_reply(port, state, &delivery),
             }
-            self.port.shared.borrow_mut().core().release(delivery.flow, delivery.class);
             handled += 1;
         }
         handled
     }
+}
 
+/// The credit of a message in a handler's hands: it returns to the sender when
+/// the handler is done, in whatever way.
+struct Credit<'a> {
+    port: &'a Port,
+    flow: FlowId,
+    class: Class,
+}
+
+impl Drop for Credit<'_> {
     #[inline]
-    fn run_request(&mut self, state: &mut S, delivery: &Delivery<Frame>, reply_frame: Frame) {
+    fn drop(&mut self) {
+        if let Ok(mut shared) = self.port.shared.try_borrow_mut() {
+            shared.core().release(self.flow, self.class);
+        }
+    }
+}
+
+impl<S> Handlers<S> {
+    #[inline]
+    fn run_request(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>, reply_frame: Frame) {
         // Where the handler is missing the token is dropped, and so the reply forgone.
-        let token = Token::new(Rc::downgrade(&self.port.shared), delivery.flow, reply_frame);
-        match self.handlers.requests.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message { port: &self.port, delivery }, token),
-            None => self.unhandled(state, delivery),
+        let token = Token::new(Rc::downgrade(&port.shared), delivery.flow, reply_frame);
+        match self.requests.get(Handler(delivery.handler)) {
+            Some(run) => run(state, Message { port, delivery }, token),
+            None => self.run_unhandled(port, state, delivery),
         }
     }
 
     #[inline]
-    fn run_reply(&mut self, state: &mut S, delivery: &Delivery<Frame>) {
-        match self.handlers.replies.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message { port: &self.port, delivery }),
-            None => self.unhandled(state, delivery),
+    fn run_reply(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
+        match self.replies.get(Handler(delivery.handler)) {
+            Some(run) => run(state, Message { port, delivery }),
+            None => self.run_unhandled(port, state, delivery),
         }
     }
 
     #[cold]
-    fn unhandled(&mut self, state: &mut S, delivery: &Delivery<Frame>) {
-        self.port.shared.borrow_mut().tally.unhandled += 1;
-        if let Some(run) = &mut self.handlers.unhandled {
-            run(state, Message { port: &self.port, delivery });
+    fn run_unhandled(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
+        port.shared.borrow_mut().tally.unhandled += 1;
+        if let Some(run) = &mut self.unhandled {
+            run(state, Message { port, delivery });
         }
     }
 
-    fn dispatch_returned(&mut self, state: &mut S) -> usize {
+    fn run_returned(&mut self, port: &Port, state: &mut S) -> usize {
         let mut handled = 0;
         while handled < BUDGET {
-            let next = self.port.shared.borrow_mut().core().poll_returned(self.port.id);
+            let next = port.shared.borrow_mut().core().poll_returned(port.id);
             let Some(returned) = next else { break };
-            if let Some(run) = &mut self.handlers.returned {
-                let message = Message { port: &self.port, delivery: &returned.message };
+            if let Some(run) = &mut self.returned {
+                let message = Message { port, delivery: &returned.message };
                 run(state, Returned { message, reason: returned.reason });
             }
             handled += 1;
@@ -70,12 +92,12 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    fn dispatch_flow_events(&mut self, state: &mut S) {
-        let Some(run) = &mut self.handlers.flow else { return };
+    fn run_flow_events(&mut self, port: &Port, state: &mut S) {
+        let Some(run) = &mut self.flow else { return };
         for _ in 0..BUDGET {
-            let next = self.port.shared.borrow_mut().inboxes.take(self.port.id);
+            let next = port.shared.borrow_mut().inboxes.take(port.id);
             let Some((change, flow)) = next else { break };
-            run(state, FlowEvent { change, remote: Remote(flow), port: &self.port });
+            run(state, FlowEvent { change, remote: Remote(flow), port });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use am_api::{BUDGET, Handler, RequestError};
@@ -71,4 +72,22 @@ fn waiting_ends_with_a_message_or_with_its_time() {
     assert_eq!(beta.endpoint.wait(&mut beta.state, LONG), 1);
     assert!(!beta.endpoint.wait_until(&mut beta.state, Duration::from_millis(2), |count| *count == 2));
     assert!(beta.endpoint.wait_until(&mut beta.state, Duration::ZERO, |count| *count == 1));
+}
+
+#[test]
+fn a_handler_that_panics_costs_no_credit() {
+    let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").window(2));
+    beta.endpoint.on_request(COUNT, |count, request, _| {
+        *count += 1;
+        assert_eq!(request.word(0) % 2, 0, "odd: planned to panic");
+    });
+    let to = connect(&mut alpha, &mut beta);
+    for number in 0..10 {
+        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.credit(to) == 2);
+        alpha.endpoint.request(to, COUNT, &[number], b"").unwrap();
+        alpha.endpoint.flush();
+        let polled = catch_unwind(AssertUnwindSafe(|| while beta.poll() == 0 {}));
+        assert_eq!(polled.is_err(), number % 2 == 1);
+    }
+    assert_eq!(beta.state, 10);
 }

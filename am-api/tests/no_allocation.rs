@@ -51,8 +51,7 @@ fn allocations_of(handler: Handler, payload: &[u8]) -> u64 {
     let (mut alpha, mut beta, to) = sides();
     // Queues grow to the size that they stay at.
     stream(&mut alpha, &mut beta, to, handler, payload, 10_000);
-    let counted =
-        allocation_counter::measure(|| stream(&mut alpha, &mut beta, to, handler, payload, COUNT));
+    let counted = allocation_counter::measure(|| stream(&mut alpha, &mut beta, to, handler, payload, COUNT));
     counted.count_total
 }
 
