@@ -95,9 +95,11 @@ impl<S> Handlers<S> {
     fn run_flow_events(&mut self, port: &Port, state: &mut S) {
         let Some(run) = &mut self.flow else { return };
         for _ in 0..BUDGET {
-            let next = port.shared.borrow_mut().inboxes.take(port.id);
-            let Some((change, flow)) = next else { break };
-            run(state, FlowEvent { change, remote: Remote(flow), port });
+            let next = port.shared.borrow_mut().flow_event(port.id);
+            let Some((change, flow, names)) = next else { break };
+            // Accepted, and forgotten before this endpoint was polled: its end comes next, with names.
+            let Some(names) = names else { continue };
+            run(state, FlowEvent { change, remote: Remote(flow), names, port });
         }
     }
 }

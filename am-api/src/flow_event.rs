@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use proto::{EndpointId, Event, FlowId};
+use proto::{EndpointId, Event, FlowId, ReturnReason};
+use wire::control::Name;
 
 use crate::{Port, Remote};
 
-/// What happened to a conversation; [`Port::ready`] says how it stands now.
+/// What happened to a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowChange {
-    /// One that we asked for is open, or will not be.
+    /// One that we asked for is open, or will not be: [`Port::ready`] says which.
     Settled,
     /// A peer connected to us.
     Accepted,
-    /// It is over.
-    Ended,
+    /// It is over. One that we asked for can be asked why until it is
+    /// [closed](Port::close); one that the peer had asked for is forgotten.
+    Ended(ReturnReason),
 }
 
 /// See [`crate::Endpoint::on_flow`].
@@ -24,6 +26,8 @@ pub struct FlowEvent<'a> {
     pub change: FlowChange,
     /// To the conversation with whom.
     pub remote: Remote,
+    /// The names of the node and the endpoint at the other side.
+    pub names: (Name, Name),
     /// The endpoint, as far as handlers may use it.
     pub port: &'a Port,
 }
@@ -31,7 +35,10 @@ pub struct FlowEvent<'a> {
 /// Events that wait for their endpoint to be polled. Only endpoints that
 /// listen have an inbox; one that is not polled loses the oldest.
 #[derive(Debug, Default)]
-pub(crate) struct Inboxes(BTreeMap<EndpointId, VecDeque<(FlowChange, FlowId)>>);
+pub(crate) struct Inboxes(BTreeMap<EndpointId, VecDeque<Letter>>);
+
+/// What happened to which conversation; with whom, where it cannot be looked up any more.
+pub(crate) type Letter = (FlowChange, FlowId, Option<(Name, Name)>);
 
 const MOST: usize = 1024;
 
@@ -45,20 +52,22 @@ impl Inboxes {
     }
 
     pub(crate) fn put(&mut self, event: Event) {
-        let (endpoint, change, flow) = match event {
-            Event::Settled(endpoint, flow) => (endpoint, FlowChange::Settled, flow),
-            Event::Accepted(endpoint, flow) => (endpoint, FlowChange::Accepted, flow),
-            Event::Ended(endpoint, flow) => (endpoint, FlowChange::Ended, flow),
+        let (endpoint, letter) = match event {
+            Event::Settled(endpoint, flow) => (endpoint, (FlowChange::Settled, flow, None)),
+            Event::Accepted(endpoint, flow) => (endpoint, (FlowChange::Accepted, flow, None)),
+            Event::Ended(endpoint, flow, ending) => {
+                (endpoint, (FlowChange::Ended(ending.reason), flow, Some((ending.node, ending.endpoint))))
+            }
             Event::Steer(..) => return,
         };
         let Some(inbox) = self.0.get_mut(&endpoint) else { return };
         if inbox.len() == MOST {
             inbox.pop_front();
         }
-        inbox.push_back((change, flow));
+        inbox.push_back(letter);
     }
 
-    pub(crate) fn take(&mut self, endpoint: EndpointId) -> Option<(FlowChange, FlowId)> {
+    pub(crate) fn take(&mut self, endpoint: EndpointId) -> Option<Letter> {
         self.0.get_mut(&endpoint)?.pop_front()
     }
 }

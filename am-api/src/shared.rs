@@ -10,7 +10,7 @@ use ring::Frame;
 use transport::Transport;
 use wire::Class;
 
-use crate::flow_event::Inboxes;
+use crate::flow_event::{Inboxes, Letter};
 
 pub(crate) type Strong = Rc<RefCell<Shared>>;
 /// What tokens hold: one that is kept does not keep its node alive.
@@ -80,6 +80,13 @@ impl Shared {
                 Some((other?, None))
             }
         }
+    }
+
+    /// What next happened to a conversation of an endpoint, with the names of
+    /// the other side.
+    pub(crate) fn flow_event(&mut self, endpoint: EndpointId) -> Option<Letter> {
+        let (change, flow, names) = self.inboxes.take(endpoint)?;
+        Some((change, flow, names.or_else(|| self.engine.core().remote(flow))))
     }
 
     /// The right to reply lapses; the reply's frame serves the next.

@@ -126,15 +126,13 @@ fn both_sides_hear_of_conversations_that_come_and_go() {
     type Seen = Vec<(FlowChange, String)>;
     let (mut alpha, mut beta) = nodes::<Seen, Seen>(plain("alpha"), plain("beta"));
     for endpoint in [&mut alpha.endpoint, &mut beta.endpoint] {
-        endpoint.on_flow(|seen, event| {
-            let name = event.port.names(event.remote).map_or("forgotten".to_owned(), |(node, _)| node);
-            seen.push((event.change, name));
-        });
+        endpoint.on_flow(|seen, event| seen.push((event.change, event.names.0.to_string())));
     }
     let to = connect(&mut alpha, &mut beta);
     until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
     alpha.endpoint.close(to);
     until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
     assert_eq!(alpha.state, [(FlowChange::Settled, "beta".to_owned())]);
-    assert_eq!(beta.state, [(FlowChange::Accepted, "alpha".into()), (FlowChange::Ended, "forgotten".into())]);
+    let ended = FlowChange::Ended(ReturnReason::Closed);
+    assert_eq!(beta.state, [(FlowChange::Accepted, "alpha".to_owned()), (ended, "alpha".to_owned())]);
 }

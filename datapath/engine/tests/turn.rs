@@ -224,5 +224,5 @@ fn who_shuts_down_is_heard_at_once() {
     alpha.notes.take_from(&mut beta.notes);
     alpha.turn(now);
     assert_eq!(alpha.engine.core().state(flow), FlowState::Dead(proto::ReturnReason::Closed));
-    assert!(matches!(alpha.events.last(), Some(Event::Ended(_, ended)) if *ended == flow), "{:?}", alpha.events);
+    assert!(matches!(alpha.events.last(), Some(Event::Ended(_, ended, _)) if *ended == flow), "{:?}", alpha.events);
 }

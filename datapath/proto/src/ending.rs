@@ -6,7 +6,7 @@ use wire::{Address, Buffer, Class, WORD};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Delivery, Event, ReturnReason, Returned, Words};
+use crate::output::{Delivery, Ending, Event, ReturnReason, Returned, Words};
 use crate::slots::{NONE, Slot};
 use crate::{EndpointId, FlowId};
 
@@ -89,7 +89,10 @@ impl<B: Buffer> Core<B> {
         let event = match record.phase {
             Phase::Dead(_) => return,
             Phase::Asking => Event::Settled(endpoint, id),
-            _ => Event::Ended(endpoint, id),
+            _ => {
+                let (node, peer) = (record.remote.node_name, record.remote.endpoint);
+                Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason })
+            }
         };
         self.retire(id, reason);
         self.events.push_back(event);

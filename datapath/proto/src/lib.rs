@@ -54,7 +54,7 @@ pub use config::{Config, FramingChoice};
 pub use counters::Counters;
 pub use ending::EndpointError;
 pub use node::Core;
-pub use output::{Delivery, Event, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words};
+pub use output::{Delivery, Ending, Event, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words};
 pub use send::SendError;
 pub use setup::ConnectError;
 pub use time::Time;

@@ -130,6 +130,18 @@ pub enum FlowState {
     Unknown,
 }
 
+/// Whose flow ended, and why: one that a peer had asked for is forgotten when
+/// this is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Name of the peer's node.
+    pub node: Name,
+    /// Name of its endpoint.
+    pub endpoint: Name,
+    /// Why.
+    pub reason: ReturnReason,
+}
+
 /// What else happened.
 #[derive(Debug)]
 pub enum Event {
@@ -137,8 +149,8 @@ pub enum Event {
     Settled(EndpointId, FlowId),
     /// A peer opened a flow to one of our endpoints.
     Accepted(EndpointId, FlowId),
-    /// A flow ended: see its state. Messages on it come back as [`Returned`].
-    Ended(EndpointId, FlowId),
+    /// A flow that was open is over. Messages on it come back as [`Returned`].
+    Ended(EndpointId, FlowId, Ending),
     /// This flow id is used from now on (or no longer): tell the transport.
     Steer(Flow, bool),
 }
