@@ -64,7 +64,7 @@ fn a_poll_is_bounded_however_much_has_arrived() {
 
 #[test]
 fn waiting_ends_with_a_message_or_with_its_time() {
-    let (mut alpha, mut beta, to) = connected::<(), u64>();
+    let (alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     assert_eq!(beta.endpoint.wait(&mut beta.state, Duration::from_millis(2)), 0);
     alpha.endpoint.request(to, COUNT, &[], b"").unwrap();
