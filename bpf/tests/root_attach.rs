@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
-use cable::{Cable, eventually, ip};
+use cable::{Cable, eventually};
 use hosts::{Tap, VethOptions};
 use wire::steer::Pass;
 use wire::{Flow, Framing, Reason};
@@ -155,7 +155,7 @@ fn an_interface_that_another_program_has() {
 fn a_program_left_by_another_tool_can_be_removed_as_we_say() {
     let cable = Cable::new(&VethOptions::default());
     let object = concat!(env!("OUT_DIR"), "/raw.o");
-    let set = |what: &[&str]| ip(&cable.near_host, &[&["link", "set", "dev", "am0"], what].concat());
+    let set = |what: &[&str]| cable.ip(&[&["link", "set", "dev", "am0"], what].concat());
     set(&["xdp", "object", object, "program", "raw_linear"]);
     let error = refusal(&cable, "am0", AttachMode::Native);
     assert!(matches!(error, AttachError::Occupied { .. }));
@@ -177,7 +177,7 @@ fn a_veth_with_too_few_queues() {
     let cable = Cable::new(&VethOptions::default());
     let (one, two) = (["numrxqueues", "1", "numtxqueues", "1"], ["numrxqueues", "2", "numtxqueues", "2"]);
     let pair = [&["link", "add", "name", "q0"][..], &one, &["type", "veth", "peer", "name", "q1"], &two].concat();
-    ip(&cable.near_host, &pair);
+    cable.ip(&pair);
     assert!(matches!(refusal(&cable, "q0", AttachMode::Native), AttachError::TooFewQueues { .. }));
 }
 

@@ -44,6 +44,14 @@ impl Cable {
         self.near_host.enter(|| steer.attach("am0", AttachMode::Native).unwrap()).unwrap()
     }
 
+    /// `ip`, on the near host. It mounts a file system to attach a program: here,
+    /// where nobody else sees it.
+    pub(crate) fn ip(&self, arguments: &[&str]) {
+        let run = || Command::new("unshare").args(["--mount", "ip"]).args(arguments).output().unwrap();
+        let output = self.near_host.enter(run).unwrap();
+        assert!(output.status.success(), "ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+
     /// A request for a flow of the near end.
     pub(crate) fn request(&self, framing: Framing, flow: u16) -> Vec<u8> {
         request(framing, flow, self.own(), Address(self.far.address()))
@@ -62,12 +70,6 @@ fn request(framing: Framing, flow: u16, to: Address, from: Address) -> Vec<u8> {
     let length = frame::emit(&mut bytes, framing, &link, &header, 16, None).unwrap();
     bytes.truncate(length);
     bytes
-}
-
-/// `ip`, on a host.
-pub(crate) fn ip(host: &Host, arguments: &[&str]) {
-    let output = host.enter(|| Command::new("ip").args(arguments).output().unwrap()).unwrap();
-    assert!(output.status.success(), "ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
 }
 
 pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
