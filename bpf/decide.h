@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Where a frame goes: the twin of wire::steer::steer(), function by function.
  * tests/root_differential.rs feeds both the same frames.

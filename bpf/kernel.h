@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The few lines of the kernel's interface that our programs use, so that
  * building them needs clang and no one's headers. All of it is stable

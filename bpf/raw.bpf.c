@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Bare AF_XDP, to measure against: one EtherType into the socket of the queue
  * it came in on, and nothing else.

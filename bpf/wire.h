@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What a frame is, as far as steering looks: the numbers of datapath/wire.
  * A test (tests/constants.rs) holds each against the Rust code.

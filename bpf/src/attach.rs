@@ -2,7 +2,6 @@ use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
 
 use crate::AttachError;
-use crate::error::root_cause;
 
 /// Where on the receive path the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -45,11 +44,11 @@ impl Attachment {
             AttachMode::Native => XdpMode::Driver,
             AttachMode::Generic => XdpMode::Skb,
         };
-        let failed = |error| AttachError::new(interface, root_cause(&error));
+        let failed = |error| AttachError::new(interface, &error);
         let id = program.attach_to_if_index(index, flag).map_err(failed)?;
         let link = program.take_link(id).map_err(failed)?;
         // What is no bpf_link would outlive us: dropping it here detaches it.
-        let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, root_cause(&error)))?;
+        let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error))?;
         Ok(Attachment { _link: link, interface: interface.to_owned(), mode })
     }
 

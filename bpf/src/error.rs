@@ -92,26 +92,26 @@ pub enum AttachError {
         interface: String,
     },
     /// The kernel or the driver refused for another reason.
-    #[error("attaching to {interface}: {source}")]
+    #[error("attaching to {interface}: {reason}")]
     Refused {
         /// The interface.
         interface: String,
-        /// Why.
-        source: io::Error,
+        /// Why, with what the driver said where it said something.
+        reason: String,
     },
 }
 
 impl AttachError {
-    pub(crate) fn new(interface: &str, source: io::Error) -> AttachError {
+    pub(crate) fn new(interface: &str, error: &(dyn Error + 'static)) -> AttachError {
         let interface = interface.to_owned();
-        match source.raw_os_error().unwrap_or_default() {
+        match root_cause(error).raw_os_error().unwrap_or_default() {
             libc::ENODEV => AttachError::NoSuchInterface { interface },
             libc::EBUSY | libc::EEXIST => AttachError::Occupied { interface },
             libc::EOPNOTSUPP => AttachError::NoNativeMode { interface },
             libc::ERANGE | libc::EFBIG => AttachError::MtuTooLarge { interface },
             libc::ENOSPC => AttachError::TooFewQueues { interface },
             libc::EPERM | libc::EACCES => AttachError::NotPermitted { interface },
-            _ => AttachError::Refused { interface, source },
+            _ => AttachError::Refused { interface, reason: chain(error) },
         }
     }
 }
@@ -168,4 +168,52 @@ pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> io::Error {
         cause = error.source();
     }
     io::Error::other(error.to_string())
+}
+
+/// What every error of the chain says, from the library's down to the system's.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // A transparent error repeats its source.
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attach_error(number: i32) -> AttachError {
+        let io_error = io::Error::from_raw_os_error(number);
+        let error = aya::sys::SyscallError { call: "bpf_link_create", io_error };
+        AttachError::new("eth1", &aya::programs::ProgramError::from(error))
+    }
+
+    #[test]
+    fn each_errno_of_attaching_has_its_advice() {
+        for (number, advice) in [
+            (libc::ENODEV, "`ip link` lists"),
+            (libc::EBUSY, "`ip link set dev eth1 xdp off` removes it"),
+            (libc::EEXIST, "`ip link show dev eth1` shows it"),
+            (libc::EOPNOTSUPP, "use the generic mode"),
+            (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),
+            (libc::ENOSPC, "`ethtool -L`"),
+            (libc::EPERM, "sudo setcap cap_bpf,cap_net_admin,cap_net_raw=ep"),
+        ] {
+            let text = attach_error(number).to_string();
+            assert!(text.contains(advice) && text.contains("eth1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_errno_is_told_with_all_that_is_known() {
+        let text = attach_error(libc::EINVAL).to_string();
+        assert_eq!(text, "attaching to eth1: `bpf_link_create` failed: Invalid argument (os error 22)");
+    }
 }

@@ -1,8 +1,6 @@
 //! A compiled object, loaded: what [`Steer`](crate::Steer), [`Raw`](crate::Raw)
 //! and [`Probe`](crate::Probe) have in common.
 
-use std::io;
-
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
@@ -53,7 +51,7 @@ impl Object {
     }
 
     pub(crate) fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
-        let program = self.program().map_err(|error| AttachError::new(interface, io::Error::other(error)))?;
+        let program = self.program().map_err(|error| AttachError::new(interface, &error))?;
         Attachment::new(program, interface, mode)
     }
 

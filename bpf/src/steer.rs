@@ -88,3 +88,14 @@ impl fmt::Debug for Steer {
         f.debug_struct("Steer").field("table", &self.table).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_may_share_it() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Steer>();
+    }
+}

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use bpf::{Config, Probe};
 use wire::Flow;
+use wire::frame::SMALLEST;
 use wire::steer::{Decision, Table, steer};
 
 /// Both sides, with the same configuration and the same flows.
@@ -60,7 +61,9 @@ impl Twins {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { frame, rust, c, table } = self;
-        write!(f, "{} bytes: {}\n  with {table}\n  Rust: {rust:?}\n  C:    {c:?}", frame.len(), hex(frame))
+        // Steering looks at no more than the first 60 bytes, and at the length.
+        let start = hex(&frame[..frame.len().min(SMALLEST)]);
+        write!(f, "{} bytes: {start}\n  with {table}\n  Rust: {rust:?}\n  C:    {c:?}", frame.len())
     }
 }
 
