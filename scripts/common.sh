@@ -59,3 +59,8 @@ step() {
     printf '  %-28s %4ds  %s\n' "$label" $((SECONDS - start)) "$([ "$status" = 0 ] && echo ok || echo FAILED)"
     return "$status"
 }
+
+build_am_bench() {
+    step 'build am-bench' cargo build --release -p am-bench || die "$(tail -n 30 "$step_log")
+The build failed; all of it is in $step_log"
+}
