@@ -7,7 +7,8 @@
 //!                       │   sizes     lines of a file, lines of a function
 //!                       │   words     paths of one machine, things left for later
 //!                       │   skips     nothing ignored, nothing skipped
-//!                       └─▶ pages     every crate says what it is
+//!                       │   pages     every crate says what it is
+//!                       └─▶ links     what a page points to is there
 //!                             │
 //!                             ▼
 //!                       violations: where, what, and what to do about it
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod edges;
+pub mod links;
 pub mod pages;
 pub mod repository;
 pub mod sizes;

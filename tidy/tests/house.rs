@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use tidy::repository::Repository;
-use tidy::{Violation, edges, pages, sizes, skips, unsafety, words};
+use tidy::{Violation, edges, links, pages, sizes, skips, unsafety, words};
 
 static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| Repository::load().expect("the repository can be read"));
 
@@ -42,6 +42,11 @@ fn every_test_runs() {
 #[test]
 fn every_crate_has_a_page() {
     none(pages::check);
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    none(links::check);
 }
 
 /// The checks have something to check.
