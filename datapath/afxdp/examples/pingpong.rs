@@ -1,0 +1,139 @@
+//! Where does the time of a frame go? Round trips and a flood over a veth pair
+//! between two hosts on this machine, with no protocol above the transport.
+//!
+//! `cargo run --release -p afxdp --example pingpong [SIZE [COUNT [RING]]]`, as root.
+
+use std::error::Error;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use afxdp::{Options, Program, Rings, Xdp};
+use hosts::{Host, VethOptions, veth};
+use ring::Frame;
+use transport::Transport;
+use wire::frame::ETHERNET;
+use wire::{Address, Buffer, EtherType};
+
+type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+struct Plan {
+    size: usize,
+    count: usize,
+    ring: u32,
+    both: Barrier,
+}
+
+fn main() -> Fallible<()> {
+    let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<usize>());
+    let mut next = |default| numbers.next().unwrap_or(Ok(default));
+    let (size, count, ring) = (next(60)?, next(200_000)?, next(2048)? as u32);
+    let plan = Plan { size: size.clamp(60, 1514), count, ring, both: Barrier::new(2) };
+
+    let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
+    let (a, b) = veth(&alpha, "am0", &beta, "am0", &VethOptions::default())?;
+    let (a, b) = (Address(a.address()), Address(b.address()));
+    thread::scope(|scope| {
+        let far = scope.spawn(|| beta.enter(|| far_side(&plan, a))?);
+        alpha.enter(|| near_side(&plan, b))??;
+        far.join().map_err(|_| "the far side panicked")?
+    })
+}
+
+fn open(core: usize, plan: &Plan) -> Fallible<Xdp> {
+    if let Some(core) = core_affinity::get_core_ids().unwrap_or_default().get(core) {
+        core_affinity::set_for_current(*core);
+    }
+    let mut options = Options::new("am0");
+    options.program = Program::Raw;
+    options.rings = Rings { rx: plan.ring, tx: plan.ring, fill: plan.ring, completion: plan.ring };
+    let xdp = afxdp::open(&options)?;
+    plan.both.wait();
+    Ok(xdp)
+}
+
+fn near_side(plan: &Plan, to: Address) -> Fallible<()> {
+    let mut xdp = open(1, plan)?;
+    println!("mode {}, {:?}", xdp.mode(), xdp.mode().notes);
+    let mut times: Vec<Duration> = (0..plan.count).map(|_| round_trip(&mut xdp, to, plan.size)).collect();
+    times.sort_unstable();
+    let at = |per_mille| times[times.len() * per_mille / 1000];
+    println!("round trip of {} bytes: p50 {:?}, p99 {:?}, p99.9 {:?}", plan.size, at(500), at(990), at(999));
+    cost_of_an_idle_turn(&mut xdp);
+    plan.both.wait();
+    flood(&mut xdp, to, plan);
+    xdp.counters(&mut |name, value| print!("{name} {value}  "));
+    println!();
+    plan.both.wait();
+    Ok(())
+}
+
+fn far_side(plan: &Plan, to: Address) -> Fallible<()> {
+    let mut xdp = open(2, plan)?;
+    for _ in 0..plan.count {
+        let length = wait_for_one(&mut xdp).bytes().len();
+        put(&mut xdp, to, length);
+        xdp.flush();
+    }
+    plan.both.wait();
+    let (mut received, mut last) = (0, Instant::now());
+    while received < plan.count && last.elapsed() < Duration::from_secs(1) {
+        match xdp.receive(64, &mut |frame| drop(frame)) {
+            0 => (),
+            burst => (received, last) = (received + burst, Instant::now()),
+        }
+        xdp.flush();
+    }
+    println!("flood: {received} of {} arrived", plan.count);
+    plan.both.wait();
+    Ok(())
+}
+
+fn round_trip(xdp: &mut Xdp, to: Address, size: usize) -> Duration {
+    let start = Instant::now();
+    put(xdp, to, size);
+    xdp.flush();
+    drop(wait_for_one(xdp));
+    start.elapsed()
+}
+
+fn wait_for_one(xdp: &mut Xdp) -> Frame {
+    let mut arrived = None;
+    while arrived.is_none() {
+        xdp.receive(1, &mut |frame| arrived = Some(frame));
+        xdp.flush();
+    }
+    arrived.expect("just looked")
+}
+
+/// Whether there was room.
+fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
+    let Some(mut frame) = xdp.caps().pool.take() else { return false };
+    if let Some(space) = frame.space() {
+        space[..6].copy_from_slice(&to.0);
+        space[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+        space[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+    }
+    frame.set_len(size);
+    xdp.send(to, frame).is_ok()
+}
+
+fn flood(xdp: &mut Xdp, to: Address, plan: &Plan) {
+    let (start, mut sent) = (Instant::now(), 0);
+    while sent < plan.count {
+        sent += (0..32.min(plan.count - sent)).take_while(|_| put(xdp, to, plan.size)).count();
+        xdp.flush();
+    }
+    let rate = sent as f64 / start.elapsed().as_secs_f64();
+    println!("flood: {rate:.0} frames/s, {:.0} MB/s", rate * plan.size as f64 / 1e6);
+}
+
+fn cost_of_an_idle_turn(xdp: &mut Xdp) {
+    const TURNS: u32 = 1_000_000;
+    let start = Instant::now();
+    for _ in 0..TURNS {
+        xdp.receive(64, &mut |frame| drop(frame));
+        xdp.flush();
+    }
+    println!("a turn with nothing to do: {:?}", start.elapsed() / TURNS);
+}

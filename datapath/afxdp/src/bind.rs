@@ -1,0 +1,132 @@
+//! The socket: made, and bound to a queue.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
+use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
+
+use crate::errors::system_error;
+use crate::holders::Holders;
+use crate::interface::Interface;
+use crate::options::{Attach, Copying, Options};
+use crate::umem::queue_size;
+use crate::{OpenError, rights};
+
+/// A queue stays taken for a moment after its socket was closed, because the
+/// kernel cleans up later: wait so long before calling it in use.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The four rings of a bound socket.
+pub(crate) struct Bound {
+    pub(crate) rx: RxQueue,
+    pub(crate) tx: TxQueue,
+    pub(crate) fill: FillQueue,
+    pub(crate) done: CompQueue,
+    /// Why it is not zero-copy, if that was tried.
+    pub(crate) refused: Option<io::Error>,
+}
+
+impl Bound {
+    /// Make a socket and bind it.
+    ///
+    /// # Errors
+    /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`]
+    /// and what else can be in the way.
+    pub(crate) fn new(options: &Options, interface: &Interface, umem: &Umem) -> Result<Bound, OpenError> {
+        let attempt = Attempt { options, interface, umem };
+        let zero_copy = options.copy != Copying::Copy && options.attach != Attach::Generic;
+        if !zero_copy {
+            return attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error));
+        }
+        match attempt.bind(BindFlags::XDP_ZEROCOPY) {
+            Ok(bound) => Ok(bound),
+            Err(error) if is_final(&error) => Err(attempt.explain(error)),
+            Err(error) if options.copy == Copying::ZeroCopy => Err(attempt.no_zero_copy(error)),
+            Err(error) => {
+                let bound = attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error))?;
+                Ok(Bound { refused: Some(error), ..bound })
+            }
+        }
+    }
+
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.rx.fd().as_raw_fd()
+    }
+
+    /// The socket, as long as its rings are.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        borrow(&self.rx)
+    }
+}
+
+/// A ring's socket, as long as the ring is.
+pub(crate) fn borrow(rx: &RxQueue) -> BorrowedFd<'_> {
+    // SAFETY: the ring keeps its socket open, and the borrow keeps the ring.
+    unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
+}
+
+/// Refused for a reason that has nothing to do with zero-copy.
+fn is_final(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))
+}
+
+struct Attempt<'a> {
+    options: &'a Options,
+    interface: &'a Interface,
+    umem: &'a Umem,
+}
+
+impl Attempt<'_> {
+    fn bind(&self, mode: BindFlags) -> io::Result<Bound> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.bind_now(mode) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                    sleep(Duration::from_millis(5));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn bind_now(&self, mode: BindFlags) -> io::Result<Bound> {
+        let name = self.interface.name.parse().map_err(io::Error::other)?;
+        let config = SocketConfig::builder()
+            .rx_queue_size(queue_size(self.options.rings.rx)?)
+            .tx_queue_size(queue_size(self.options.rings.tx)?)
+            // The program is ours to load: see `bpf`.
+            .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
+            .bind_flags(mode | BindFlags::XDP_USE_NEED_WAKEUP)
+            .build();
+        // SAFETY: asked for is that no second socket of this UMEM loads a
+        // program on this queue; there is no second socket, and none loads any.
+        let made = unsafe { Socket::new(config, self.umem, &name, self.options.queue) };
+        let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
+        let (fill, done) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
+        // libxdp leaves the socket to our children, where it would keep the queue.
+        fcntl(borrow(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+        Ok(Bound { rx, tx, fill, done, refused: None })
+    }
+
+    fn no_zero_copy(&self, source: io::Error) -> OpenError {
+        let Interface { name, driver, .. } = self.interface.clone();
+        OpenError::NoZeroCopy { interface: name, queue: self.options.queue, driver, source }
+    }
+
+    fn explain(&self, source: io::Error) -> OpenError {
+        let (interface, queue) = (self.interface.name.clone(), self.options.queue);
+        let doing = || format!("binding a socket to queue {queue} of {interface}");
+        match source.raw_os_error() {
+            Some(libc::EBUSY) => OpenError::Busy { interface, queue, holders: Holders::find() },
+            Some(libc::ENETDOWN) => OpenError::Down { interface },
+            Some(libc::ENODEV) => OpenError::NoSuchInterface { interface, have: Vec::new() },
+            Some(libc::ENOMEM | libc::ENOBUFS) => OpenError::Memory { what: "the rings of a socket".to_owned() },
+            Some(libc::EPERM) => rights::check().err().unwrap_or_else(|| OpenError::system(doing(), source)),
+            _ => OpenError::system(doing(), source),
+        }
+    }
+}

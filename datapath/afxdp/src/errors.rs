@@ -1,0 +1,179 @@
+//! Why an interface could not be opened, and what to do about it.
+
+use std::io;
+
+use bpf::{AttachError, LoadError};
+
+use crate::holders::Holders;
+use crate::kernel::NEEDED;
+use crate::options::OptionsError;
+use crate::rights::Missing;
+
+/// Why an interface could not be opened. Nothing of the attempt is left.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Options that contradict each other.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The kernel lacks what we cannot do without.
+    #[error(
+        "kernel {found} is too old: AF_XDP as it is used here needs {}.{} or newer; the transport `udp` works on any",
+        NEEDED.0,
+        NEEDED.1
+    )]
+    KernelTooOld {
+        /// What it calls itself.
+        found: String,
+    },
+    /// The kernel was built without AF_XDP.
+    #[error("this kernel has no AF_XDP: it was built without CONFIG_XDP_SOCKETS; the transport `udp` works on any")]
+    NoAfXdp,
+    /// The process may not do what is needed.
+    #[error("not permitted: missing {0}")]
+    Rights(Missing),
+    /// There is no interface of that name in this network namespace.
+    #[error("no interface {interface} here; there are: {}", .have.join(", "))]
+    NoSuchInterface {
+        /// The name that was asked for.
+        interface: String,
+        /// Those that there are.
+        have: Vec<String>,
+    },
+    /// It is not an Ethernet interface.
+    #[error(
+        "{interface} is no Ethernet interface: active messages need one, `ip -brief link` lists those with an address"
+    )]
+    NotEthernet {
+        /// The interface.
+        interface: String,
+    },
+    /// It is switched off.
+    #[error("{interface} is down: `ip link set dev {interface} up`")]
+    Down {
+        /// The interface.
+        interface: String,
+    },
+    /// It has fewer receive queues.
+    #[error("{interface} has no queue {queue}: it has queues 0 to {}; `ethtool -L {interface}` changes how many", .have - 1)]
+    NoSuchQueue {
+        /// The interface.
+        interface: String,
+        /// The queue that was asked for.
+        queue: u32,
+        /// How many there are.
+        have: u32,
+    },
+    /// A frame of the interface does not fit a frame of ours.
+    #[error(
+        "the MTU of {interface} is {mtu}, and a frame in memory shared with the kernel holds at most {most}: \
+         `ip link set dev {interface} mtu {most}`, and the same at the other ends"
+    )]
+    Mtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The largest that works.
+        most: u32,
+    },
+    /// Another AF_XDP socket has the queue.
+    #[error(
+        "queue {queue} of {interface} is in use by another AF_XDP socket{holders}; \
+         end that process, or take another queue"
+    )]
+    Busy {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+        /// Who it may be.
+        holders: Holders,
+    },
+    /// Zero-copy or nothing was asked for, and it is nothing.
+    #[error(
+        "the driver {driver} of {interface} does not do zero-copy on queue {queue} ({source}): \
+         let the kernel copy, or use a NIC whose driver can"
+    )]
+    NoZeroCopy {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+        /// Its driver.
+        driver: String,
+        /// The kernel's word.
+        source: io::Error,
+    },
+    /// There are no huge pages, and they were required.
+    #[error(
+        "{bytes} bytes in huge pages are not to be had ({source}): \
+         `sysctl -w vm.nr_hugepages={pages}` makes enough, or leave huge pages optional"
+    )]
+    HugePages {
+        /// What was asked for.
+        bytes: usize,
+        /// Huge pages that this takes.
+        pages: usize,
+        /// The kernel's word.
+        source: io::Error,
+    },
+    /// More locked memory than this process may have.
+    #[error(
+        "{bytes} bytes of frames are more locked memory than the limit allows: `ulimit -l unlimited`, \
+         LimitMEMLOCK=infinity in the systemd unit, CAP_IPC_LOCK, or fewer frames"
+    )]
+    LockedMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// The system has no more memory.
+    #[error("no memory for {what}: ask for fewer frames or smaller rings")]
+    Memory {
+        /// For what.
+        what: String,
+    },
+    /// The XDP program was not loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The XDP program was not attached.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The driver takes no XDP program at this MTU.
+    #[error(
+        "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu}: \
+         `ip link set dev {interface} mtu {most}`, and the same at the other ends"
+    )]
+    AttachMtu {
+        /// The interface.
+        interface: String,
+        /// Its driver.
+        driver: String,
+        /// Its MTU.
+        mtu: u32,
+        /// One that works.
+        most: u32,
+    },
+    /// The kernel refused for another reason.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was refused.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> OpenError {
+        OpenError::System { doing: doing.into(), source: source.into() }
+    }
+}
+
+/// The system's error behind one of xsk-rs's, which are texts around it.
+pub(crate) fn system_error(error: &dyn std::error::Error) -> io::Error {
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    match source.and_then(io::Error::raw_os_error) {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::other(error.to_string()),
+    }
+}

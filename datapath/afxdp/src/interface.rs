@@ -1,0 +1,110 @@
+//! What there is to know of an interface before it is opened.
+
+use std::io;
+
+use nix::net::if_::if_nameindex;
+use wire::Address;
+use wire::frame::ETHERNET;
+
+use crate::OpenError;
+use crate::ifreq::Query;
+
+/// An interface as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    /// Bytes after the Ethernet header.
+    pub(crate) mtu: u32,
+    pub(crate) address: Address,
+    /// The driver's name; the kernel's word for it, `veth`, `mlx5_core`.
+    pub(crate) driver: String,
+    /// Receive queues in use, where the driver says.
+    pub(crate) queues: Option<u32>,
+}
+
+impl Interface {
+    /// Ask the kernel, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`OpenError::NoSuchInterface`], [`OpenError::NotEthernet`], [`OpenError::Down`].
+    pub(crate) fn find(name: &str) -> Result<Interface, OpenError> {
+        let asking = |source| OpenError::system(format!("asking about interface {name}"), source);
+        let absent = || OpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
+        let query = Query::new(name).map_err(asking)?.ok_or_else(absent)?;
+        let index = query.index().map_err(|error| if is_absent(&error) { absent() } else { asking(error) })?;
+        let (kind, address) = query.hardware().map_err(asking)?;
+        if kind != libc::ARPHRD_ETHER {
+            return Err(OpenError::NotEthernet { interface: name.to_owned() });
+        }
+        if query.flags().map_err(asking)? & libc::IFF_UP == 0 {
+            return Err(OpenError::Down { interface: name.to_owned() });
+        }
+        Ok(Interface {
+            name: name.to_owned(),
+            index,
+            mtu: query.mtu().map_err(asking)?,
+            address: Address(address),
+            driver: query.driver().unwrap_or_else(|_| "unknown driver".to_owned()),
+            queues: query.queues().ok().filter(|&count| count > 0),
+        })
+    }
+
+    /// # Errors
+    /// [`OpenError::NoSuchQueue`], where the driver says how many there are.
+    pub(crate) fn check_queue(&self, queue: u32) -> Result<(), OpenError> {
+        match self.queues {
+            Some(have) if queue >= have => Err(OpenError::NoSuchQueue { interface: self.name.clone(), queue, have }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The longest frame, from the destination address on.
+    pub(crate) fn max_frame(&self) -> usize {
+        self.mtu as usize + ETHERNET
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO))
+}
+
+/// The interfaces of this network namespace.
+fn names() -> Vec<String> {
+    let Ok(all) = if_nameindex() else { return Vec::new() };
+    all.iter().map(|one| one.name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_interface_is_named_with_those_there_are() {
+        let error = Interface::find("am-none").unwrap_err();
+        assert!(matches!(&error, OpenError::NoSuchInterface { have, .. } if have.iter().any(|name| name == "lo")));
+        assert!(error.to_string().contains("am-none"), "{error}");
+    }
+
+    #[test]
+    fn the_loopback_interface_carries_no_ethernet() {
+        assert!(matches!(Interface::find("lo").unwrap_err(), OpenError::NotEthernet { .. }));
+    }
+
+    #[test]
+    fn queues_are_counted_from_zero() {
+        let mut interface = Interface {
+            name: "eth1".to_owned(),
+            index: 2,
+            mtu: 1500,
+            address: Address::default(),
+            driver: "veth".to_owned(),
+            queues: Some(2),
+        };
+        assert!(interface.check_queue(1).is_ok());
+        let error = interface.check_queue(2).unwrap_err().to_string();
+        assert!(error.contains("queue 2") && error.contains("0 to 1"), "{error}");
+        interface.queues = None;
+        assert!(interface.check_queue(2).is_ok());
+    }
+}

@@ -1,0 +1,51 @@
+//! Which kernel this is.
+
+use std::fs;
+
+use crate::OpenError;
+
+/// The oldest that has all of: `bpf_link` for XDP (5.9), every field of
+/// `XDP_STATISTICS` (5.9), shared memory for maps (5.5), need_wakeup (5.4).
+/// 5.10 is the oldest long-term kernel with them.
+pub(crate) const NEEDED: (u32, u32) = (5, 10);
+
+/// # Errors
+/// [`OpenError::KernelTooOld`].
+pub(crate) fn check() -> Result<(), OpenError> {
+    // Without /proc we cannot know; what is missing will show.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    check_release(release.trim())
+}
+
+fn check_release(release: &str) -> Result<(), OpenError> {
+    match version(release) {
+        Some(found) if found < NEEDED => Err(OpenError::KernelTooOld { found: release.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// The first two numbers of `6.1.0-13-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read() {
+        assert_eq!(version("6.1.0-13-amd64"), Some((6, 1)));
+        assert_eq!(version("5.10-rc3"), Some((5, 10)));
+        assert_eq!(version(""), None);
+    }
+
+    #[test]
+    fn old_kernels_are_named() {
+        assert!(check_release("5.10.1").is_ok());
+        assert!(check_release("unheard of").is_ok());
+        let error = check_release("4.19.0-25-amd64").unwrap_err().to_string();
+        assert!(error.contains("4.19.0-25-amd64") && error.contains("5.10"), "{error}");
+    }
+}

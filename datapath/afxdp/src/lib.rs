@@ -1,0 +1,109 @@
+//! **AF_XDP: frames between the NIC's queue and our memory, past the kernel's
+//! network stack.**
+//!
+//! An AF_XDP socket is bound to one receive queue of one interface. It shares a
+//! piece of our memory (the *UMEM*, cut into chunks of one frame each) with the
+//! kernel, and four rings of chunk addresses. An XDP program, which sees each
+//! frame in the driver's receive path, redirects ours to the socket and passes
+//! all others to the kernel's stack ([`bpf`]).
+//!
+//! ```text
+//!  receive      user space     each(Frame) ◀── returned()        blank() ◀── Pool::take
+//!                                                 ▲                 │
+//!                ring, direction              rx ring, ▲        fill ring, ▼
+//!                                                 │                 │
+//!               kernel          program: Socket ──▶ copied into a blank  (zero-copy: the NIC
+//!                                  ▲                                      wrote it there itself)
+//!               NIC             frame
+//!
+//!  send         user space     send(Frame) ──▶ outgoing()       returned() ──▶ Pool
+//!                                                 │                 ▲
+//!                ring, direction              tx ring, ▼     completion ring, ▲
+//!                                                 │    flush(): one doorbell │
+//!               kernel                         copied into a buffer of its own, or
+//!               NIC                            read by the NIC, which then says: sent
+//! ```
+//!
+//! | ring | from, to | an entry says | bounded by |
+//! | --- | --- | --- | --- |
+//! | fill | us, kernel | this chunk is empty: fill it | [`Rings::fill`]; kept full at all times |
+//! | rx | kernel, us | in this chunk a frame has arrived | [`Rings::rx`]; full: the kernel drops |
+//! | tx | us, kernel | send this frame | [`Rings::tx`]; full: [`send`] gives the frame back |
+//! | completion | kernel, us | it was sent, the chunk is yours | as many as were sent |
+//!
+//! # Who owns a frame when
+//!
+//! | from | until | owner | who may touch the bytes |
+//! | --- | --- | --- | --- |
+//! | `Pool::take` | [`send`] | the program | the program |
+//! | [`send`] | it is out of the completion ring | the kernel | nobody; other handles on it (the retransmit queue's) may read |
+//! | into the fill ring | out of the rx ring | the kernel | the kernel |
+//! | `each` | the frame is dropped | the program | the program |
+//!
+//! One table (`frames.rs`) crosses the border between handles and addresses, and
+//! counts how often the kernel has each chunk: an address is believed only if
+//! it was given, and closing brings all of them home.
+//!
+//! # Doorbells
+//!
+//! Sending costs one `sendto` per [`flush`], and only where the kernel says that
+//! it waits for one. In copy mode it always does: in that call it copies, and
+//! on a veth also runs the other end's whole receive path, XDP program included,
+//! on our core. That is why a frame over veth costs its sender microseconds and
+//! its receiver nothing. Receiving costs no call, except with [`BusyPoll`].
+//!
+//! # When the interface goes down
+//!
+//! Frames wait in the ring, `link_errors` counts the doorbells that failed, and
+//! it all goes on when the interface is up again. When it is gone for good, so
+//! is the socket: everything fails quietly and is counted; open it anew.
+//!
+//! Read first: [`open()`], step by step; `tx.rs`; `rx.rs`; `frames.rs`. Then
+//! `examples/pingpong.rs`, which measures this crate and nothing else.
+//!
+//! ```no_run
+//! use afxdp::{Options, open};
+//! use transport::Transport;
+//! use wire::{Buffer, Flow};
+//!
+//! let mut eth1 = open(&Options::new("eth1"))?;
+//! println!("{}", eth1.mode()); // "mlx5_core zero-copy", "veth copy", ...
+//! eth1.steer(Flow::new(7).unwrap(), true);
+//! eth1.receive(64, &mut |frame| println!("{} bytes", frame.bytes().len()));
+//! # Ok::<(), afxdp::OpenError>(())
+//! ```
+//!
+//! [`send`]: transport::Transport::send
+//! [`flush`]: transport::Transport::flush
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod bind;
+mod busy_poll;
+mod close;
+mod errors;
+mod frames;
+mod holders;
+mod ifreq;
+mod interface;
+mod kernel;
+mod mode;
+mod open;
+mod options;
+mod program;
+mod rights;
+mod rx;
+mod send_room;
+mod sockopt;
+mod stats;
+mod tx;
+mod umem;
+mod xdp;
+
+pub use busy_poll::{BusyPoll, Defer};
+pub use errors::OpenError;
+pub use holders::Holders;
+pub use mode::Mode;
+pub use open::open;
+pub use options::{Attach, Copying, HugePages, Options, OptionsError, Program, Rings};
+pub use rights::Missing;
+pub use xdp::Xdp;

@@ -1,0 +1,80 @@
+//! What the user asks first: am I really in zero-copy mode?
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use bpf::AttachMode;
+
+use crate::bind::Bound;
+use crate::interface::Interface;
+use crate::{OpenError, sockopt};
+
+/// How frames go between NIC and memory, as the kernel says, not as we asked.
+///
+/// Its text is driver and mode: `veth copy`, `mlx5_core zero-copy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// The driver's name.
+    pub driver: String,
+    /// The NIC reads and writes our frames itself.
+    pub zero_copy: bool,
+    /// Where the XDP program runs.
+    pub attach: AttachMode,
+    /// The frames are in huge pages.
+    pub huge_pages: bool,
+    /// Our own thread drives the NIC's queue.
+    pub busy_poll: bool,
+    /// What was tried and did not work, and why: a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.driver, if self.zero_copy { "zero-copy" } else { "copy" })?;
+        match self.attach {
+            AttachMode::Native => Ok(()),
+            AttachMode::Generic => f.write_str(", generic XDP"),
+        }
+    }
+}
+
+impl Mode {
+    /// What the kernel gave, before options and program are added.
+    pub(crate) fn of(bound: &Bound, interface: &Interface, huge: Result<bool, String>) -> Result<Mode, OpenError> {
+        let zero_copy = is_zero_copy(bound.fd()).map_err(|error| OpenError::system("asking for the mode", error))?;
+        let driver = interface.driver.clone();
+        let refused = bound.refused.as_ref().map(|error| format!("no zero-copy: {driver} says {error}"));
+        let notes = refused.into_iter().chain(huge.clone().err()).collect();
+        let huge_pages = huge.unwrap_or(false);
+        Ok(Mode { driver, zero_copy, attach: AttachMode::Native, huge_pages, busy_poll: false, notes })
+    }
+}
+
+/// Whether a bound socket is in zero-copy mode.
+fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let options = sockopt::get(socket, libc::SOL_XDP, libc::XDP_OPTIONS)?;
+    Ok(options as u32 & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_driver_and_mode() {
+        let mut mode = Mode {
+            driver: "veth".to_owned(),
+            zero_copy: false,
+            attach: AttachMode::Native,
+            huge_pages: false,
+            busy_poll: false,
+            notes: Vec::new(),
+        };
+        assert_eq!(mode.to_string(), "veth copy");
+        mode.attach = AttachMode::Generic;
+        assert_eq!(mode.to_string(), "veth copy, generic XDP");
+        mode = Mode { driver: "mlx5_core".to_owned(), zero_copy: true, attach: AttachMode::Native, ..mode };
+        assert_eq!(mode.to_string(), "mlx5_core zero-copy");
+    }
+}

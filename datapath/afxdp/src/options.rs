@@ -1,0 +1,190 @@
+//! What to open, and how.
+
+use wire::EtherType;
+
+use crate::busy_poll::BusyPoll;
+
+/// What to open, and how. [`Options::new`] has good values for all but the
+/// interface's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The interface: `eth1`.
+    pub interface: String,
+    /// The receive queue to bind to; a socket sees the frames of this one only.
+    /// What is not IP usually all arrives on queue 0.
+    pub queue: u32,
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+    /// Which of the frames that arrive are ours.
+    pub program: Program,
+    /// Where the XDP program runs.
+    pub attach: Attach,
+    /// How frames go between NIC and memory.
+    pub copy: Copying,
+    /// Entries of the four rings.
+    pub rings: Rings,
+    /// Frames in all: those waiting to be filled by the NIC, those being sent,
+    /// and those that the program holds.
+    pub frames: u32,
+    /// What kind of pages the frames are in.
+    pub huge_pages: HugePages,
+    /// Whether our own thread drives the NIC's queue, instead of its interrupts.
+    pub busy_poll: Option<BusyPoll>,
+}
+
+impl Options {
+    /// Good values for this interface.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Options {
+            interface: interface.into(),
+            queue: 0,
+            ethertype: EtherType::DEFAULT,
+            program: Program::default(),
+            attach: Attach::default(),
+            copy: Copying::default(),
+            rings: Rings::default(),
+            frames: 8192,
+            huge_pages: HugePages::default(),
+            busy_poll: None,
+        }
+    }
+
+    /// Whether the numbers fit each other.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        let Rings { rx, tx, fill, completion } = self.rings;
+        for (ring, entries) in [("rx", rx), ("tx", tx), ("fill", fill), ("completion", completion)] {
+            if !entries.is_power_of_two() || entries > MOST_ENTRIES {
+                return Err(OptionsError::Ring { ring, entries });
+            }
+        }
+        let least = fill.saturating_mul(2);
+        if self.frames < least {
+            return Err(OptionsError::Frames { frames: self.frames, least });
+        }
+        Ok(())
+    }
+}
+
+/// Well above what any NIC has; keeps a typing error from locking all memory.
+const MOST_ENTRIES: u32 = 1 << 16;
+
+/// Options that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// A ring's size.
+    #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MOST_ENTRIES}")]
+    Ring {
+        /// Which one.
+        ring: &'static str,
+        /// What was asked for.
+        entries: u32,
+    },
+    /// Too few frames.
+    #[error(
+        "{frames} frames are too few: the fill ring takes half of {least}, and sending needs some too; ask for at least {least}"
+    )]
+    Frames {
+        /// What was asked for.
+        frames: u32,
+        /// What is needed.
+        least: u32,
+    },
+}
+
+/// Which of the frames that arrive are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Program {
+    /// Active messages: steered by flow, see [`bpf::Steer`].
+    #[default]
+    Steer,
+    /// Every frame of the hidden EtherType, whatever is in it: bare AF_XDP, to
+    /// measure against. See [`bpf::Raw`].
+    Raw,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Attach {
+    /// In the driver, or not at all.
+    #[default]
+    Native,
+    /// In the driver; where it has no XDP, in the kernel's generic receive
+    /// path, which costs about as much as not using XDP.
+    NativeOrGeneric,
+    /// In the generic receive path.
+    Generic,
+}
+
+/// How frames go between NIC and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Copying {
+    /// Without a copy where the driver can, otherwise with one.
+    #[default]
+    Auto,
+    /// The NIC reads and writes our frames itself, or it is an error.
+    ZeroCopy,
+    /// The kernel copies.
+    Copy,
+}
+
+/// Entries of the four rings, each a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Arrived frames, waiting for us.
+    pub rx: u32,
+    /// Frames to send, waiting for the kernel.
+    pub tx: u32,
+    /// Empty frames for arrivals.
+    pub fill: u32,
+    /// Sent frames, waiting for us.
+    pub completion: u32,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        Rings { rx: 2048, tx: 2048, fill: 2048, completion: 2048 }
+    }
+}
+
+/// What kind of pages the frames are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HugePages {
+    /// Huge ones if the system has some free, otherwise normal ones.
+    #[default]
+    IfAvailable,
+    /// Normal ones.
+    Never,
+    /// Huge ones, or it is an error.
+    Required,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_each_other() {
+        assert_eq!(Options::new("eth1").check(), Ok(()));
+    }
+
+    #[test]
+    fn rings_are_powers_of_two() {
+        for entries in [0, 3, 2 * MOST_ENTRIES] {
+            let mut options = Options::new("eth1");
+            options.rings.tx = entries;
+            assert_eq!(options.check(), Err(OptionsError::Ring { ring: "tx", entries }));
+        }
+    }
+
+    #[test]
+    fn something_is_left_to_send_with() {
+        let mut options = Options::new("eth1");
+        options.frames = 4095;
+        assert_eq!(options.check(), Err(OptionsError::Frames { frames: 4095, least: 4096 }));
+        options.rings.fill = 1024;
+        assert_eq!(options.check(), Ok(()));
+    }
+}

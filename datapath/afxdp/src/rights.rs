@@ -1,0 +1,71 @@
+//! What this process may do.
+
+use std::env;
+use std::fmt;
+
+use caps::{CapSet, Capability, has_cap};
+
+use crate::OpenError;
+
+/// A right, and what for.
+const NEEDED: [(Capability, &str); 3] = [
+    (Capability::CAP_NET_RAW, "to make an AF_XDP socket"),
+    (Capability::CAP_NET_ADMIN, "to attach an XDP program"),
+    (Capability::CAP_BPF, "to load it"),
+];
+
+/// Capabilities that this thread lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(Vec<(Capability, &'static str)>);
+
+/// # Errors
+/// [`OpenError::Rights`] with all that is missing.
+pub(crate) fn check() -> Result<(), OpenError> {
+    // Where capabilities cannot be read, the kernel's own refusal will do.
+    let lacks = |right| !has_cap(None, CapSet::Effective, right).unwrap_or(true);
+    let missing = missing(lacks);
+    if missing.0.is_empty() { Ok(()) } else { Err(OpenError::Rights(missing)) }
+}
+
+fn missing(lacks: impl Fn(Capability) -> bool) -> Missing {
+    // Before CAP_BPF was split off in 5.8 it was part of CAP_SYS_ADMIN, which still implies it.
+    let implied = |right| right == Capability::CAP_BPF && !lacks(Capability::CAP_SYS_ADMIN);
+    let without = |right| lacks(right) && !implied(right);
+    Missing(NEEDED.into_iter().filter(|&(right, _)| without(right)).collect())
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (right, purpose)) in self.0.iter().enumerate() {
+            write!(f, "{}{right} {purpose}", if at == 0 { "" } else { ", " })?;
+        }
+        write!(f, ": run as root, or once `sudo setcap {}=ep {}`", setcap_list(), program())
+    }
+}
+
+/// All that are needed, also those that this thread has: `setcap` replaces.
+fn setcap_list() -> String {
+    NEEDED.map(|(right, _)| right.to_string().to_lowercase()).join(",")
+}
+
+fn program() -> String {
+    env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_missing_right_is_named_with_its_purpose() {
+        let error = missing(|right| right == Capability::CAP_NET_RAW).to_string();
+        assert!(error.starts_with("CAP_NET_RAW to make an AF_XDP socket: run as root"), "{error}");
+        assert!(error.contains("setcap cap_net_raw,cap_net_admin,cap_bpf=ep "), "{error}");
+        assert_eq!(missing(|_| true).0.len(), 3);
+    }
+
+    #[test]
+    fn an_administrator_may_load_programs() {
+        assert_eq!(missing(|right| right == Capability::CAP_BPF).0, []);
+    }
+}

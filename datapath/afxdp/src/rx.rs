@@ -1,0 +1,146 @@
+//! Frames that arrive.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use nix::sys::socket::{MsgFlags, recv};
+use ring::Frame;
+use xsk_rs::{FillQueue, FrameDesc, RxQueue};
+
+use crate::frames::Frames;
+use crate::{bind, stats};
+
+/// Frames taken from, or put into, a ring at once: one update of the index
+/// that kernel and we share.
+pub(crate) const BURST: usize = 64;
+
+/// The rings of reception.
+pub(crate) struct Rx {
+    arrived: RxQueue,
+    fill: FillQueue,
+    /// Entries that the fill ring lacks.
+    lacking: usize,
+    /// Whether the kernel may stop for want of blanks and wait for a call.
+    zero_copy: bool,
+    /// Whether frames arrive only if we ask the kernel to look.
+    busy_poll: bool,
+    descriptors: Box<[FrameDesc; BURST]>,
+    pub(crate) counters: RxCounters,
+}
+
+/// What was counted on reception.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RxCounters {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// The program holds so many frames that none was left for the fill ring.
+    pub(crate) starved: u64,
+    /// Addresses from the kernel that make no sense.
+    pub(crate) invalid: u64,
+    pub(crate) wakeups: u64,
+}
+
+impl Rx {
+    pub(crate) fn new(arrived: RxQueue, fill: FillQueue, entries: u32, zero_copy: bool, busy_poll: bool) -> Rx {
+        let descriptors = Box::new([FrameDesc::default(); BURST]);
+        let (lacking, counters) = (entries as usize, RxCounters::default());
+        Rx { arrived, fill, lacking, zero_copy, busy_poll, descriptors, counters }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.arrived.fd().as_raw_fd()
+    }
+
+    /// The kernel's statistics of the socket.
+    pub(crate) fn kernel_statistics(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        stats::kernel(&self.arrived, each);
+    }
+
+    /// Hand over what has arrived, at most `budget` frames. Between bursts, and
+    /// when there is nothing, fill the fill ring up.
+    #[inline]
+    pub(crate) fn receive(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut received = 0;
+        while received < budget {
+            let burst = self.burst(frames, budget - received, each);
+            received += burst;
+            if self.lacking >= BURST || burst == 0 {
+                self.refill(frames);
+            }
+            if burst < BURST {
+                break;
+            }
+        }
+        if received == 0 {
+            self.wake();
+        }
+        received
+    }
+
+    /// At most [`BURST`] frames.
+    #[inline]
+    fn burst(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let room = &mut self.descriptors[..budget.min(BURST)];
+        // SAFETY: the ring's frames are all of the one UMEM there is.
+        let count = unsafe { self.arrived.consume(room) };
+        self.lacking += count;
+        for descriptor in &self.descriptors[..count] {
+            match frames.returned(descriptor) {
+                Some(frame) => {
+                    self.counters.frames += 1;
+                    self.counters.bytes += descriptor.lengths().data() as u64;
+                    each(frame);
+                }
+                None => self.counters.invalid += 1,
+            }
+        }
+        count
+    }
+
+    /// Blanks into the fill ring, until it is full or no frame is left.
+    #[inline]
+    pub(crate) fn refill(&mut self, frames: &mut Frames) {
+        while self.lacking > 0 {
+            let wanted = self.lacking.min(BURST);
+            // The kernel takes blanks in bursts and says so afterwards, so that
+            // the ring may have less room than we have frames back.
+            let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
+            let count = self.put(frames, room);
+            if count < wanted {
+                self.counters.starved += u64::from(count < room);
+                return;
+            }
+        }
+    }
+
+    fn put(&mut self, frames: &mut Frames, most: usize) -> usize {
+        let mut count = 0;
+        for place in &mut self.descriptors[..most] {
+            let Some(blank) = frames.blank() else { break };
+            *place = blank;
+            count += 1;
+        }
+        // SAFETY: these frames are of the ring's UMEM, and have just been lent
+        // to the kernel; nobody else accesses them.
+        let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
+        debug_assert_eq!(taken, count, "there was room");
+        self.lacking -= count;
+        count
+    }
+
+    /// Nothing has arrived. Does the kernel wait for a call?
+    #[inline]
+    fn wake(&mut self) {
+        if self.busy_poll || (self.zero_copy && self.fill.needs_wakeup()) {
+            self.counters.wakeups += 1;
+            // What it returns is how the link is; sending notices that too.
+            let _ = recv(self.fd(), &mut [], MsgFlags::MSG_DONTWAIT);
+        }
+    }
+}
+
+/// The socket itself.
+impl AsFd for Rx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        bind::borrow(&self.arrived)
+    }
+}

@@ -1,0 +1,176 @@
+//! Frames that leave.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+use ring::Frame;
+use wire::Buffer;
+use wire::frame::ETHERNET;
+use xsk_rs::{CompQueue, FrameDesc, TxQueue};
+
+use crate::frames::Frames;
+use crate::options::Rings;
+use crate::rx::BURST;
+
+/// The rings of transmission.
+pub(crate) struct Tx {
+    outgoing: TxQueue,
+    sent: CompQueue,
+    /// Descriptors not in the ring yet.
+    queued: Vec<FrameDesc>,
+    /// Frames in the kernel's hands or on their way there: queued, in the ring,
+    /// being sent, or in the completion ring.
+    lent: usize,
+    /// Entries of the transmit ring.
+    entries: u32,
+    /// The most that both rings can hold.
+    most_lent: usize,
+    /// The longest frame.
+    longest: usize,
+    descriptors: Box<[FrameDesc; BURST]>,
+    pub(crate) counters: TxCounters,
+}
+
+/// What was counted on transmission.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TxCounters {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// Frames not taken because the ring was full.
+    pub(crate) full: u64,
+    /// Frames that no Ethernet carries: too short or too long. Dropped.
+    pub(crate) invalid: u64,
+    /// Frames of somebody else's pool, copied into ours.
+    pub(crate) copied: u64,
+    /// Calls to the kernel.
+    pub(crate) kicks: u64,
+    /// Calls that moved nothing: out of buffers, or the device's queue is full.
+    pub(crate) stalls: u64,
+    /// Calls that failed because the interface is down or gone.
+    pub(crate) link_errors: u64,
+}
+
+impl Tx {
+    pub(crate) fn new(outgoing: TxQueue, sent: CompQueue, rings: &Rings, longest: usize) -> Tx {
+        Tx {
+            outgoing,
+            sent,
+            queued: Vec::with_capacity(BURST),
+            lent: 0,
+            entries: rings.tx,
+            most_lent: rings.tx.min(rings.completion) as usize,
+            longest,
+            descriptors: Box::new([FrameDesc::default(); BURST]),
+            counters: TxCounters::default(),
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        self.outgoing.fd().as_raw_fd()
+    }
+
+    /// Queue a frame.
+    ///
+    /// # Errors
+    /// The ring is full: the frame comes back.
+    #[inline]
+    pub(crate) fn send(&mut self, frames: &mut Frames, frame: Frame) -> Result<(), Frame> {
+        if self.lent == self.most_lent {
+            self.reap(frames);
+            if self.lent == self.most_lent {
+                self.counters.full += 1;
+                return Err(frame);
+            }
+        }
+        let length = frame.bytes().len();
+        if !(ETHERNET..=self.longest).contains(&length) {
+            self.counters.invalid += 1;
+            return Ok(());
+        }
+        let frame = if frames.pool().owns(&frame) { frame } else { self.copied(frames, frame)? };
+        self.counters.frames += 1;
+        self.counters.bytes += length as u64;
+        self.queued.push(frames.outgoing(frame));
+        self.lent += 1;
+        if self.queued.len() == BURST {
+            self.submit();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn copied(&mut self, frames: &Frames, foreign: Frame) -> Result<Frame, Frame> {
+        let copy = frames.copy(&foreign).ok_or(foreign)?;
+        self.counters.copied += 1;
+        Ok(copy)
+    }
+
+    /// What is queued into the ring: one update of the index that kernel and we share.
+    #[inline]
+    fn submit(&mut self) {
+        // SAFETY: these frames are of the ring's UMEM and lent to the kernel;
+        // whoever still has a handle on one cannot write to it.
+        let taken = unsafe { self.outgoing.produce(&self.queued) };
+        debug_assert_eq!(taken, self.queued.len(), "no more than the ring's entries are lent");
+        self.queued.clear();
+    }
+
+    /// Ring the doorbell if the kernel waits for it, and take back what was sent.
+    #[inline]
+    pub(crate) fn flush(&mut self, frames: &mut Frames) {
+        if self.lent == 0 {
+            return;
+        }
+        self.submit();
+        if self.outgoing.needs_wakeup() {
+            self.kick();
+        }
+        self.reap(frames);
+    }
+
+    /// Call the kernel until it has taken everything, or takes nothing. One
+    /// call moves 32 frames in copy mode, where it was not told otherwise. What
+    /// is left is called for again with the next flush.
+    fn kick(&mut self) {
+        let mut waiting = self.waiting();
+        while waiting > 0 {
+            self.counters.kicks += 1;
+            match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
+                Ok(_) => return,
+                Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOBUFS) => (),
+                Err(_) => {
+                    self.counters.link_errors += 1;
+                    return;
+                }
+            }
+            let before = std::mem::replace(&mut waiting, self.waiting());
+            if waiting == before {
+                self.counters.stalls += 1;
+                return;
+            }
+        }
+    }
+
+    /// Frames in the ring that the kernel has not taken.
+    #[inline]
+    fn waiting(&mut self) -> u32 {
+        self.entries - self.outgoing.nb_free_exact()
+    }
+
+    /// Sent frames back into the pool.
+    #[inline]
+    fn reap(&mut self, frames: &mut Frames) {
+        loop {
+            // SAFETY: the ring's frames are all of the one UMEM there is.
+            let count = unsafe { self.sent.consume(&mut *self.descriptors) };
+            for descriptor in &self.descriptors[..count] {
+                drop(frames.returned(descriptor));
+            }
+            self.lent -= count.min(self.lent);
+            if count < BURST {
+                return;
+            }
+        }
+    }
+}
