@@ -1,4 +1,73 @@
-//! **The only shared memory.** (page to come)
+//! **The only shared memory.** Frames, the pool they come from, and the queue
+//! that carries them from one thread to another. Where threads and NICs touch the same
+//! bytes, it is in here, and so is the `unsafe` that this takes.
+//!
+//! A [`Pool`] is memory cut into equal chunks. A [`Frame`] is an owned handle
+//! on one of them. It may be shared, sent to another thread, lent to a NIC;
+//! dropping its last handle gives it back.
+//!
+//! ```text
+//!                   take                      into_raw
+//!        ┌─────────────────────▶ Frame ─────────────────────▶ RawFrame
+//!        │                      │  ▲  ▲                          │
+//!      Pool               share │  │  └───── from_raw, adopt ────┘
+//!   local list                  ▼  │                 (a NIC has it)
+//!        ▲                      Frame ──── spsc ────▶ another thread
+//!        │                        │                        │
+//!        ├────── last drop ───────┘                        │ last drop
+//!        └───── all at once, when empty ◀── remote stack ◀─┘
+//! ```
+//!
+//! # Who owns a frame when
+//!
+//! | the frame is | held by | its bytes may be |
+//! | --- | --- | --- |
+//! | free | its pool, in one of two lists | touched by nobody |
+//! | being written | one `Frame` | read and written through it |
+//! | sent, and kept until acknowledged | a `RawFrame` (NIC) and a `Frame` (retransmit queue) | read by both |
+//! | sent, and acknowledged before the NIC is done with it | a `RawFrame` | read by the NIC |
+//! | waiting in the fill ring | a `RawFrame`, the only handle | written by the NIC |
+//! | received | one `Frame` | read and written through it |
+//! | received and kept by a handler | that `Frame`, until the handler drops it | read and written through it |
+//! | crossing a thread | the `Frame` inside an [`spsc`] queue | touched by nobody |
+//!
+//! Each handle counts. While there is more than one, raw ones included,
+//! [`space`](wire::Buffer::space) gives nothing, so what a NIC reads stays as
+//! it is. Through the safe interface a frame cannot be freed twice, written
+//! while it is read, or outlive its memory.
+//!
+//! # What it costs
+//!
+//! On the pool's own thread, taking a frame, sharing it for the first time and
+//! dropping it while no other handle is left are plain loads and stores; only
+//! the drop of one handle among several is an atomic read-modify-write. From
+//! another thread, the last drop is one compare-and-swap, and the owner takes
+//! back all that came home so with one swap (the scheme is mimalloc's: Leijen,
+//! Zorn, de Moura, §2.4). Nothing is allocated after the pool is open.
+//!
+//! # Read first
+//!
+//! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and
+//! `region.rs`, which says who frees the memory when pool and frames go in any
+//! order; then [`spsc`]. The loom tests (`tests/loom_pool.rs` has the command)
+//! try every interleaving of both.
+//!
+//! ```
+//! use ring::{Layout, Pool};
+//! use wire::Buffer;
+//!
+//! let pool = Pool::heap(Layout { frames: 64, stride: 2048, headroom: 256 })?;
+//! let mut frame = pool.take().expect("64 are free");
+//! frame.space().expect("nobody shares it")[..5].copy_from_slice(b"hello");
+//! frame.set_len(5);
+//!
+//! let kept = frame.share();
+//! std::thread::spawn(move || assert_eq!(frame.bytes(), b"hello")).join().unwrap();
+//! assert_eq!(pool.available(), 63);
+//! drop(kept);
+//! assert_eq!(pool.available(), 64);
+//! # Ok::<(), ring::LayoutError>(())
+//! ```
 
 mod frame;
 mod heap;
@@ -9,6 +78,7 @@ mod raw;
 mod region;
 mod remote;
 mod slot;
+pub mod spsc;
 mod sync;
 
 pub use frame::Frame;

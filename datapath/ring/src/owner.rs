@@ -1,14 +1,8 @@
 //! Which thread is this? Asked for every frame that comes home, so it must be
 //! one load, and the answer is never given to a second thread.
 
-#[cfg(not(loom))]
-use std::thread_local;
-
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-#[cfg(loom)]
-use loom::thread_local;
 
 /// A thread, for as long as the process lives.
 pub(crate) type Token = u64;
@@ -16,13 +10,11 @@ pub(crate) type Token = u64;
 /// No thread at all.
 pub(crate) const NOBODY: Token = 0;
 
-thread_local! {
-    // Constant and without destructor: readable even while the thread ends.
-    #[cfg(not(loom))]
-    static TOKEN: Cell<Token> = const { Cell::new(NOBODY) };
-    #[cfg(loom)]
-    static TOKEN: Cell<Token> = Cell::new(NOBODY);
-}
+// Constant and without destructor: readable even while the thread ends.
+#[cfg(not(loom))]
+thread_local!(static TOKEN: Cell<Token> = const { Cell::new(NOBODY) });
+#[cfg(loom)]
+loom::thread_local!(static TOKEN: Cell<Token> = Cell::new(NOBODY));
 
 /// The token of the calling thread.
 #[inline]

@@ -54,3 +54,25 @@ impl Witness {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
+
+#[cfg(loom)]
+pub(crate) use loom::{cell::UnsafeCell, sync::Arc};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
+
+/// `core`'s, with the face of loom's: access lasts as long as a closure.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        UnsafeCell(core::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
+        access(self.0.get())
+    }
+}

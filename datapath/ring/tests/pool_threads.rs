@@ -1,5 +1,7 @@
 //! Frames that come home from other threads.
 
+#![cfg(not(loom))]
+
 mod watched;
 
 use std::sync::mpsc;
