@@ -1,9 +1,85 @@
-//! skeleton of the seam; documentation page to come.
+//! **The seam.** A NIC, or what stands for one, behind a trait of few calls.
+//! The protocol does not know what carries its frames; a transport does not
+//! know what they mean.
+//!
+//! ```text
+//!      engine::turn                    one node, one thread
+//!   ┌──────┴─────────────────────────────┐
+//!   │ receive(budget)   send   flush     │ steer(flow, open)
+//!   │        ▲            │      │       │
+//!   ╞════════╪════════════╪══════╪═══════╡  Transport  ◀── caps: name, mode, address,
+//!   │        │            ▼      ▼       │                 longest frame, pool, promises
+//!   │   afxdp, dpdk, sockets, shm        │  each in a crate of its own
+//!   │   loopback                         │  in here: a wire in memory
+//!   │   faulty(…), trace(…)              │  in here: around any other
+//!   └────────────────────────────────────┘
+//! ```
+//!
+//! Whole Ethernet frames go through it, as owned [`Frame`](ring::Frame)s from the pool that
+//! the transport brings. A full transport gives the frame back and a received
+//! frame may be kept, so memory is bounded by the pool and by nothing else.
+//! Steering happens below: what [`wire::steer::steer`] does not send to this
+//! transport's socket is never seen above.
+//!
+//! # What is promised
+//!
+//! | a transport | always | only if its caps say so |
+//! | --- | --- | --- |
+//! | calls | never block, never allocate after it is open, never panic for what arrives | |
+//! | frames that arrive | every bit as it was sent | all of them, once; in order |
+//! | frames that it drops | are counted, by reason | |
+//! | frames that it holds | come home when it is closed, also those that the NIC has | |
+//!
+//! # Counters
+//!
+//! A name is `who_what`, in lower case: `loopback_full`, `faulty_dropped`. What
+//! steering turns away ends in the name of its [`wire::Reason`], whoever steers:
+//! `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
+//!
+//! # Read first
+//!
+//! [`Transport`], all of it; then [`loopback`], the simplest that there is. To
+//! write one, make [`conformance::run`] pass.
+//!
+//! ```
+//! use transport::{Transport, loopback};
+//! use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+//!
+//! let [left, right] = loopback::wire(2).try_into().unwrap();
+//! let (mut left, mut right) = (left.open()?, right.open()?);
+//! let flow = Flow::new(7).unwrap();
+//! right.steer(flow, true);
+//!
+//! let mut hello = left.caps().pool.take().expect("none is used yet");
+//! let link = frame::Link { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
+//! let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 3, words: 0, seq: 0 };
+//! let space = hello.space().expect("nobody shares it");
+//! space[Framing::Bare.body_at()..][..5].copy_from_slice(b"hello");
+//! let length = frame::emit(space, Framing::Bare, &link, &header, 5, None).expect("there is room");
+//! hello.set_len(length);
+//!
+//! left.send(link.to, hello).expect("the queue is empty");
+//! left.flush();
+//! let mut heard = vec![];
+//! right.receive(64, &mut |frame| heard.extend_from_slice(frame::parse(frame.bytes(), link.ethertype).unwrap().payload));
+//! assert_eq!(heard, b"hello");
+//! # Ok::<(), ring::LayoutError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod caps;
+pub mod conformance;
+pub mod faulty;
+pub mod loopback;
+mod name;
+mod pcap;
+mod steering;
+pub mod trace;
+
 pub use caps::Caps;
+pub use name::{Name, NameError};
 use ring::Frame;
+pub use steering::Steering;
 use wire::{Address, Flow};
 
 /// The seam: a NIC, or what stands for one, behind four calls.

@@ -1,0 +1,88 @@
+//! What is sent arrives.
+
+use std::collections::BTreeSet;
+
+use super::frames::Spec;
+use super::report::{Failure, Verdict, ensure};
+use super::{Pair, frames};
+
+/// So many frames that queues wrap, and few enough for any pool.
+const MANY: u64 = 2000;
+/// Frames on their way at once.
+const BATCH: usize = 32;
+
+pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let sizes: Vec<Spec> = (wire::frame::SMALLEST..=pair.max_frame()).map(|len| pair.spec(len as u64, len)).collect();
+    for specs in sizes.chunks(BATCH) {
+        pair.deliver(specs)?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Send many frames, each once, and take in what arrives.
+fn send_many(mut pair: Pair) -> Result<Vec<u64>, Failure> {
+    pair.open_flow();
+    let mut arrived = vec![];
+    for number in 0..MANY {
+        let spec = pair.spec(number, 60 + number as usize % 100);
+        pair.send_and_collect(&spec, &mut arrived)?;
+    }
+    arrived.extend(pair.drain()?);
+    Ok(arrived)
+}
+
+pub(super) fn frames_arrive_in_order(pair: Pair) -> Result<Verdict, Failure> {
+    if !pair.near.caps().ordered {
+        return Ok(Verdict::NotPromised);
+    }
+    let arrived = send_many(pair)?;
+    ensure!(!arrived.is_empty(), "none of {MANY} frames arrived");
+    let wrong = arrived.windows(2).find(|two| two[0] > two[1]);
+    ensure!(wrong.is_none(), "frames arrived in this order: {wrong:?}");
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn nothing_is_lost_or_doubled(pair: Pair) -> Result<Verdict, Failure> {
+    if !pair.is_reliable() {
+        return Ok(Verdict::NotPromised);
+    }
+    let arrived = send_many(pair)?;
+    let different: BTreeSet<u64> = arrived.iter().copied().collect();
+    ensure!(arrived.len() == different.len(), "{} frames arrived more than once", arrived.len() - different.len());
+    ensure!(different.len() as u64 == MANY, "{} of {MANY} frames arrived", different.len());
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn both_ends_send_at_once(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    for round in 0..20 {
+        let specs: Vec<Spec> = (0..8).map(|number| pair.spec(round * 8 + number, 200)).collect();
+        // Queued in one direction, while the other is used and this one is not read.
+        for spec in &specs {
+            pair.send(spec, &mut |_| ())?;
+        }
+        pair.near.flush();
+        pair = pair.swapped();
+        let back: Vec<Spec> = specs.iter().map(|spec| Spec { to: pair.far.caps().address, ..*spec }).collect();
+        pair.deliver(&back)?;
+        pair = pair.swapped();
+        let missing: Vec<u64> = numbers_not_in(&specs, &pair.drain()?);
+        ensure!(!pair.is_reliable() || missing.is_empty(), "frames {missing:?} did not arrive");
+    }
+    Ok(Verdict::Passed)
+}
+
+fn numbers_not_in(specs: &[Spec], arrived: &[u64]) -> Vec<u64> {
+    specs.iter().map(|spec| spec.number).filter(|number| !arrived.contains(number)).collect()
+}
+
+pub(super) fn broadcast_reaches_the_other_end_only(mut pair: Pair) -> Result<Verdict, Failure> {
+    let specs: Vec<Spec> = (0..BATCH as u64).map(Spec::broadcast).collect();
+    pair.deliver(&specs)?;
+    let mut own = vec![];
+    let ethertype = pair.ethertype;
+    pair.near.receive(BATCH, &mut |frame| own.push(frames::read(&frame, ethertype)));
+    ensure!(own.is_empty(), "the sender heard its own broadcast: {own:?}");
+    Ok(Verdict::Passed)
+}

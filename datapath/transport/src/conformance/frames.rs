@@ -1,0 +1,88 @@
+//! Frames that can be told apart, and checked bit by bit.
+
+use ring::{Frame, Pool};
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+use super::report::{Failure, ensure};
+
+/// The flow that checks use.
+pub(super) const FLOW: Flow = match Flow::new(7) {
+    Some(flow) => flow,
+    None => Flow::NODE,
+};
+
+/// Which frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spec {
+    pub(super) to: Address,
+    pub(super) kind: Kind,
+    pub(super) flow: Flow,
+    pub(super) number: u64,
+    pub(super) len: usize,
+    /// Done to the frame when it is complete, to make it a bad one.
+    pub(super) spoil: fn(&mut [u8]),
+}
+
+impl Spec {
+    /// A request on [`FLOW`].
+    pub(super) fn new(to: Address, number: u64, len: usize) -> Spec {
+        Spec { to, kind: Kind::Request, flow: FLOW, number, len, spoil: |_| () }
+    }
+
+    /// What discovery sends, to everybody.
+    pub(super) fn broadcast(number: u64) -> Spec {
+        Spec { kind: Kind::Control, flow: Flow::NODE, ..Spec::new(Address::BROADCAST, number, 100) }
+    }
+
+    /// The frame, unless the pool has none. `plain` framing: it passes everywhere.
+    pub(super) fn build(&self, pool: &Pool, from: Address, ethertype: EtherType) -> Option<Frame> {
+        let mut frame = pool.take()?;
+        let space = frame.space()?;
+        let body = self.len - Framing::Plain.body_at();
+        fill(space.get_mut(Framing::Plain.body_at()..self.len)?, self.number);
+        let header =
+            Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
+        let link = Link { to: self.to, from, ethertype };
+        let len = frame::emit(space, Framing::Plain, &link, &header, body, None).ok()?;
+        (self.spoil)(space);
+        frame.set_len(len);
+        Some(frame)
+    }
+}
+
+/// Number, length, and a pattern that depends on both.
+fn fill(body: &mut [u8], number: u64) {
+    let len = body.len();
+    body.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(number, at));
+    body[..8].copy_from_slice(&number.to_be_bytes());
+    body[8..12].copy_from_slice(&(len as u32).to_be_bytes());
+}
+
+#[inline]
+fn pattern(number: u64, at: usize) -> u8 {
+    (number as u8).wrapping_mul(31).wrapping_add(at as u8) ^ (at >> 8) as u8
+}
+
+/// The number of a frame that arrived, every bit as it was sent.
+pub(super) fn read(frame: &Frame, ethertype: EtherType) -> Result<u64, Failure> {
+    let parsed = frame::parse(frame.bytes(), ethertype).map_err(|why| {
+        Failure(format!("a frame of {} bytes arrived that does not parse: {why}", frame.bytes().len()))
+    })?;
+    let Some((head, _)) = parsed.payload.split_first_chunk::<12>() else {
+        return Err(Failure(format!(
+            "a frame arrived with {} bytes of payload, fewer than were sent",
+            parsed.payload.len()
+        )));
+    };
+    let [n @ .., l0, l1, l2, l3] = *head;
+    let (number, len) = (u64::from_be_bytes(n), u32::from_be_bytes([l0, l1, l2, l3]) as usize);
+    ensure!(
+        len == parsed.payload.len(),
+        "frame {number} has {} bytes of payload, {len} were sent",
+        parsed.payload.len()
+    );
+    let wrong = (12..len).find(|at| parsed.payload[*at] != pattern(number, *at));
+    ensure!(wrong.is_none(), "byte {wrong:?} of the {len} bytes of frame {number}'s payload changed on the way");
+    Ok(number)
+}

@@ -1,0 +1,87 @@
+//! Full queues and budgets.
+
+use ring::Frame;
+use wire::Buffer;
+
+use super::Pair;
+use super::pair::Step;
+use super::report::{Failure, Verdict, ensure};
+
+/// Take in with a budget; the calls must be as many as the transport says.
+fn receive(pair: &mut Pair, budget: usize) -> Result<usize, Failure> {
+    let mut calls = 0;
+    let taken = pair.far.receive(budget, &mut |_| calls += 1);
+    ensure!(taken == calls, "`receive` says {taken} and has handed over {calls} frames");
+    ensure!(taken <= budget, "{taken} frames were handed over on a budget of {budget}");
+    Ok(taken)
+}
+
+pub(super) fn receive_honours_its_budget(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    for budget in [1, 3, 7] {
+        for number in 0..40 {
+            let spec = pair.spec(number, 100);
+            pair.send(&spec, &mut |_| ())?;
+        }
+        // On a lossy link some of the forty arrive.
+        let mut wanted = 10;
+        pair.patiently("frames did not arrive", &mut |pair| {
+            pair.near.flush();
+            receive(pair, 0)?;
+            let taken = receive(pair, budget)?;
+            pair.far.flush();
+            wanted = usize::saturating_sub(wanted, taken);
+            Ok(match (wanted, taken) {
+                (0, _) => Step::Done,
+                (_, 0) => Step::Nothing,
+                _ => Step::Progress,
+            })
+        })?;
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn an_idle_link_gives_nothing(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    pair.drain()?;
+    for _ in 0..100 {
+        let mut calls = 0;
+        pair.near.flush();
+        let taken = pair.far.receive(usize::MAX, &mut |_| calls += 1);
+        ensure!(taken == 0 && calls == 0, "nothing was sent, and {taken} frames (in {calls} calls) arrived");
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Send without a doorbell until the transport is full. Returns the frame that
+/// came back, and how many went.
+fn fill(pair: &mut Pair) -> Result<(Frame, u64), Failure> {
+    for number in 0.. {
+        let spec = pair.spec(number, 100);
+        let Some(frame) = pair.build(&spec) else {
+            return Err(Failure(format!("the pool ran out after {number} frames, before the transport was full")));
+        };
+        if let Err(back) = pair.near.send(spec.to, frame) {
+            return Ok((back, number));
+        }
+    }
+    Err(Failure("the transport is never full".into()))
+}
+
+pub(super) fn a_full_transport_gives_the_frame_back(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    for _ in 0..3 {
+        let (frame, number) = fill(&mut pair)?;
+        let spec = pair.spec(number, 100);
+        let expected = pair.build(&spec).map(|frame| frame.bytes().to_vec());
+        ensure!(expected.is_none_or(|bytes| bytes == frame.bytes()), "frame {number} came back changed");
+        ensure!(frame.is_unique(), "frame {number} came back, and the transport still holds it");
+        pair.send_frame(spec.to, frame, &mut |_| ())?;
+        // And the link is as good as before.
+        pair.drain()?;
+        let again: Vec<_> = (0..64).map(|number| pair.spec(number, 200)).collect();
+        pair.deliver(&again)?;
+        pair.drain()?;
+    }
+    Ok(Verdict::Passed)
+}

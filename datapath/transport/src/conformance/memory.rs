@@ -1,0 +1,121 @@
+//! Who has a frame when.
+
+use ring::{Frame, Pool};
+use wire::Buffer;
+
+use super::report::{Failure, Verdict, ensure};
+use super::{Pair, frames};
+
+pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let spec = pair.spec(1, 300);
+    for _ in 0..10 {
+        let Some(mut kept) = pair.build(&spec) else { return Err(Failure("the pool is empty".into())) };
+        let before = kept.bytes().to_vec();
+        // As a retransmit queue does: send, keep, send again.
+        for _ in 0..3 {
+            pair.send_frame(spec.to, kept.share(), &mut |_| ())?;
+        }
+        pair.until("a frame that was sent was not given back", &mut |_| (), &mut |_| kept.is_unique())?;
+        ensure!(kept.bytes() == before, "a frame that was sent has changed");
+        ensure!(kept.space().is_some(), "a frame that was given back cannot be written");
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Take in frames until there are so many, and keep them.
+fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, Failure> {
+    let mut kept = Vec::with_capacity(wanted);
+    for number in 0.. {
+        if kept.len() >= wanted {
+            break;
+        }
+        let spec = pair.spec(number, 60 + number as usize % 200);
+        pair.send(&spec, &mut |frame| kept.push(frame))?;
+        pair.turn(&mut |frame| kept.push(frame));
+    }
+    Ok(kept)
+}
+
+fn check(kept: &[Frame], pair: &Pair) -> Result<(), Failure> {
+    kept.iter().try_for_each(|frame| frames::read(frame, pair.ethertype).map(drop))
+}
+
+pub(super) fn frames_that_are_kept_do_not_stop_it(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let smallest = pair.near.caps().pool.layout().frames.min(pair.far.caps().pool.layout().frames);
+    let kept = keep(&mut pair, smallest / 4)?;
+    for round in 0..20 {
+        let specs: Vec<_> = (0..32).map(|number| pair.spec(round * 32 + number, 150)).collect();
+        pair.deliver(&specs)?;
+    }
+    check(&kept, &pair)?;
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn frames_outlive_their_transport(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let kept = keep(&mut pair, 16)?;
+    let ethertype = pair.ethertype;
+    drop(pair);
+    kept.iter().try_for_each(|frame| frames::read(frame, ethertype).map(drop))?;
+    Ok(Verdict::Passed)
+}
+
+fn all_home(pool: &Pool, whose: &str) -> Result<(), Failure> {
+    let (available, frames) = (pool.available(), pool.layout().frames);
+    ensure!(available == frames, "{} of the {frames} frames of the {whose} end did not come home", frames - available);
+    Ok(())
+}
+
+pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let pools = [pair.near.caps().pool.clone(), pair.far.caps().pool.clone()];
+    let kept = keep(&mut pair, 40)?;
+    pair = pair.swapped();
+    let kept_there = keep(&mut pair, 40)?;
+    // Some are on their way, or not even that, when the ends are closed.
+    for number in 0..20 {
+        let spec = pair.spec(number, 100);
+        pair.send(&spec, &mut |_| ())?;
+        if number == 10 {
+            pair.near.flush();
+        }
+    }
+    drop(pair);
+    drop((kept, kept_there));
+    all_home(&pools[0], "near")?;
+    all_home(&pools[1], "far")?;
+    Ok(Verdict::Passed)
+}
+
+/// A few turns of traffic that allocate nothing themselves.
+fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
+    let mut arrived = 0;
+    for number in 0..rounds {
+        let spec = pair.spec(number, 60 + number as usize % 1000);
+        if let Some(frame) = pair.build(&spec) {
+            let _ = pair.near.send(spec.to, frame);
+        }
+        pair.turn(&mut |_| arrived += 1);
+        if number % 16 == 0 {
+            pair.far.steer(frames::FLOW, true);
+            pair.far.counters(&mut |_, _| ());
+        }
+    }
+    arrived
+}
+
+pub(super) fn nothing_is_allocated_after_open(
+    mut pair: Pair,
+    allocations: &dyn Fn(&mut dyn FnMut()) -> u64,
+) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    // What is set up with the first frames is still part of opening.
+    traffic(&mut pair, 64);
+    let mut arrived = 0;
+    let count = allocations(&mut || arrived += traffic(&mut pair, 5000));
+    ensure!(arrived > 0, "nothing arrived, so nothing was measured");
+    ensure!(count == 0, "{count} allocations while {arrived} frames arrived");
+    Ok(Verdict::Passed)
+}

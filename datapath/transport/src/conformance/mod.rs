@@ -1,0 +1,80 @@
+//! The suite that every transport passes: a new backend is done when it does.
+//!
+//! Give [`run`] a way to open two ends of a link; it opens a fresh pair for each
+//! check and reports the checks by name. What a transport does not promise in
+//! its [`Caps`](crate::Caps) is not asked of it, and the report says so; everything
+//! else holds on a lossy link too, where a check sends again what did not arrive.
+//!
+//! ```
+//! use transport::{conformance::{self, Pair}, loopback};
+//!
+//! let make = || {
+//!     let mut ends = loopback::wire(2).into_iter().map(|plug| plug.open().unwrap());
+//!     Pair::new(ends.next().unwrap(), ends.next().unwrap())
+//! };
+//! // In a test target: the number of allocations that the closure makes.
+//! let allocations = |run: &mut dyn FnMut()| { run(); 0 };
+//! conformance::run(make, allocations).assert_passed();
+//! ```
+//!
+//! | file | what it checks |
+//! | --- | --- |
+//! | `caps.rs` | what a transport says of itself: caps, counters |
+//! | `delivery.rs` | what is sent arrives: sizes, order, loss, both ways, broadcast |
+//! | `steering.rs` | what is not for us is not seen: flows, other hosts, garbage |
+//! | `limits.rs` | full queues and budgets |
+//! | `memory.rs` | who has a frame when: shared, kept, home after closing; no allocation |
+
+mod caps;
+mod delivery;
+mod frames;
+mod limits;
+mod memory;
+mod pair;
+mod report;
+mod steering;
+
+pub use pair::Pair;
+pub use report::{Failure, Report, Verdict};
+
+/// One thing that must hold of a pair.
+type Check = fn(Pair) -> Result<Verdict, Failure>;
+
+macro_rules! checks {
+    ($($module:ident :: $name:ident,)*) => {
+        const CHECKS: &[(&str, Check)] = &[$((stringify!($name), $module::$name),)*];
+    };
+}
+
+checks! {
+    caps::caps_are_sane,
+    caps::counters_have_names_and_grow,
+    delivery::frames_of_every_size_arrive_intact,
+    delivery::frames_arrive_in_order,
+    delivery::nothing_is_lost_or_doubled,
+    delivery::both_ends_send_at_once,
+    delivery::broadcast_reaches_the_other_end_only,
+    steering::unknown_flows_are_dropped_and_counted,
+    steering::steering_follows_the_flows,
+    steering::frames_for_others_are_not_seen,
+    steering::garbage_is_dropped_and_counted_by_reason,
+    limits::receive_honours_its_budget,
+    limits::an_idle_link_gives_nothing,
+    limits::a_full_transport_gives_the_frame_back,
+    memory::a_shared_frame_can_be_sent_and_comes_back,
+    memory::frames_that_are_kept_do_not_stop_it,
+    memory::frames_outlive_their_transport,
+    memory::every_frame_comes_home,
+}
+
+/// Run the suite. `make` opens a pair of ends of one link, nothing in between;
+/// `allocations` runs a closure and says how many allocations it made on this
+/// thread (from a counting allocator of the test target).
+pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Report {
+    let mut report = Report::of(&make());
+    for (name, check) in CHECKS {
+        report.add(name, check(make()));
+    }
+    report.add("nothing_is_allocated_after_open", memory::nothing_is_allocated_after_open(make(), &allocations));
+    report
+}

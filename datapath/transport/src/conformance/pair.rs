@@ -1,0 +1,245 @@
+//! Two ends of a link, and how checks use them.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use ring::Frame;
+use wire::{Address, EtherType};
+
+use super::frames::{self, FLOW, Spec};
+use super::report::{Failure, ensure};
+use crate::Transport;
+
+/// Without any progress for so long, something will not happen any more.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Nothing arriving for so long on a lossy link: what is missing is sent again.
+const QUIET: Duration = Duration::from_millis(20);
+/// Frames taken in at once.
+const BURST: usize = 64;
+
+/// What a step has come to.
+pub(super) enum Step {
+    Done,
+    Progress,
+    Nothing,
+}
+
+/// Two ends of one link, opened on this thread.
+pub struct Pair {
+    /// The end that sends in most checks.
+    pub near: Box<dyn Transport>,
+    /// The end that receives in most checks.
+    pub far: Box<dyn Transport>,
+    pub(super) ethertype: EtherType,
+    /// What the ends need to live; dropped after them.
+    _keep: Box<dyn Any>,
+}
+
+impl Pair {
+    /// Two ends, on a network with the default EtherTypes.
+    pub fn new(near: impl Transport + 'static, far: impl Transport + 'static) -> Pair {
+        Pair { near: Box::new(near), far: Box::new(far), ethertype: EtherType::DEFAULT, _keep: Box::new(()) }
+    }
+
+    /// The network has other EtherTypes.
+    #[must_use]
+    pub fn on(self, ethertype: EtherType) -> Pair {
+        Pair { ethertype, ..self }
+    }
+
+    /// Something that the ends need to live, and that goes after them: a namespace, say.
+    #[must_use]
+    pub fn keeping(self, keep: impl Any) -> Pair {
+        Pair { _keep: Box::new(keep), ..self }
+    }
+
+    /// The other direction.
+    pub(super) fn swapped(self) -> Pair {
+        Pair { near: self.far, far: self.near, ..self }
+    }
+
+    /// Both ends let frames of [`FLOW`] in.
+    pub(super) fn open_flow(&mut self) {
+        self.near.steer(FLOW, true);
+        self.far.steer(FLOW, true);
+    }
+
+    /// Whether every frame arrives without being sent again.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.near.caps().reliable
+    }
+
+    /// A request from near to far, no longer than a frame can be.
+    pub(super) fn spec(&self, number: u64, len: usize) -> Spec {
+        Spec::new(self.far.caps().address, number, len.min(self.max_frame()))
+    }
+
+    /// The longest frame that both ends can have.
+    pub(super) fn max_frame(&self) -> usize {
+        self.near.caps().max_frame.min(self.far.caps().max_frame)
+    }
+
+    /// The frame of a spec, from the pool of the near end; `None` if that is empty.
+    pub(super) fn build(&self, spec: &Spec) -> Option<Frame> {
+        let caps = self.near.caps();
+        spec.build(&caps.pool, caps.address, self.ethertype)
+    }
+
+    /// One doorbell at each end, then what has arrived at the far one.
+    pub(super) fn turn(&mut self, each: &mut dyn FnMut(Frame)) -> usize {
+        self.near.flush();
+        let taken = self.far.receive(BURST, each);
+        self.far.flush();
+        taken
+    }
+
+    /// Build and send a frame, turning as long as there is no frame or no room.
+    pub(super) fn send(&mut self, spec: &Spec, each: &mut dyn FnMut(Frame)) -> Result<(), Failure> {
+        let mut frame = None;
+        self.until("the pool stayed empty", each, &mut |pair| {
+            frame = pair.build(spec);
+            frame.is_some()
+        })?;
+        frame.map_or(Ok(()), |frame| self.send_frame(spec.to, frame, each))
+    }
+
+    /// Send a frame, turning as long as there is no room.
+    pub(super) fn send_frame(&mut self, to: Address, frame: Frame, each: &mut dyn FnMut(Frame)) -> Result<(), Failure> {
+        let mut held = Some(frame);
+        self.until("a frame could not be sent", each, &mut |pair| {
+            held = held.take().and_then(|frame| pair.near.send(to, frame).err());
+            held.is_none()
+        })
+    }
+
+    /// Do steps until one says that all is done.
+    pub(super) fn patiently(
+        &mut self,
+        hope: &str,
+        step: &mut dyn FnMut(&mut Pair) -> Result<Step, Failure>,
+    ) -> Result<(), Failure> {
+        let mut since = Instant::now();
+        loop {
+            match step(self)? {
+                Step::Done => return Ok(()),
+                Step::Progress => since = Instant::now(),
+                Step::Nothing => std::thread::yield_now(),
+            }
+            ensure!(since.elapsed() < PATIENCE, "{hope}: nothing happened for {PATIENCE:?}");
+        }
+    }
+
+    /// Turn until something is done.
+    pub(super) fn until(
+        &mut self,
+        hope: &str,
+        each: &mut dyn FnMut(Frame),
+        done: &mut dyn FnMut(&mut Pair) -> bool,
+    ) -> Result<(), Failure> {
+        self.patiently(hope, &mut |pair| {
+            Ok(match done(pair) {
+                true => Step::Done,
+                false if pair.turn(each) > 0 => Step::Progress,
+                false => Step::Nothing,
+            })
+        })
+    }
+
+    /// Send these frames and take them in at the far end; on a lossy link, send
+    /// again what does not arrive. Returns the numbers as they arrived, each
+    /// frame checked bit by bit.
+    pub(super) fn deliver(&mut self, specs: &[Spec]) -> Result<Vec<u64>, Failure> {
+        let mut arrivals = Arrivals::new(self.ethertype, specs);
+        for spec in specs {
+            self.send(spec, &mut |frame| arrivals.add(frame))?;
+        }
+        let hope = format!("not all frames of {:?} arrived", numbers(specs));
+        let mut since = Instant::now();
+        self.patiently(&hope, &mut |pair| {
+            if arrivals.missing.is_empty() {
+                return Ok(Step::Done);
+            }
+            if pair.turn(&mut |frame| arrivals.add(frame)) > 0 {
+                since = Instant::now();
+                return Ok(Step::Progress);
+            }
+            if !pair.is_reliable() && since.elapsed() > QUIET {
+                since = Instant::now();
+                pair.send_again(&mut arrivals)?;
+            }
+            Ok(Step::Nothing)
+        })?;
+        arrivals.done()
+    }
+
+    fn send_again(&mut self, arrivals: &mut Arrivals) -> Result<(), Failure> {
+        for spec in arrivals.missing.clone() {
+            self.send(&spec, &mut |frame| arrivals.add(frame))?;
+        }
+        Ok(())
+    }
+
+    /// Send a frame, and note the numbers of what arrives meanwhile.
+    pub(super) fn send_and_collect(&mut self, spec: &Spec, arrived: &mut Vec<u64>) -> Result<(), Failure> {
+        let mut arrivals = Arrivals::new(self.ethertype, &[]);
+        self.send(spec, &mut |frame| arrivals.add(frame))?;
+        self.turn(&mut |frame| arrivals.add(frame));
+        arrived.extend(arrivals.done()?);
+        Ok(())
+    }
+
+    /// Turn until the link has been quiet for a while; returns the numbers that arrived.
+    pub(super) fn drain(&mut self) -> Result<Vec<u64>, Failure> {
+        let mut arrivals = Arrivals::new(self.ethertype, &[]);
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            if self.turn(&mut |frame| arrivals.add(frame)) > 0 {
+                since = Instant::now();
+            }
+        }
+        arrivals.done()
+    }
+}
+
+fn numbers(specs: &[Spec]) -> Vec<u64> {
+    specs.iter().map(|spec| spec.number).collect()
+}
+
+/// What has arrived and what has not.
+struct Arrivals {
+    ethertype: EtherType,
+    missing: Vec<Spec>,
+    numbers: Vec<u64>,
+    damaged: Option<Failure>,
+}
+
+impl Arrivals {
+    fn new(ethertype: EtherType, specs: &[Spec]) -> Arrivals {
+        Arrivals { ethertype, missing: specs.to_vec(), numbers: vec![], damaged: None }
+    }
+
+    fn add(&mut self, frame: Frame) {
+        match frames::read(&frame, self.ethertype) {
+            Ok(number) => {
+                self.missing.retain(|spec| spec.number != number);
+                self.numbers.push(number);
+            }
+            Err(failure) => self.damaged = Some(failure),
+        }
+    }
+
+    fn done(self) -> Result<Vec<u64>, Failure> {
+        self.damaged.map_or(Ok(self.numbers), Err)
+    }
+}
+
+/// The value of the counter whose name ends so, if there is one.
+pub(super) fn counter(transport: &dyn Transport, end: &str) -> Option<u64> {
+    let mut found = None;
+    transport.counters(&mut |name, value| {
+        if name.ends_with(end) {
+            found = Some(found.unwrap_or(0) + value);
+        }
+    });
+    found
+}

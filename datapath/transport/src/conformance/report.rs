@@ -1,0 +1,77 @@
+//! What came out.
+
+use std::fmt;
+
+use super::Pair;
+
+/// A check that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds.
+    Passed,
+    /// The transport's caps do not promise it.
+    NotPromised,
+}
+
+/// A check that failed: what was seen and what was to be seen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// Leave the check with a [`Failure`] unless something holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err($crate::conformance::Failure(format!($($why)+)));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// Every check of the suite, with what came out.
+#[derive(Clone, Debug)]
+#[must_use = "a report can tell of failures"]
+pub struct Report {
+    /// Name and mode of the transport.
+    pub transport: String,
+    /// By name, in the order in which they ran.
+    pub checks: Vec<(&'static str, Result<Verdict, Failure>)>,
+}
+
+impl Report {
+    pub(super) fn of(pair: &Pair) -> Report {
+        let caps = pair.near.caps();
+        Report { transport: format!("{} ({})", caps.name, caps.mode), checks: vec![] }
+    }
+
+    pub(super) fn add(&mut self, name: &'static str, result: Result<Verdict, Failure>) {
+        self.checks.push((name, result));
+    }
+
+    /// Names of the checks that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &'static str> {
+        self.checks.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| *name)
+    }
+
+    /// For tests.
+    ///
+    /// # Panics
+    /// A check failed: the message is the whole report.
+    pub fn assert_passed(&self) {
+        assert!(self.failed().next().is_none(), "{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "conformance of {}", self.transport)?;
+        for (name, result) in &self.checks {
+            match result {
+                Ok(Verdict::Passed) => writeln!(f, "  ok            {name}")?,
+                Ok(Verdict::NotPromised) => writeln!(f, "  not promised  {name}")?,
+                Err(why) => writeln!(f, "  FAILED        {name}: {why}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! What is not for us is not seen.
+
+use wire::{Address, Flow, Reason};
+
+use super::Pair;
+use super::frames::{FLOW, Spec};
+use super::pair::counter;
+use super::report::{Failure, Verdict, ensure};
+
+/// A flow that nobody opens.
+const STRANGE: Flow = match Flow::new(99) {
+    Some(flow) => flow,
+    None => Flow::NODE,
+};
+
+/// Send a frame until the far end's counter for a reason grows; none may be handed over.
+fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Failure> {
+    let Some(before) = counter(&*pair.far, reason.name()) else {
+        return Err(Failure(format!("no counter has a name that ends in `{}`", reason.name())));
+    };
+    let mut seen = 0;
+    let hope = format!("`{}` did not grow", reason.name());
+    pair.until(&hope, &mut |_| seen += 1, &mut |pair| {
+        // Again and again: a lossy link may lose some.
+        if let Some(frame) = pair.build(spec) {
+            let _ = pair.near.send(spec.to, frame);
+        }
+        counter(&*pair.far, reason.name()) > Some(before)
+    })?;
+    seen += pair.drain()?.len();
+    ensure!(seen == 0, "{seen} frames were handed over that steering drops as `{}`", reason.name());
+    Ok(())
+}
+
+pub(super) fn unknown_flows_are_dropped_and_counted(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let strange = Spec { flow: STRANGE, ..pair.spec(0, 100) };
+    expect_dropped(&mut pair, Reason::NoFlow, &strange)?;
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<Verdict, Failure> {
+    let spec = pair.spec(1, 100);
+    expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
+    for _ in 0..3 {
+        pair.far.steer(FLOW, true);
+        pair.deliver(&[spec])?;
+        // What is still on its way may arrive, so it goes first.
+        pair.drain()?;
+        pair.far.steer(FLOW, false);
+        expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn frames_for_others_are_not_seen(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let elsewhere = Spec { to: Address([0x02, 0, 0, 0xfe, 0xfe, 0xfe]), ..pair.spec(1, 100) };
+    let foreign = Spec { spoil: |bytes| bytes[12..14].copy_from_slice(&[0x08, 0x00]), ..pair.spec(2, 100) };
+    let marker = pair.spec(3, 100);
+    let mut seen = vec![];
+    for _ in 0..10 {
+        pair.send_and_collect(&elsewhere, &mut seen)?;
+        pair.send_and_collect(&foreign, &mut seen)?;
+        seen.extend(pair.deliver(&[marker])?);
+    }
+    seen.extend(pair.drain()?);
+    seen.retain(|number| *number != marker.number);
+    ensure!(seen.is_empty(), "frames {seen:?} were seen: 1 is for another host, 2 of another EtherType");
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result<Verdict, Failure> {
+    pair.open_flow();
+    let good = pair.spec(4, 100);
+    // A source address that is a header must have group bit 0 and local bit 1.
+    expect_dropped(&mut pair, Reason::Source, &Spec { spoil: |bytes| forge(bytes, 0x00), ..good })?;
+    // Its two top bits are the version, of which 3 is none.
+    expect_dropped(&mut pair, Reason::Version, &Spec { spoil: |bytes| forge(bytes, 0xc2), ..good })?;
+    // The next two are the kind, and so is 3.
+    expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x72), ..good })?;
+    expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;
+    // After all of it, what makes sense still arrives.
+    pair.deliver(&[good])?;
+    Ok(Verdict::Passed)
+}
+
+/// Make a frame one whose source address should be a header, and starts with this byte.
+fn forge(bytes: &mut [u8], first: u8) {
+    bytes[6..12].copy_from_slice(&[first, 0, 0, 0, 0, 1]);
+    // Built as `plain`: the EtherType of the others is the number before.
+    bytes[13] -= 1;
+}

@@ -1,0 +1,73 @@
+//! Frames that wait to be sent later.
+
+use ring::Frame;
+use wire::Address;
+
+use super::fate::Wait;
+
+/// A frame that waits until one of its two numbers has run out.
+#[derive(Debug)]
+struct Held {
+    to: Address,
+    frame: Frame,
+    frames: u32,
+    turns: u32,
+}
+
+/// A bounded list, oldest first.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    held: Vec<Held>,
+    most: usize,
+    longest: u32,
+}
+
+impl Waiting {
+    /// For `most` frames, each of which waits for at most `longest` turns.
+    pub(super) fn new(most: usize, longest: u32) -> Waiting {
+        Waiting { held: Vec::with_capacity(most), most, longest: longest.max(1) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.held.len() == self.most
+    }
+
+    /// Let a frame wait. There must be room.
+    pub(super) fn hold(&mut self, to: Address, frame: Frame, wait: Wait) {
+        let (frames, turns) = match wait {
+            Wait::No => (0, 0),
+            Wait::Frames(frames) => (frames, self.longest),
+            Wait::Turns(turns) => (u32::MAX, turns),
+        };
+        self.held.push(Held { to, frame, frames, turns });
+    }
+
+    /// A later frame has been sent.
+    pub(super) fn overtaken(&mut self) {
+        self.held.iter_mut().for_each(|held| held.frames = held.frames.saturating_sub(1));
+    }
+
+    /// A turn is over.
+    pub(super) fn turn(&mut self) {
+        self.held.iter_mut().for_each(|held| held.turns = held.turns.saturating_sub(1));
+    }
+
+    /// Send what has waited long enough, oldest first, until `send` gives one back.
+    pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, Frame) -> Result<(), Frame>) {
+        let mut at = 0;
+        while let Some(held) = self.held.get(at) {
+            if held.frames > 0 && held.turns > 0 {
+                at += 1;
+                continue;
+            }
+            let Held { to, frame, frames, turns } = self.held.remove(at);
+            if let Err(frame) = send(to, frame) {
+                return self.held.insert(at, Held { to, frame, frames, turns });
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A wire in memory, with two ends or more.
+//!
+//! ```text
+//!    Loopback 1            Loopback 2            Loopback 3      one thread or three
+//!    pool, steering        pool, steering        pool, steering
+//!      │  ▲                  │  ▲                  │  ▲
+//!      ▼  │                  ▼  │                  ▼  │
+//!   ═══╧══╧══════════════════╧══╧══════════════════╧══╧═══     one spsc queue from
+//!                                                              each end to each other
+//! ```
+//!
+//! Nothing is copied: the frame that is sent is the frame that arrives, a share
+//! of it if the sender keeps one. It comes home to the sender's pool when all
+//! have dropped it. Arriving frames are steered as the XDP program would steer
+//! them. Nothing is lost or reordered; a queue that is full says so.
+//!
+//! Ends are made together, as [`Plug`]s, and each is opened on the thread that
+//! will use it, because its pool stays there.
+//!
+//! ```
+//! use transport::{Transport, loopback};
+//!
+//! let [left, right] = loopback::wire(2).try_into().unwrap();
+//! let far = std::thread::spawn(move || right.open().unwrap().caps().address);
+//! let mut left = left.open()?;
+//! assert_ne!(left.caps().address, far.join().unwrap());
+//! left.flush();
+//! # Ok::<(), ring::LayoutError>(())
+//! ```
+
+mod plug;
+
+pub use plug::{Options, Plug, wire, wire_with};
+use ring::Frame;
+use ring::spsc::{Consumer, Producer};
+use wire::{Address, Buffer, Flow};
+
+use crate::{Caps, Steering, Transport};
+
+/// One end of the wire, open.
+#[derive(Debug)]
+pub struct Loopback {
+    caps: Caps,
+    steering: Steering,
+    /// To each other end, and from it.
+    to: Vec<(Address, Producer<Frame>)>,
+    from: Vec<Consumer<Frame>>,
+    /// Whose queue is looked at first, so that a busy end does not starve another.
+    first: usize,
+    count: Count,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    sent: u64,
+    received: u64,
+    full: u64,
+    unplugged: u64,
+    too_long: u64,
+}
+
+impl Loopback {
+    /// Into the queue of one other end. A frame for an end that is closed is lost,
+    /// as on a cable that is not plugged in.
+    fn send_one(&mut self, end: usize, frame: Frame) -> Result<(), Frame> {
+        let (_, queue) = &mut self.to[end];
+        if queue.is_abandoned() {
+            self.count.unplugged += 1;
+            return Ok(());
+        }
+        let result = queue.push(frame);
+        let count = if result.is_ok() { &mut self.count.sent } else { &mut self.count.full };
+        *count += 1;
+        result
+    }
+
+    /// Into all queues or, if one is full, into none: what comes back can be
+    /// sent again without anyone seeing it twice.
+    fn flood(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.to.iter_mut().any(|(_, queue)| !queue.is_abandoned() && queue.reserve(1) == 0) {
+            self.count.full += 1;
+            return Err(frame);
+        }
+        (0..self.to.len()).try_for_each(|end| self.send_one(end, frame.share()))
+    }
+
+    /// What is now in the queue of one other end, at most `budget` of it.
+    fn receive_from(&mut self, end: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let queue = &mut self.from[end];
+        let mut taken = 0;
+        // A number of steps that is known beforehand: who floods us with what
+        // steering drops must not keep us here.
+        for _ in 0..queue.peek() {
+            if taken == budget {
+                break;
+            }
+            let Some(frame) = queue.pop() else { break };
+            if self.steering.admits(frame.bytes()) {
+                taken += 1;
+                each(frame);
+            }
+        }
+        queue.release();
+        taken
+    }
+}
+
+impl Transport for Loopback {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let ends = self.from.len();
+        let mut taken = 0;
+        for end in (self.first..ends).chain(0..self.first) {
+            taken += self.receive_from(end, budget - taken, each);
+        }
+        self.first = (self.first + 1) % ends;
+        self.count.received += taken as u64;
+        taken
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.caps.max_frame {
+            self.count.too_long += 1;
+            return Ok(());
+        }
+        match self.to.iter().position(|(address, _)| *address == to) {
+            Some(end) => self.send_one(end, frame),
+            // Everybody's, or nobody's that is known: as a switch, to all.
+            None => self.flood(frame),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.to.iter_mut().for_each(|(_, queue)| queue.submit());
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("loopback_sent", self.count.sent);
+        each("loopback_received", self.count.received);
+        each("loopback_full", self.count.full);
+        each("loopback_lost_unplugged", self.count.unplugged);
+        each("loopback_lost_too_long", self.count.too_long);
+        self.steering.counters(each);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a transport is named at run time: `scheme:rest`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The name of a transport as a user writes it: `xdp:eth1`, `udp:10.0.0.7:9000`,
+/// `loopback`. What stands behind the colon is the transport's own business.
+///
+/// ```
+/// use transport::{Name, NameError};
+///
+/// let name: Name = "xdp:eth1".parse()?;
+/// match name.scheme() {
+///     "xdp" => assert_eq!(name.rest("eth1")?, "eth1"),
+///     _ => return Err(name.unknown(&["xdp:INTERFACE", "loopback"])),
+/// }
+/// # Ok::<(), NameError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    scheme: String,
+    rest: Option<String>,
+}
+
+/// A name that names no transport.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// No scheme at the start.
+    #[error("`{0}` names no transport: write SCHEME or SCHEME:REST, as in `loopback` or `xdp:eth1`")]
+    Scheme(String),
+    /// Nothing behind the scheme where something must be.
+    #[error("`{scheme}` does not say which: write `{scheme}:{example}`, for instance")]
+    NoRest {
+        /// The scheme.
+        scheme: String,
+        /// What could stand behind it.
+        example: &'static str,
+    },
+    /// Something behind the scheme where nothing may be.
+    #[error("nothing comes behind `{scheme}`: leave out `:{rest}`")]
+    Rest {
+        /// The scheme.
+        scheme: String,
+        /// What stands behind it.
+        rest: String,
+    },
+    /// A scheme that the program does not know.
+    #[error("there is no transport `{scheme}` here; there are: {}", known.join(", "))]
+    Unknown {
+        /// The scheme.
+        scheme: String,
+        /// What the program knows.
+        known: &'static [&'static str],
+    },
+}
+
+impl Name {
+    /// Which kind of transport.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// Which one of its kind.
+    ///
+    /// # Errors
+    /// The name does not say: the error does, with `example`.
+    pub fn rest(&self, example: &'static str) -> Result<&str, NameError> {
+        let none = || NameError::NoRest { scheme: self.scheme.clone(), example };
+        self.rest.as_deref().ok_or_else(none)
+    }
+
+    /// For a kind of which there is one only.
+    ///
+    /// # Errors
+    /// The name says more.
+    pub fn alone(&self) -> Result<(), NameError> {
+        match &self.rest {
+            None => Ok(()),
+            Some(rest) => Err(NameError::Rest { scheme: self.scheme.clone(), rest: rest.clone() }),
+        }
+    }
+
+    /// The error for a scheme that is none of `known`.
+    pub fn unknown(&self, known: &'static [&'static str]) -> NameError {
+        NameError::Unknown { scheme: self.scheme.clone(), known }
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Name, NameError> {
+        let (scheme, rest) = match text.split_once(':') {
+            Some((scheme, rest)) => (scheme, Some(rest).filter(|rest| !rest.is_empty())),
+            None => (text, None),
+        };
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        if !scheme.starts_with(|c: char| c.is_ascii_lowercase()) || !scheme.chars().all(letters) {
+            return Err(NameError::Scheme(text.into()));
+        }
+        Ok(Name { scheme: scheme.into(), rest: rest.map(Into::into) })
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rest {
+            Some(rest) => write!(f, "{}:{rest}", self.scheme),
+            None => f.write_str(&self.scheme),
+        }
+    }
+}

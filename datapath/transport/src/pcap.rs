@@ -1,0 +1,31 @@
+//! The capture file format that tcpdump and Wireshark read, with times in nanoseconds.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// "pcap with nanoseconds"; the reader learns the byte order from it.
+const MAGIC: u32 = 0xa1b2_3c4d;
+const VERSION: [u16; 2] = [2, 4];
+const LONGEST: u32 = 256 * 1024;
+const ETHERNET: u32 = 1;
+
+/// The header of a file of Ethernet frames.
+pub(crate) fn start(out: &mut impl Write) -> io::Result<()> {
+    out.write_all(&MAGIC.to_le_bytes())?;
+    out.write_all(&VERSION[0].to_le_bytes())?;
+    out.write_all(&VERSION[1].to_le_bytes())?;
+    // Offset of the time zone and accuracy: 0 in every file there is.
+    out.write_all(&[0; 8])?;
+    out.write_all(&LONGEST.to_le_bytes())?;
+    out.write_all(&ETHERNET.to_le_bytes())
+}
+
+/// One frame. `at` is the time since 1970.
+pub(crate) fn frame(out: &mut impl Write, at: Duration, bytes: &[u8]) -> io::Result<()> {
+    let captured = &bytes[..bytes.len().min(LONGEST as usize)];
+    let fields = [at.as_secs() as u32, at.subsec_nanos(), captured.len() as u32, bytes.len() as u32];
+    for field in fields {
+        out.write_all(&field.to_le_bytes())?;
+    }
+    out.write_all(captured)
+}

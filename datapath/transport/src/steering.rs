@@ -1,0 +1,73 @@
+//! Steering for transports without a kernel's program that does it.
+
+use wire::steer::{Decision, Pass, Table, steer};
+use wire::{Address, EtherType, Flow, Reason};
+
+/// [`wire::steer::steer`] with its table, counting what it turns away. A
+/// transport is one socket, so a flow is open or it is not.
+#[derive(Debug)]
+pub struct Steering {
+    /// On the heap: it has a byte for each of the 16,384 flow ids.
+    table: Box<Table>,
+    passed: [u64; 2],
+    dropped: [u64; Reason::ALL.len()],
+}
+
+/// The socket's index, and what the table has for its flows.
+const SOCKET: u8 = 0;
+const OPEN: u8 = SOCKET + 1;
+
+impl Steering {
+    /// Lets in the control frames of this node.
+    pub fn new(ethertype: EtherType, own: Address) -> Steering {
+        let table = Table { node_socket: SOCKET, ..Table::new(ethertype, own) };
+        Steering { table: Box::new(table), passed: [0; 2], dropped: [0; Reason::ALL.len()] }
+    }
+
+    /// Whether a frame that arrived is for us. If not, it has been counted.
+    #[inline]
+    pub fn admits(&mut self, frame: &[u8]) -> bool {
+        match steer(frame, &self.table) {
+            Decision::Socket(_) => return true,
+            Decision::Pass(why) => self.passed[why as usize] += 1,
+            Decision::Drop(why) => self.dropped[why as usize] += 1,
+        }
+        false
+    }
+
+    /// As [`Transport::steer`](crate::Transport::steer).
+    pub fn set(&mut self, flow: Flow, open: bool) {
+        self.table.flows[flow.index()] = if open { OPEN } else { 0 };
+    }
+
+    /// Name and value of each counter.
+    pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("steer_pass_foreign", self.passed[Pass::Foreign as usize]);
+        each("steer_pass_other_host", self.passed[Pass::OtherHost as usize]);
+        for (reason, name) in DROPS {
+            each(name, self.dropped[reason as usize]);
+        }
+    }
+}
+
+/// What steering can see. The other reasons are the protocol's to count.
+const DROPS: [(Reason, &str); 6] = [
+    (Reason::Short, "steer_drop_short"),
+    (Reason::Source, "steer_drop_bad_source"),
+    (Reason::Version, "steer_drop_unknown_version"),
+    (Reason::Kind, "steer_drop_unknown_kind"),
+    (Reason::NoFlow, "steer_drop_unknown_flow"),
+    (Reason::NodeFlow, "steer_drop_misused_flow_zero"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_reasons() {
+        for (reason, name) in DROPS {
+            assert_eq!(name.strip_prefix("steer_drop_"), Some(reason.name()));
+        }
+    }
+}

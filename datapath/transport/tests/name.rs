@@ -1,0 +1,40 @@
+//! Names of transports.
+
+use transport::{Name, NameError};
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_name_is_a_scheme_and_perhaps_more() {
+    assert_eq!((name("xdp:eth1").scheme(), name("xdp:eth1").rest("eth0")), ("xdp", Ok("eth1")));
+    assert_eq!(name("udp:[::1]:9000").rest(""), Ok("[::1]:9000"), "what follows is the transport's own");
+    assert_eq!((name("loopback").scheme(), name("loopback").alone()), ("loopback", Ok(())));
+    for text in ["xdp:eth1", "loopback", "dpdk:net_memif0,role=server", "udp:[::1]:9000"] {
+        assert_eq!(name(text).to_string(), text);
+    }
+}
+
+#[test]
+fn what_is_no_name_is_refused() {
+    for text in ["", ":", ":eth1", "XDP:eth1", "x dp:eth1", "/dev/eth1", "2:eth1"] {
+        let error = text.parse::<Name>().unwrap_err();
+        assert_eq!(error, NameError::Scheme(text.into()));
+        assert!(error.to_string().contains("xdp:eth1"), "says how to write it");
+    }
+}
+
+#[test]
+fn errors_say_what_to_write() {
+    assert_eq!(
+        name("xdp").rest("eth1").unwrap_err().to_string(),
+        "`xdp` does not say which: write `xdp:eth1`, for instance"
+    );
+    assert_eq!(name("xdp:").rest("eth1"), name("xdp").rest("eth1"));
+    assert_eq!(name("loopback:3").alone().unwrap_err().to_string(), "nothing comes behind `loopback`: leave out `:3`");
+    assert_eq!(
+        name("carrier:pigeon").unknown(&["xdp:INTERFACE", "loopback"]).to_string(),
+        "there is no transport `carrier` here; there are: xdp:INTERFACE, loopback"
+    );
+}
