@@ -1,0 +1,137 @@
+//! Two hosts, a cable, and a transport at each end, all on the calling thread.
+
+#![allow(dead_code)] // each test uses a part
+
+use std::time::{Duration, Instant};
+
+use afxdp::{OpenError, Options, Xdp};
+use hosts::{Host, Interface, VethOptions, veth};
+use nix::sched::{CloneFlags, setns};
+use ring::Frame;
+use transport::Transport;
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The flow that both ends let in.
+pub(crate) fn flow() -> Flow {
+    Flow::new(7).unwrap()
+}
+
+/// Two hosts and the cable between them.
+pub(crate) struct Cable {
+    pub(crate) hosts: [Host; 2],
+    pub(crate) ends: [Interface; 2],
+}
+
+impl Cable {
+    /// Its ends are both called `am0`.
+    pub(crate) fn new(options: &VethOptions<'_>) -> Cable {
+        let host = |name| Host::new(name).unwrap_or_else(|error| panic!("{error}"));
+        let hosts = [host("near"), host("far")];
+        let (near, far) = veth(&hosts[0], "am0", &hosts[1], "am0", options).unwrap_or_else(|error| panic!("{error}"));
+        Cable { hosts, ends: [near, far] }
+    }
+
+    /// Open an end on this thread, which is on that end's host from then on.
+    pub(crate) fn open(&self, end: usize, options: &Options) -> Result<Xdp, OpenError> {
+        setns(&self.hosts[end], CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
+        afxdp::open(options)
+    }
+
+    /// Both ends, with the flow open.
+    pub(crate) fn pair(&self, options: &Options) -> Pair {
+        let mut ends = [0, 1].map(|end| self.open(end, options).unwrap_or_else(|error| panic!("{error}")));
+        ends.iter_mut().for_each(|end| end.steer(flow(), true));
+        let [near, far] = ends;
+        Pair { near, far }
+    }
+}
+
+/// A transport at each end of a cable.
+pub(crate) struct Pair {
+    pub(crate) near: Xdp,
+    pub(crate) far: Xdp,
+}
+
+/// A cable of the default kind, with default transports.
+pub(crate) fn plain() -> (Cable, Pair) {
+    let cable = Cable::new(&VethOptions::default());
+    let pair = cable.pair(&Options::new("am0"));
+    (cable, pair)
+}
+
+impl Pair {
+    /// Send numbered messages from near to far; returns how many there was room for.
+    pub(crate) fn send(&mut self, numbers: impl Iterator<Item = u32>) -> usize {
+        let to = self.far.caps().address;
+        let near = &mut self.near;
+        let room = |number| message(near, to, number).is_some_and(|frame| near.send(to, frame).is_ok());
+        let sent = numbers.map(room).take_while(|&taken| taken).count();
+        self.near.flush();
+        sent
+    }
+
+    /// The numbers that are there to be received at the far end.
+    pub(crate) fn receive(&mut self) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        while self.far.receive(64, &mut |frame| numbers.push(number(&frame))) > 0 {}
+        self.far.flush();
+        numbers
+    }
+
+    /// Send until one arrives.
+    pub(crate) fn assert_alive(&mut self, number: u32) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.send(std::iter::once(number));
+            if self.receive().contains(&number) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "nothing arrives any more");
+        }
+    }
+}
+
+/// A message of the flow, as an endpoint would send it.
+pub(crate) fn message(from: &Xdp, to: Address, number: u32) -> Option<Frame> {
+    let mut frame = from.caps().pool.take()?;
+    let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
+    let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let (space, body) = (frame.space().unwrap(), Framing::Bare.body_at());
+    space[body..body + 4].copy_from_slice(&number.to_be_bytes());
+    let length = frame::emit(space, Framing::Bare, &link, &header, 4, None).unwrap();
+    frame.set_len(length);
+    Some(frame)
+}
+
+/// The number in a message.
+pub(crate) fn number(frame: &Frame) -> u32 {
+    let parsed = frame::parse(frame.bytes(), EtherType::DEFAULT).expect("steering lets nothing else through");
+    u32::from_be_bytes(parsed.payload.try_into().unwrap())
+}
+
+/// A counter of a transport.
+pub(crate) fn counter(xdp: &Xdp, name: &str) -> u64 {
+    let mut found = None;
+    xdp.counters(&mut |counter, value| {
+        if counter == name {
+            assert_eq!(found.replace(value), None, "two counters are called {name}");
+        }
+    });
+    found.unwrap_or_else(|| panic!("no counter is called {name}"))
+}
+
+/// Frames that are neither in the pool nor in the fill ring.
+pub(crate) fn frames_out(xdp: &Xdp, options: &Options) -> usize {
+    options.frames as usize - options.rings.fill as usize - xdp.caps().pool.available()
+}
+
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !check() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,66 @@
+//! What the end of a process means for the queue it had. Needs root.
+
+mod pair;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use afxdp::Options;
+use hosts::VethOptions;
+use pair::{Cable, eventually};
+
+/// The test below that is another's process, on the host of the calling thread.
+fn start() -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["holds_the_queue", "--exact", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "open"), "the child died before it had opened the queue");
+    child
+}
+
+#[test]
+#[ignore = "started by kill_9_leaves_no_program_and_no_socket"]
+fn holds_the_queue() {
+    let _open = afxdp::open(&Options::new("am0")).unwrap_or_else(|error| panic!("{error}"));
+    println!("\nopen");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn kill_9_leaves_no_program_and_no_socket() {
+    let cable = Cable::new(&VethOptions::default());
+    for _ in 0..3 {
+        let mut child = cable.hosts[0].enter(start).unwrap();
+        assert!(cable.ends[0].has_xdp().unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        eventually("the program is gone", || !cable.ends[0].has_xdp().unwrap());
+        drop(cable.open(0, &Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
+    }
+}
+
+#[test]
+fn the_process_that_has_the_queue_is_named() {
+    let cable = Cable::new(&VethOptions::default());
+    let mut child = cable.hosts[0].enter(start).unwrap();
+    let error = cable.open(0, &Options::new("am0")).map(|_| ()).unwrap_err().to_string();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(error.contains(&format!("{} (root_process", child.id())), "{error}");
+}
+
+#[test]
+fn a_child_does_not_keep_the_queue() {
+    let cable = Cable::new(&VethOptions::default());
+    let open = cable.open(0, &Options::new("am0")).unwrap();
+    let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    drop(open);
+    let again = cable.open(0, &Options::new("am0"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    again.unwrap_or_else(|error| panic!("{error}"));
+}
