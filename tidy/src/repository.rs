@@ -21,6 +21,12 @@ impl Source {
         self.path.rsplit('.').next() == Some(extension)
     }
 
+    /// Whether the lexer of the checks understands it: what it does not, they
+    /// would pass over.
+    pub fn lexes(&self) -> bool {
+        self.text.parse::<proc_macro2::TokenStream>().is_ok()
+    }
+
     /// A place in it.
     pub(crate) fn line(&self, line: usize) -> String {
         format!("{}:{line}", self.path)

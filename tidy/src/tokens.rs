@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-/// The tokens of a text; of one that does not lex (the compiler says so
-/// better), none.
+/// The tokens of a text; none of one that does not lex, which a test of the
+/// house sees ([`Source::lexes`](crate::repository::Source::lexes)).
 pub(crate) fn lex(text: &str) -> TokenStream {
     TokenStream::from_str(text).unwrap_or_default()
 }

@@ -57,4 +57,7 @@ fn the_repository_was_found() {
     }
     assert!(REPOSITORY.source("datapath/wire/src/lib.rs").is_some());
     assert!(REPOSITORY.source("README.md").is_some());
+    for source in REPOSITORY.rust() {
+        assert!(source.lexes(), "{}", source.path);
+    }
 }

@@ -150,26 +150,61 @@ fn replies_go_out_when_no_request_can() {
 /// Both sides send `count` requests, half of them answered, over a bad wire.
 fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
     let mut net = Net::new(seed);
-    let ends = pair(&mut net, framing);
-    let flows = [net.connect(0, ends[0].1, "beta"), net.connect(1, ends[1].1, "alpha")];
+    let mut storm = Storm::new(&mut net, count, framing);
     net.faults = faults;
-    let mut next = [0, 0];
-    let mut seen = [vec![0u8; count as usize], vec![0u8; count as usize]];
-    let mut replies = [vec![0u8; count as usize], vec![0u8; count as usize]];
     let until = net.now + Duration::from_secs(3600);
-    let mut left = 4 * count - 2 * count.div_ceil(2);
-    while left > 0 {
-        for at in 0..2 {
-            while next[at] < count && net.send(at, flows[at], Class::Request, next[at], &next[at].to_le_bytes()).is_ok()
+    while storm.left > 0 {
+        storm.send(&mut net);
+        storm.take(&mut net);
+        assert!(storm.left == 0 || net.step(until), "{} messages never arrived", storm.left);
+    }
+    net.faults = Faults::default();
+    net.idle(SECOND);
+    storm.check(&mut net);
+    assert!(faults.drop == 0.0 || net.core(0).counters().retransmitted > 0);
+}
+
+/// Each field with one of two: by side.
+struct Storm {
+    ends: [(usize, proto::EndpointId); 2],
+    flows: [proto::FlowId; 2],
+    /// The next request to send.
+    next: [u64; 2],
+    count: u64,
+    /// How often each request arrived.
+    seen: [Vec<u8>; 2],
+    /// How often each was answered.
+    replies: [Vec<u8>; 2],
+    /// Messages that have not arrived.
+    left: u64,
+}
+
+impl Storm {
+    fn new(net: &mut Net, count: u64, framing: Framing) -> Storm {
+        let ends = pair(net, framing);
+        let flows = [net.connect(0, ends[0].1, "beta"), net.connect(1, ends[1].1, "alpha")];
+        let none = || [vec![0; count as usize], vec![0; count as usize]];
+        let left = 4 * count - 2 * count.div_ceil(2);
+        Storm { ends, flows, next: [0, 0], count, seen: none(), replies: none(), left }
+    }
+
+    fn send(&mut self, net: &mut Net) {
+        for (at, next) in self.next.iter_mut().enumerate() {
+            while *next < self.count && net.send(at, self.flows[at], Class::Request, *next, &next.to_le_bytes()).is_ok()
             {
-                next[at] += 1;
+                *next += 1;
             }
-            while let Some(got) = net.core(at).poll_deliver(ends[at].1) {
+        }
+    }
+
+    fn take(&mut self, net: &mut Net) {
+        for at in 0..2 {
+            while let Some(got) = net.core(at).poll_deliver(self.ends[at].1) {
                 let word = got.words.words[0];
                 assert_eq!(&got.frame.bytes()[got.payload.clone()], &word.to_le_bytes());
-                let times = if got.class == Class::Request { &mut seen } else { &mut replies };
+                let times = if got.class == Class::Request { &mut self.seen } else { &mut self.replies };
                 times[at][word as usize] += 1;
-                left -= 1;
+                self.left -= 1;
                 match got.class {
                     Class::Request if word % 2 == 1 => {
                         net.send(at, got.flow, Class::Reply, word, &word.to_le_bytes()).unwrap();
@@ -180,17 +215,16 @@ fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
                 net.core(at).release(got.flow, got.class);
             }
         }
-        assert!(left == 0 || net.step(until), "{left} messages never arrived");
     }
-    net.faults = Faults::default();
-    net.idle(SECOND);
-    for at in 0..2 {
-        assert!(seen[at].iter().all(|&times| times == 1), "each request once");
-        assert!(replies[at].iter().enumerate().all(|(n, &times)| times as usize == n % 2), "each reply once");
-        assert!(net.core(at).poll_deliver(ends[at].1).is_none(), "nothing is left over");
-        assert_eq!(net.core(at).credit(flows[at], Class::Request), 256, "all credits are back");
+
+    fn check(&self, net: &mut Net) {
+        for at in 0..2 {
+            assert!(self.seen[at].iter().all(|&times| times == 1), "each request once");
+            assert!(self.replies[at].iter().enumerate().all(|(n, &times)| times as usize == n % 2), "each reply once");
+            assert!(net.core(at).poll_deliver(self.ends[at].1).is_none(), "nothing is left over");
+            assert_eq!(net.core(at).credit(self.flows[at], Class::Request), 256, "all credits are back");
+        }
     }
-    assert!(faults.drop == 0.0 || net.core(0).counters().retransmitted > 0);
 }
 
 #[test]

@@ -75,6 +75,9 @@ pub enum Between {
 
 pub const MAX_FRAME: usize = 1514;
 
+/// A frame on its way: when it arrives, which one of all it is, where, and its bytes.
+type Flight = (Time, usize, usize, Vec<u8>);
+
 pub struct Net {
     pub now: Time,
     pub nodes: Vec<Option<Core<Buf>>>,
@@ -84,7 +87,7 @@ pub struct Net {
     /// Frames sent since the start.
     pub sent: usize,
     learned: HashMap<[u8; 6], usize>,
-    wire: BinaryHeap<Reverse<(Time, usize, usize, Vec<u8>)>>,
+    wire: BinaryHeap<Reverse<Flight>>,
     random: SmallRng,
     starts: u64,
 }
