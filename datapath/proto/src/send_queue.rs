@@ -41,7 +41,7 @@ pub(crate) struct SendQueue {
 pub(crate) struct Progress {
     /// Messages newly known to be accepted.
     pub(crate) acked: u32,
-    /// When the last of them was sent, if it was sent once only.
+    /// When the last of them was sent, if all of them were sent once only.
     pub(crate) sample: Option<Time>,
 }
 
@@ -126,12 +126,16 @@ impl SendQueue {
         if accepted.since(self.sent) > 0 {
             return progress;
         }
+        let mut resent = false;
         while self.unacked.before(accepted) {
             let link = self.head;
             let slot = &slots[link];
+            resent |= slot.sent > 1;
             if slot.frame.is_some() {
                 progress.acked += 1;
-                progress.sample = (slot.sent == 1).then_some(slot.sent_at);
+                // What came behind a gap was acknowledged when the gap was
+                // filled: that says how long the repair took, not the way.
+                progress.sample = (!resent).then_some(slot.sent_at);
             }
             self.head = slot.next;
             self.unacked = self.unacked.plus(1);

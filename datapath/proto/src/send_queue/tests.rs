@@ -145,3 +145,12 @@ fn draining_gives_everything_oldest_first() {
     }
     assert_eq!(numbers, [0, 1, 2, 3]);
 }
+
+#[test]
+fn what_waited_behind_a_gap_says_nothing_of_the_round_trip() {
+    let mut bench = Bench::new(10, 4);
+    bench.transmit(1);
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1);
+    bench.transmit(100);
+    assert_eq!(bench.acknowledge(4), Progress { acked: 4, sample: None });
+}
