@@ -33,6 +33,42 @@
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Port`] and [`Token`]. The
 //! path of one message through the source is `request.rs`, the layers below
 //! (`datapath/`), `dispatch.rs`, `reply.rs`.
+//!
+//! ```
+//! use am_api::{Handler, Node};
+//!
+//! const ADD: Handler = Handler(0);
+//! const SUM: Handler = Handler(0);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let [left, right] = transport::loopback::wire(2).try_into().expect("two ends");
+//!
+//! let alpha = Node::open("alpha", Box::new(left.open()?))?;
+//! let mut asks = alpha.endpoint::<u64>("main")?;
+//! asks.on_reply(SUM, |sum, reply| *sum = reply.word(0));
+//!
+//! let beta = Node::open("beta", Box::new(right.open()?))?;
+//! let mut adds = beta.endpoint::<()>("main")?;
+//! adds.on_request(ADD, |(), request, token| {
+//!     let sum = request.words().iter().sum();
+//!     token.reply(SUM, &[sum], b"").unwrap_or_else(|error| eprintln!("{error}"));
+//! });
+//!
+//! let to = asks.connect("beta", "main")?;
+//! let mut sum = 0;
+//! while !asks.is_open(to) {
+//!     asks.poll(&mut sum);
+//!     adds.poll(&mut ());
+//! }
+//! asks.request(to, ADD, &[20, 22], b"")?;
+//! while sum == 0 {
+//!     asks.poll(&mut sum);
+//!     adds.poll(&mut ());
+//! }
+//! assert_eq!(sum, 42);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod connect;

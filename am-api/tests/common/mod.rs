@@ -1,13 +1,16 @@
 //! Two nodes with a wire between them, polled in turn by one thread.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-mod wire;
-
 use std::time::{Duration, Instant};
 
 use am_api::{Builder, Endpoint, Framing, Node, Remote, Transport};
+use transport::loopback;
 
-pub(crate) use wire::pair;
+/// The two ends of a wire in memory.
+pub(crate) fn pair() -> (Box<dyn Transport>, Box<dyn Transport>) {
+    let mut ends = loopback::wire(2).into_iter().map(|plug| Box::new(plug.open().expect("memory")));
+    (ends.next().expect("two ends"), ends.next().expect("two ends"))
+}
 
 /// Longer than anything here takes when nothing is wrong.
 pub(crate) const LONG: Duration = Duration::from_secs(30);

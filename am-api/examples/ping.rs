@@ -1,0 +1,60 @@
+//! The first active messages: a request, the function it runs, the reply.
+//!
+//!     ping                       both sides, over a wire in memory
+//!     ping serve xdp:eth1        on one machine: the node "beta"
+//!     ping beta xdp:eth1         on the other
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use am_api::{Handler, Node, Transport};
+use transport::loopback;
+
+/// What a message names instead of a function; requests and replies count apart.
+const PING: Handler = Handler(0);
+const PONG: Handler = Handler(0);
+const SECONDS: Duration = Duration::from_secs(10);
+
+fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
+    let mut endpoint = Node::open("beta", on)?.endpoint("ping")?;
+    endpoint.on_request(PING, |(), request, token| {
+        token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
+    });
+    loop {
+        endpoint.wait(&mut (), SECONDS);
+    }
+}
+
+fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
+    let mut endpoint = Node::open("alpha", on)?.endpoint("ping")?;
+    endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
+    let (mut last, to) = (0, endpoint.connect(peer, "ping")?);
+    endpoint.wait_open(&mut last, to, SECONDS)?;
+    println!("{}", endpoint.describe(to).ok_or("gone")?);
+    for number in 1..=10 {
+        let start = Instant::now();
+        endpoint.request(to, PING, &[number], b"hello")?;
+        let answered = endpoint.wait_until(&mut last, SECONDS, |last| *last == number);
+        println!("{number}: {}", if answered { format!("{:?}", start.elapsed()) } else { "no answer".into() });
+    }
+    Ok(())
+}
+
+fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
+    let interface = name.strip_prefix("xdp:").ok_or("name a transport: xdp:INTERFACE")?;
+    Ok(Box::new(afxdp::open(&afxdp::Options::new(interface))?))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", on] => serve(open(on)?),
+        [peer, on] => ping(peer, open(on)?),
+        [] => {
+            let [left, right] = loopback::wire(2).try_into().expect("two ends");
+            std::thread::spawn(move || serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
+            ping("beta", Box::new(left.open()?))
+        }
+        _ => Err("usage: ping | ping serve xdp:INTERFACE | ping PEER xdp:INTERFACE".into()),
+    }
+}
