@@ -153,6 +153,9 @@ pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
 }
 
 /// As [`come_home`], on another thread than the owner's or without an owner.
+///
+/// # Safety
+/// As for [`come_home`].
 #[inline(never)]
 unsafe fn come_home_from_afar(region: NonNull<Region>, index: u32) {
     // SAFETY: the region lives, since this frame is not home yet.
@@ -188,6 +191,10 @@ pub(crate) unsafe fn drop_pool(region: NonNull<Region>) {
     }
 }
 
+/// Free the memory and all about it.
+///
+/// # Safety
+/// All frames are home and the pool is gone; the caller is the one who saw it.
 #[cold]
 unsafe fn free(region: NonNull<Region>) {
     // SAFETY: `open` leaked this box, and the count reaches all frames only once.

@@ -26,7 +26,7 @@ fn send_many(mut pair: Pair) -> Result<Vec<u64>, Failure> {
     let mut arrived = vec![];
     for number in 0..MANY {
         let spec = pair.spec(number, 60 + number as usize % 100);
-        pair.send_and_collect(&spec, &mut arrived)?;
+        pair.send_and_collect(&spec, number % BATCH as u64 == 0, &mut arrived)?;
     }
     arrived.extend(pair.drain()?);
     Ok(arrived)

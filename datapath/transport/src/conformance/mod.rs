@@ -67,14 +67,35 @@ checks! {
     memory::every_frame_comes_home,
 }
 
+/// The check that needs a counting allocator.
+const ALLOCATIONS: &str = "nothing_is_allocated_after_open";
+
+/// Names of all checks, in the order in which they run.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|(name, _)| *name).chain([ALLOCATIONS])
+}
+
 /// Run the suite. `make` opens a pair of ends of one link, nothing in between;
 /// `allocations` runs a closure and says how many allocations it made on this
 /// thread (from a counting allocator of the test target).
 pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Report {
     let mut report = Report::of(&make());
-    for (name, check) in CHECKS {
-        report.add(name, check(make()));
+    for name in names() {
+        report.add(name, check(name, make(), &allocations));
     }
-    report.add("nothing_is_allocated_after_open", memory::nothing_is_allocated_after_open(make(), &allocations));
     report
+}
+
+/// Run one check of the suite, by name.
+///
+/// # Errors
+/// It failed, or there is none of this name.
+pub fn check(name: &str, pair: Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Result<Verdict, Failure> {
+    if name == ALLOCATIONS {
+        return memory::nothing_is_allocated_after_open(pair, &allocations);
+    }
+    match CHECKS.iter().find(|(its, _)| *its == name) {
+        Some((_, check)) => check(pair),
+        None => Err(Failure(format!("there is no check `{name}`"))),
+    }
 }

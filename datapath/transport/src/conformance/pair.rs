@@ -156,7 +156,7 @@ impl Pair {
         let hope = format!("not all frames of {:?} arrived", numbers(specs));
         let mut since = Instant::now();
         self.patiently(&hope, &mut |pair| {
-            if arrivals.missing.is_empty() {
+            if arrivals.missing.is_empty() || arrivals.damaged.is_some() {
                 return Ok(Step::Done);
             }
             if pair.turn(&mut |frame| arrivals.add(frame)) > 0 {
@@ -179,11 +179,13 @@ impl Pair {
         Ok(())
     }
 
-    /// Send a frame, and note the numbers of what arrives meanwhile.
-    pub(super) fn send_and_collect(&mut self, spec: &Spec, arrived: &mut Vec<u64>) -> Result<(), Failure> {
+    /// Send a frame, turn if asked to, and note the numbers of what arrives meanwhile.
+    pub(super) fn send_and_collect(&mut self, spec: &Spec, turn: bool, arrived: &mut Vec<u64>) -> Result<(), Failure> {
         let mut arrivals = Arrivals::new(self.ethertype, &[]);
         self.send(spec, &mut |frame| arrivals.add(frame))?;
-        self.turn(&mut |frame| arrivals.add(frame));
+        if turn {
+            self.turn(&mut |frame| arrivals.add(frame));
+        }
         arrived.extend(arrivals.done()?);
         Ok(())
     }

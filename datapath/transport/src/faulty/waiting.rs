@@ -46,9 +46,9 @@ impl Waiting {
         self.held.push(Held { to, frame, frames, turns });
     }
 
-    /// A later frame has been sent.
+    /// A frame has been sent that was to come after all of these.
     pub(super) fn overtaken(&mut self) {
-        self.held.iter_mut().for_each(|held| held.frames = held.frames.saturating_sub(1));
+        overtake(&mut self.held);
     }
 
     /// A turn is over.
@@ -58,16 +58,16 @@ impl Waiting {
 
     /// Send what has waited long enough, oldest first, until `send` gives one back.
     pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, Frame) -> Result<(), Frame>) {
-        let mut at = 0;
-        while let Some(held) = self.held.get(at) {
-            if held.frames > 0 && held.turns > 0 {
-                at += 1;
-                continue;
-            }
+        while let Some(at) = self.held.iter().position(|held| held.frames == 0 || held.turns == 0) {
             let Held { to, frame, frames, turns } = self.held.remove(at);
             if let Err(frame) = send(to, frame) {
                 return self.held.insert(at, Held { to, frame, frames, turns });
             }
+            overtake(&mut self.held[..at]);
         }
     }
+}
+
+fn overtake(older: &mut [Held]) {
+    older.iter_mut().for_each(|held| held.frames = held.frames.saturating_sub(1));
 }

@@ -1,0 +1,193 @@
+//! The suite finds what it is there to find: each of these transports does one
+//! thing wrong, and the check for it fails.
+
+use allocation_counter::measure;
+use ring::Frame;
+use transport::conformance::{self, Pair, Verdict};
+use transport::loopback::{self, Loopback};
+use transport::{Caps, Transport};
+use wire::{Address, Buffer, Flow};
+
+/// What it does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    None,
+    IsEverybody,
+    PromisesTooLongFrames,
+    HasNoCounters,
+    FlipsABit,
+    CutsTheEnd,
+    Reorders,
+    Loses,
+    Doubles,
+    IsOneWay,
+    HearsItself,
+    OpensEveryFlow,
+    IgnoresSteering,
+    SeesOthers,
+    RepairsGarbage,
+    ExceedsTheBudget,
+    Miscounts,
+    GivesFromNowhere,
+    LosesWhenFull,
+    SpoilsWhenFull,
+    KeepsWhatItSent,
+    StopsWhenFramesAreKept,
+    Leaks,
+    Allocates,
+}
+
+const FAR: Address = Address([2, 0, 0, 0, 0, 2]);
+
+/// A good transport, spoiled.
+struct Broken {
+    inner: Loopback,
+    caps: Caps,
+    bug: Bug,
+    sent: u64,
+    received: usize,
+    /// Taken in, and not handed over yet.
+    got: Vec<Frame>,
+    /// What it should not have any more.
+    kept: Vec<Frame>,
+}
+
+impl Broken {
+    fn new(inner: Loopback, bug: Bug) -> Broken {
+        let mut caps = inner.caps().clone();
+        match bug {
+            Bug::IsEverybody => caps.address = Address::BROADCAST,
+            Bug::PromisesTooLongFrames => caps.max_frame = 9000,
+            _ => (),
+        }
+        Broken { inner, caps, bug, sent: 0, received: 0, got: Vec::with_capacity(8192), kept: vec![] }
+    }
+
+    /// A frame like this one, changed.
+    fn changed(&self, frame: &Frame, change: impl FnOnce(&mut [u8])) -> Frame {
+        let mut copy = self.caps.pool.copy(frame.bytes()).unwrap();
+        change(&mut copy.space().unwrap()[..frame.bytes().len()]);
+        copy
+    }
+
+    /// What is done to a frame before it is sent.
+    fn spoil(&mut self, to: Address, mut frame: Frame) -> Option<Frame> {
+        let (nth, length) = (self.sent % 37 == 1, frame.bytes().len());
+        match self.bug {
+            Bug::Loses if nth => return None,
+            Bug::IsOneWay if to != FAR => return None,
+            Bug::Doubles if nth => drop(self.inner.send(to, frame.share())),
+            Bug::FlipsABit if nth => frame = self.changed(&frame, |bytes| bytes[50] ^= 8),
+            Bug::CutsTheEnd if length == 1000 => frame.set_len(999),
+            Bug::SeesOthers => frame = self.changed(&frame, |bytes| bytes[..6].copy_from_slice(&FAR.0)),
+            Bug::RepairsGarbage => frame = self.changed(&frame, |bytes| bytes[13] |= 2),
+            Bug::HearsItself if to.is_group() => self.got.push(frame.share()),
+            Bug::KeepsWhatItSent => self.kept.push(frame.share()),
+            Bug::Leaks if nth => std::mem::forget(frame.share()),
+            Bug::Allocates => self.kept = Vec::with_capacity(1),
+            _ => (),
+        }
+        Some(frame)
+    }
+}
+
+impl Transport for Broken {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let budget = budget.saturating_add((self.bug == Bug::ExceedsTheBudget) as usize);
+        let got = &mut self.got;
+        let taken = self.inner.receive(budget, &mut |frame| got.push(frame));
+        self.received += taken;
+        match self.bug {
+            Bug::Reorders => got.reverse(),
+            Bug::GivesFromNowhere => got.extend(self.caps.pool.copy(b"boo")),
+            Bug::StopsWhenFramesAreKept if self.received > 1200 => got.clear(),
+            _ => (),
+        }
+        got.drain(..).for_each(each);
+        taken + (self.bug == Bug::Miscounts) as usize
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        self.sent += 1;
+        let Some(frame) = self.spoil(to, frame) else { return Ok(()) };
+        let to = if self.bug == Bug::SeesOthers { FAR } else { to };
+        match (self.inner.send(to, frame), self.bug) {
+            (Err(_), Bug::LosesWhenFull) => Ok(()),
+            (Err(frame), Bug::SpoilsWhenFull) => Err(self.changed(&frame, |bytes| bytes[50] ^= 8)),
+            (result, _) => result,
+        }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        match self.bug {
+            Bug::IgnoresSteering => (),
+            Bug::OpensEveryFlow => (1..200).for_each(|id| self.inner.steer(Flow::new(id).unwrap(), true)),
+            _ => self.inner.steer(flow, open),
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        if self.bug != Bug::HasNoCounters {
+            self.inner.counters(each);
+        }
+    }
+}
+
+fn check(name: &str, bug: Bug) -> Result<Verdict, conformance::Failure> {
+    let mut ends = loopback::wire(2).into_iter().map(|plug| Broken::new(plug.open().unwrap(), bug));
+    let pair = Pair::new(ends.next().unwrap(), ends.next().unwrap());
+    conformance::check(name, pair, |run| measure(run).count_total)
+}
+
+/// A check passes without a bug and fails with each of these.
+fn catches(name: &str, bugs: &[Bug]) {
+    assert_eq!(check(name, Bug::None), Ok(Verdict::Passed), "{name}");
+    for bug in bugs {
+        let failure = check(name, *bug).expect_err(&format!("{name} does not see that a transport {bug:?}"));
+        println!("{name}: {bug:?}: {failure}");
+    }
+}
+
+macro_rules! catches {
+    ($($name:ident: $($bug:ident),+;)*) => {
+        $(#[test] fn $name() { catches(stringify!($name), &[$(Bug::$bug),+]); })*
+        const CAUGHT: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+catches! {
+    caps_are_sane: IsEverybody, PromisesTooLongFrames;
+    counters_have_names_and_grow: HasNoCounters;
+    frames_of_every_size_arrive_intact: FlipsABit, CutsTheEnd;
+    frames_arrive_in_order: Reorders;
+    nothing_is_lost_or_doubled: Loses, Doubles;
+    both_ends_send_at_once: IsOneWay;
+    broadcast_reaches_the_other_end_only: HearsItself;
+    unknown_flows_are_dropped_and_counted: OpensEveryFlow, HasNoCounters;
+    steering_follows_the_flows: IgnoresSteering, OpensEveryFlow;
+    frames_for_others_are_not_seen: SeesOthers;
+    garbage_is_dropped_and_counted_by_reason: RepairsGarbage, HasNoCounters;
+    receive_honours_its_budget: ExceedsTheBudget, Miscounts;
+    an_idle_link_gives_nothing: GivesFromNowhere;
+    a_full_transport_gives_the_frame_back: LosesWhenFull, SpoilsWhenFull;
+    a_shared_frame_can_be_sent_and_comes_back: KeepsWhatItSent;
+    frames_that_are_kept_do_not_stop_it: StopsWhenFramesAreKept;
+    frames_outlive_their_transport: FlipsABit;
+    every_frame_comes_home: Leaks;
+    nothing_is_allocated_after_open: Allocates;
+}
+
+/// No check is without a transport that fails it.
+#[test]
+fn every_check_catches_something() {
+    assert!(conformance::names().eq(CAUGHT.iter().copied()));
+    assert!(check("no_such_check", Bug::None).is_err());
+}
