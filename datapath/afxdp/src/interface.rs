@@ -11,16 +11,19 @@ use crate::ifreq::Query;
 
 /// An interface as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Interface {
-    pub(crate) name: String,
-    pub(crate) index: u32,
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number in its network namespace.
+    pub index: u32,
     /// Bytes after the Ethernet header.
-    pub(crate) mtu: u32,
-    pub(crate) address: Address,
+    pub mtu: u32,
+    /// Its true address.
+    pub address: Address,
     /// The driver's name; the kernel's word for it, `veth`, `mlx5_core`.
-    pub(crate) driver: String,
+    pub driver: String,
     /// Receive queues in use, where the driver says.
-    pub(crate) queues: Option<u32>,
+    pub queues: Option<u32>,
 }
 
 impl Interface {
@@ -28,7 +31,7 @@ impl Interface {
     ///
     /// # Errors
     /// [`OpenError::NoSuchInterface`], [`OpenError::NotEthernet`], [`OpenError::Down`].
-    pub(crate) fn find(name: &str) -> Result<Interface, OpenError> {
+    pub fn find(name: &str) -> Result<Interface, OpenError> {
         let asking = |source| OpenError::system(format!("asking about interface {name}"), source);
         let absent = || OpenError::NoSuchInterface { interface: name.to_owned(), have: names() };
         let query = Query::new(name).map_err(asking)?.ok_or_else(absent)?;
@@ -60,7 +63,7 @@ impl Interface {
     }
 
     /// The longest frame, from the destination address on.
-    pub(crate) fn max_frame(&self) -> usize {
+    pub fn max_frame(&self) -> usize {
         self.mtu as usize + ETHERNET
     }
 }

@@ -1,0 +1,40 @@
+//! The demonstration: one table, and words to it.
+
+use std::time::Duration;
+
+use crate::cli::{Options, Where};
+use crate::deploy::Session;
+use crate::error::Error;
+use crate::plan::Bench;
+use crate::report::{INTRODUCTION, LOOPBACK, Report};
+use crate::watch::Watch;
+use crate::{measure, print};
+
+const TIME: Duration = Duration::from_millis(200);
+const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
+
+/// Show it over a cable or, where something is missing for that, in memory.
+///
+/// # Errors
+/// Neither works, or it was interrupted.
+pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
+    say(options, INTRODUCTION);
+    let session = match over(&Where::Veth(1500), options, watch) {
+        Err(error) if error.exit_code() == 3 => {
+            say(options, &format!("That is not possible here.\n{error}\n\n{LOOPBACK}"));
+            over(&Where::Loopback, options, watch)?
+        }
+        other => other?,
+    };
+    print(&Report::new(&session.all, session.cores), options.json)
+}
+
+fn over(place: &Where, options: &Options, watch: &Watch) -> Result<Session, Error> {
+    measure(&BENCHES, place, options, TIME, watch)
+}
+
+fn say(options: &Options, text: &str) {
+    if !options.json {
+        println!("{text}\n");
+    }
+}

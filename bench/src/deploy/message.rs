@@ -1,0 +1,181 @@
+//! A plan as an active message, and its answer as the reply.
+
+use std::time::{Duration, Instant};
+
+use afxdp::Options;
+use am_api::{Endpoint, FlowChange, Handler, Message, Node, NotOpen, Remote, RequestError};
+
+use crate::error::Error;
+use crate::plan::{Answer, FramingArg, Place, Plan};
+use crate::serve::objection;
+use crate::session::Control;
+use crate::watch::Watch;
+
+use super::ANSWER;
+
+const ENDPOINT: &str = "am-bench-plans";
+const PLAN: Handler = Handler(0);
+/// A side that waits looks so often whether it still should.
+const LOOK: Duration = Duration::from_millis(50);
+/// The far side stays so long after its answer, to send it again if need be.
+const STAY: Duration = Duration::from_millis(500);
+
+fn open<S>(name: &str, interface: &str, framing: FramingArg) -> Result<Endpoint<S>, Error> {
+    let transport = Box::new(afxdp::open(&Options::new(interface))?);
+    let builder = Node::builder(name);
+    let builder = match framing.fixed() {
+        Some(framing) => builder.framing(framing),
+        None => builder,
+    };
+    let node = builder.open(transport).map_err(facility)?;
+    // The endpoint keeps its node running.
+    node.endpoint(ENDPOINT).map_err(facility)
+}
+
+fn facility(error: impl std::error::Error) -> Error {
+    Error::Facility(error.to_string())
+}
+
+/// The near side.
+#[derive(Debug)]
+pub(crate) struct Asking<'a> {
+    /// The interface of the wire.
+    pub(crate) interface: &'a str,
+    /// Who asks.
+    pub(crate) name: &'a str,
+    /// Who is asked.
+    pub(crate) peer: &'a str,
+}
+
+impl Control for Asking<'_> {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
+        let mut endpoint: Endpoint<Option<Answer>> = open(self.name, self.interface, plan.framing)?;
+        endpoint.on_reply(PLAN, |answer, reply| *answer = Some(parse(&reply)));
+        let payload = serde_json::to_vec(plan).map_err(facility)?;
+        let deadline = Instant::now() + ANSWER;
+        let mut answer = None;
+        let to = self.connect(&mut endpoint, &mut answer, deadline, watch)?;
+        self.request(&mut endpoint, &mut answer, to, &payload, deadline, watch)?;
+        while answer.is_none() {
+            endpoint.wait(&mut answer, LOOK);
+            self.check(deadline, watch)?;
+        }
+        match answer {
+            Some(Answer::Accepted(place)) => Ok(place),
+            Some(Answer::Refused(why)) => Err(Error::Refused(why)),
+            None => Err(self.unknown()),
+        }
+    }
+}
+
+impl Asking<'_> {
+    fn connect(
+        &self,
+        endpoint: &mut Endpoint<Option<Answer>>,
+        answer: &mut Option<Answer>,
+        deadline: Instant,
+        watch: &Watch,
+    ) -> Result<Remote, Error> {
+        let mut to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
+        loop {
+            match endpoint.ready(to) {
+                Ok(()) => return Ok(to),
+                Err(NotOpen::Connecting) => {}
+                // It may be busy with another, or not be there yet.
+                Err(_) => {
+                    endpoint.close(to);
+                    to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
+                }
+            }
+            endpoint.wait(answer, LOOK);
+            self.check(deadline, watch)?;
+        }
+    }
+
+    fn request(
+        &self,
+        endpoint: &mut Endpoint<Option<Answer>>,
+        answer: &mut Option<Answer>,
+        to: Remote,
+        payload: &[u8],
+        deadline: Instant,
+        watch: &Watch,
+    ) -> Result<(), Error> {
+        loop {
+            match endpoint.request(to, PLAN, &[], payload) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_temporary() => {}
+                Err(RequestError::Dead(_)) => return Err(self.unknown()),
+                Err(error) => return Err(facility(error)),
+            }
+            endpoint.wait(answer, LOOK);
+            self.check(deadline, watch)?;
+        }
+    }
+
+    fn check(&self, deadline: Instant, watch: &Watch) -> Result<(), Error> {
+        watch.check()?;
+        if Instant::now() > deadline { Err(self.unknown()) } else { Ok(()) }
+    }
+
+    fn unknown(&self) -> Error {
+        Error::PeerUnknown { name: self.peer.to_owned(), on: format!("xdp:{}", self.interface), waited: ANSWER }
+    }
+}
+
+fn parse(reply: &Message<'_>) -> Answer {
+    serde_json::from_slice(reply.payload())
+        .unwrap_or_else(|e| Answer::Refused(format!("its answer makes no sense: {e}")))
+}
+
+/// What the far side knows while it listens.
+#[derive(Default)]
+struct Listening {
+    plan: Option<Plan>,
+    hung_up: bool,
+}
+
+/// Wait for a plan that can be followed, and accept it; refuse all others.
+///
+/// # Errors
+/// The interface cannot be used, or [`Error::Interrupted`].
+pub(crate) fn listen(name: &str, interface: &str, here: &Place, watch: &Watch) -> Result<Plan, Error> {
+    let mut endpoint: Endpoint<Listening> = open(name, interface, FramingArg::Auto)?;
+    let here = here.clone();
+    endpoint.on_request(PLAN, move |listening, request, token| {
+        let answer = listening.hear(&request, &here);
+        let payload = serde_json::to_vec(&answer).unwrap_or_default();
+        // Refused only where the one who asked is gone.
+        let _ = token.reply(PLAN, &[], &payload);
+    });
+    endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
+
+    let mut listening = Listening::default();
+    loop {
+        endpoint.wait(&mut listening, LOOK);
+        watch.check()?;
+        if let Some(plan) = listening.plan.take() {
+            // The near side hangs up once it has the answer; until then we are there.
+            listening.hung_up = false;
+            endpoint.wait_until(&mut listening, STAY, |listening| listening.hung_up);
+            return Ok(plan);
+        }
+    }
+}
+
+impl Listening {
+    fn hear(&mut self, request: &Message<'_>, here: &Place) -> Answer {
+        let plan: Plan = match serde_json::from_slice(request.payload()) {
+            Ok(plan) => plan,
+            Err(error) => return Answer::Refused(format!("the plan makes no sense to it: {error}")),
+        };
+        let objection = objection(&plan).or_else(|| self.plan.is_some().then(|| "it is busy with another".to_owned()));
+        match objection {
+            Some(why) => Answer::Refused(why),
+            None => {
+                self.plan = Some(plan);
+                Answer::Accepted(here.clone())
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Where the two sides run, and how they find each other.
+
+pub(crate) mod far;
+pub(crate) mod loopback;
+mod message;
+mod pipe;
+pub(crate) mod veth;
+pub(crate) mod wire;
+
+use std::time::Duration;
+
+use crate::cores::Cores;
+use crate::stats::Measured;
+
+/// What a session brings home.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Every measurement.
+    pub(crate) all: Vec<Measured>,
+    /// Where both sides ran.
+    pub(crate) cores: Cores,
+}
+
+/// How long to wait for an answer to a plan.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);

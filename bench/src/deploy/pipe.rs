@@ -1,0 +1,123 @@
+//! Plans and answers as lines of JSON between a process and the one that
+//! started it. The pipe also tells when the other process is gone, however it
+//! went: its end closes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::plan::{Answer, Place, Plan};
+use crate::session::Control;
+use crate::watch::Watch;
+
+use super::ANSWER;
+
+/// Signals are looked at so often while nothing comes.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Lines of `T`, as they come in; read by a thread of its own, which sleeps.
+#[derive(Debug)]
+pub(crate) struct Lines<T> {
+    lines: Receiver<Result<T, serde_json::Error>>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Lines<T> {
+    /// Read from here; `closed` is called when nothing comes any more.
+    pub(crate) fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                if send.send(serde_json::from_str(&line)).is_err() {
+                    break;
+                }
+            }
+            closed();
+        });
+        Lines { lines }
+    }
+
+    /// The next line within `patience`; `None` when the other side is gone.
+    ///
+    /// # Errors
+    /// A reason to stop; [`Error::Refused`] where it is no line of ours, or none came.
+    pub(crate) fn next(&self, patience: Duration, watch: &Watch) -> Result<Option<T>, Error> {
+        let start = Instant::now();
+        loop {
+            match self.lines.recv_timeout(LOOK) {
+                Ok(line) => return line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => watch.check()?,
+            }
+            if start.elapsed() > patience {
+                return Err(Error::Refused(format!("no answer within {} s", patience.as_secs())));
+            }
+        }
+    }
+}
+
+/// Write one line.
+pub(crate) fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error> {
+    let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
+    writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| gone())
+}
+
+fn gone() -> Error {
+    Error::PeerGone("it was killed, or failed as it says above".to_owned())
+}
+
+/// The near side's end.
+pub(crate) struct Pipe<W> {
+    /// To the far side.
+    pub(crate) to: W,
+    /// From it.
+    pub(crate) from: Lines<Answer>,
+}
+
+impl<W: Write> Control for Pipe<W> {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
+        write_line(&mut self.to, plan)?;
+        match self.from.next(ANSWER, watch)?.ok_or_else(gone)? {
+            Answer::Accepted(place) => Ok(place),
+            Answer::Refused(why) => Err(Error::Refused(why)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+
+    use super::*;
+
+    fn refused(result: Result<Option<Answer>, Error>) -> String {
+        match result {
+            Err(Error::Refused(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_arrive_whole_and_the_end_is_noticed() {
+        let (from, mut to) = pipe().unwrap();
+        let watch = Watch::default();
+        let closed = watch.clone();
+        let lines: Lines<Answer> = Lines::read(from, move || closed.peer_is_gone());
+        write_line(&mut to, &Answer::Refused("no".to_owned())).unwrap();
+        assert_eq!(lines.next(ANSWER, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
+
+        writeln!(to, "{{}}").unwrap();
+        assert!(refused(lines.next(ANSWER, &watch)).starts_with("not understood"));
+        assert_eq!(refused(lines.next(LOOK, &watch)), "no answer within 0 s");
+
+        drop(to);
+        assert_eq!(lines.next(ANSWER, &Watch::default()).unwrap(), None);
+        while watch.check().is_ok() {
+            thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Two machines that share nothing but a wire.
+//!
+//! The plan and its answer are an active message and its reply. Then both
+//! sides close their nodes, so that each via has the wire alone, and the far
+//! side listens again when the plan has been followed, or the near side lost.
+
+use crate::cores::{Cores, pin};
+use crate::error::Error;
+use crate::link::{InterfaceLink, Side};
+use crate::progress::Progress;
+use crate::serve::follow;
+use crate::session::{Order, run};
+use crate::watch::Watch;
+
+use super::Session;
+use super::message::{Asking, listen};
+
+/// Measure against the node called `peer`.
+///
+/// # Errors
+/// What is missing, or whatever ended the session early.
+pub(crate) fn measure(
+    order: &Order,
+    name: &str,
+    peer: &str,
+    interface: &str,
+    core: Option<usize>,
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    let mut link = InterfaceLink::new(Side::Near, name, interface, pin(core)?)?;
+    let mut control = Asking { interface, name, peer };
+    let here = link.here().clone();
+    let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
+    Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
+}
+
+/// Be the far side until interrupted. What goes wrong with one who asks is
+/// said, and the next one is listened to.
+///
+/// # Errors
+/// The interface cannot be used, or [`Error::Interrupted`].
+pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
+    let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
+    eprintln!("am-bench: {name} serves on xdp:{interface}; Ctrl-C ends it");
+    loop {
+        let plan = listen(name, interface, link.here(), watch)?;
+        eprintln!("am-bench: {} measures {} rounds", plan.near.name, plan.rounds);
+        match follow(&plan, &mut link, watch) {
+            Ok(()) => eprintln!("am-bench: done"),
+            Err(error @ (Error::Interrupted { .. } | Error::Open(_))) => return Err(error),
+            Err(error) => eprintln!("am-bench: {error}"),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What can go wrong, what to do about it, and the exit code that says so.
+
+use std::io;
+use std::time::Duration;
+
+use crate::plan::Via;
+
+/// Why nothing, or not everything, was measured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The command line asks for something that does not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// A message that does not fit one frame.
+    #[error(
+        "{size} bytes do not fit one frame: {via} carries at most {most} here; take a smaller --size, `--size full`{}",
+        more(*via)
+    )]
+    TooLarge {
+        /// By which via.
+        via: Via,
+        /// What was asked for.
+        size: usize,
+        /// What would go.
+        most: usize,
+    },
+    /// A core that this process may not use, or that does not exist.
+    #[error("no core {wanted} for this process: it may use {}", list(.usable))]
+    NoCore {
+        /// What was asked for.
+        wanted: usize,
+        /// What there is.
+        usable: Vec<usize>,
+    },
+    /// The interface has no IP address, which kernel UDP needs.
+    #[error(
+        "{side} interface has no IP address, which kernel UDP needs: `ip addr add ADDRESS/24 dev ...` on both machines, or leave udp out with `--via am,raw`"
+    )]
+    NoIp {
+        /// `this side's` or `the far side's`.
+        side: &'static str,
+    },
+    /// A capability is missing.
+    #[error(
+        "not permitted: this needs {missing}, which {why}\n  run as root:           sudo {command}\n  or grant it for good:  sudo setcap {caps}+ep {program}"
+    )]
+    Capability {
+        /// Which are missing.
+        missing: String,
+        /// What the first of them is for.
+        why: &'static str,
+        /// The command as it was given.
+        command: String,
+        /// All that are needed, as `setcap` wants them.
+        caps: String,
+        /// The path of this program.
+        program: String,
+    },
+    /// Something that the system does not have or does not let us use.
+    #[error("{0}")]
+    Facility(String),
+    /// An interface cannot be used for AF_XDP.
+    #[error(transparent)]
+    Open(#[from] afxdp::OpenError),
+    /// Namespaces or cables could not be made.
+    #[error(transparent)]
+    Hosts(#[from] hosts::HostError),
+    /// The operating system refused.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// Nobody of that name answers.
+    #[error("no peer {name} answered on {on} within {} s: is `am-bench --serve --on ... --name {name}` running on the other machine, and are both on one wire?", .waited.as_secs())]
+    PeerUnknown {
+        /// Who was asked for.
+        name: String,
+        /// On which wire.
+        on: String,
+        /// How long.
+        waited: Duration,
+    },
+    /// The far side said no.
+    #[error("the far side refused: {0}")]
+    Refused(String),
+    /// The far side does not answer, or no longer.
+    #[error("the far side was lost: {doing} by {via}, nothing was heard of it for {} ms", .silence.as_millis())]
+    Silent {
+        /// What it was asked.
+        doing: &'static str,
+        /// By which via.
+        via: Via,
+        /// For how long.
+        silence: Duration,
+    },
+    /// The process at the other end is gone.
+    #[error("the other side's process has ended: {0}")]
+    PeerGone(String),
+    /// Asked to stop by a signal.
+    #[error("interrupted")]
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+impl Error {
+    /// An error of the operating system.
+    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::System { doing, source }
+    }
+
+    /// What the process ends with; documented in `--help`.
+    pub(crate) fn exit_code(&self) -> u8 {
+        use hosts::HostError::{MissingTool, NotPermitted};
+        match self {
+            Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
+            Error::NoIp { .. } => 3,
+            Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
+            Error::Hosts(MissingTool { .. } | NotPermitted { .. }) => 3,
+            Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
+            _ => 1,
+        }
+    }
+}
+
+fn more(via: Via) -> &'static str {
+    match via {
+        Via::Am => ", or a framing that costs less",
+        Via::Raw | Via::Udp => "",
+    }
+}
+
+fn list(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_as_documented() {
+        assert_eq!(Error::Usage(String::new()).exit_code(), 2);
+        assert_eq!(Error::NoIp { side: "this side's" }.exit_code(), 3);
+        assert_eq!(Error::PeerGone(String::new()).exit_code(), 1);
+        assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
+        assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_says_what_would() {
+        let error = Error::TooLarge { via: Via::Udp, size: 1500, most: 1472 };
+        assert!(error.to_string().contains("udp carries at most 1472"), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! **Round trip, bandwidth and message rate** of active messages, beside what
+//! the machine can do (bare AF_XDP) and what it does without us (kernel UDP).
+//!
+//! ```text
+//!   near side: drives, times, reports            far side: answers, counts
+//!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
+//!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ serve                 │
+//!  │                     │            │         │     │                   │
+//!  │           measure::{latency,     │         │     │                   │
+//!  │           throughput} ─▶ Port    │         │   measure::far ─▶ Port  │
+//!  │                     │    am ═════╪═ frames ╪════ am                  │
+//!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
+//!  │        │                 udp ════╪═════════╪════ udp                 │
+//!  │      report                      │         │                         │
+//!  └──────────────────────────────────┘         └─────────────────────────┘
+//! ```
+//!
+//! The vias take turns, in rounds, in one run; each is opened alone on the
+//! wire and measured by the same loops. Ratios are taken within a round.
+//!
+//! Read first: `measure/mod.rs` (what a measurement is), then `session.rs`.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod cores;
+mod demo;
+mod deploy;
+mod error;
+mod link;
+mod measure;
+mod place;
+mod plan;
+mod progress;
+mod report;
+mod rights;
+mod serve;
+mod session;
+mod stats;
+mod via;
+mod watch;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use cli::{Cli, Options, Task, Where};
+use cores::Cores;
+use deploy::Session;
+use error::Error;
+use plan::{Bench, Via};
+use progress::Progress;
+use report::Report;
+use session::Order;
+use watch::Watch;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("am-bench: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Error> {
+    let watch = Watch::signals()?;
+    let options = &cli.options;
+    match cli.task()? {
+        Task::Measure(benches, place) => {
+            let session = measure(&benches, &place, options, HALF_A_SECOND, &watch)?;
+            print(&Report::new(&session.all, session.cores), options.json)
+        }
+        Task::Far(interface) => {
+            let core = Cores::own(options.cores.unwrap_or_default())?;
+            deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
+        }
+        Task::Serve(interface) => {
+            rights::check(false, &[Via::Am])?;
+            let core = Cores::own(options.cores.unwrap_or_default())?;
+            deploy::wire::serve(&options.node_name(), &interface, core, &watch)
+        }
+        Task::Demo => demo::show(options, &watch),
+    }
+}
+
+const HALF_A_SECOND: Duration = Duration::from_millis(500);
+
+fn measure(
+    benches: &[Bench],
+    place: &Where,
+    options: &Options,
+    time: Duration,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    let order = Order {
+        vias: options.vias(place.vias()),
+        benches: benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect(),
+        framing: options.framing,
+        amount: options.amount(time),
+    };
+    let progress = Progress::new(order.count(), options.json);
+    let asked = options.cores.unwrap_or_default();
+    match place {
+        Where::Veth(mtu) => {
+            rights::check(true, &order.vias)?;
+            deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
+        }
+        Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
+        Where::Peer(peer, interface) => {
+            rights::check(false, &[Via::Am])?;
+            let core = Cores::own(asked)?;
+            deploy::wire::measure(&order, &options.node_name(), peer, interface, core, &progress, watch)
+        }
+    }
+}
+
+/// Print a report. A reader that went away, as `head` does, is no error.
+fn print(report: &Report, json: bool) -> Result<(), Error> {
+    let text = if json { report.json().join("\n") + "\n" } else { report.table() };
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! A wire in memory that loses and delays, for the tests of the loops above.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Arrived, Note, Patience, Port, end, far};
+use crate::error::Error;
+use crate::plan::Via;
+use crate::watch::Watch;
+
+/// Long enough for a busy machine.
+pub(crate) const PATIENCE: Patience = Patience { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
+
+/// For tests of silence.
+pub(crate) const IMPATIENCE: Patience =
+    Patience { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
+
+/// Of a fake port.
+pub(crate) const WINDOW: u64 = 64;
+
+/// What the wire does to what is sent on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// Each message takes so long.
+    pub(crate) delay: Duration,
+    /// Every so manieth data message is lost; 0: none is.
+    pub(crate) lose_data: u64,
+    /// Every so manieth note is lost; 0: none is.
+    pub(crate) lose_notes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Data(usize),
+    Note(Note),
+}
+
+/// One direction: with each item the time before which it is not there.
+type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
+
+/// One end of the wire.
+#[derive(Debug)]
+pub(crate) struct Fake {
+    out: Queue,
+    back: Queue,
+    faults: Faults,
+    size: usize,
+    echo: bool,
+    data: u64,
+    notes: u64,
+    /// The most data that was in the queue to the other side.
+    pub(crate) most_on_the_way: u64,
+}
+
+impl Fake {
+    fn new(out: &Queue, back: &Queue, faults: Faults) -> Fake {
+        let (out, back) = (Arc::clone(out), Arc::clone(back));
+        Fake { out, back, faults, size: 0, echo: false, data: 0, notes: 0, most_on_the_way: 0 }
+    }
+
+    fn put(&mut self, item: Item, lost: bool) {
+        if !lost {
+            let mut out = self.out.lock().unwrap();
+            out.push_back((Instant::now() + self.faults.delay, item));
+            self.most_on_the_way = self.most_on_the_way.max(out.len() as u64);
+        }
+    }
+
+    fn take(&mut self) -> Option<Item> {
+        let mut back = self.back.lock().unwrap();
+        let due = back.front().is_some_and(|(due, _)| *due <= Instant::now());
+        due.then(|| back.pop_front()).flatten().map(|(_, item)| item)
+    }
+}
+
+fn nth(count: &mut u64, every: u64) -> bool {
+    *count += 1;
+    every > 0 && count.is_multiple_of(every)
+}
+
+impl Port for Fake {
+    fn mode(&self) -> &str {
+        "fake"
+    }
+
+    fn framing(&self) -> &'static str {
+        "none"
+    }
+
+    fn largest(&self) -> usize {
+        1500
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        self.size = size;
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        for _ in 0..count {
+            let lost = nth(&mut self.data, self.faults.lose_data);
+            self.put(Item::Data(self.size), lost);
+        }
+        Ok(count)
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        while arrived.messages < budget as u64 {
+            match self.take() {
+                None => break,
+                Some(Item::Note(note)) => {
+                    arrived.note = Some(note);
+                    break;
+                }
+                Some(Item::Data(size)) => {
+                    arrived.messages += 1;
+                    arrived.bytes += size as u64;
+                }
+            }
+        }
+        if self.echo {
+            self.send(arrived.messages as usize)?;
+        }
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let lost = nth(&mut self.notes, self.faults.lose_notes);
+        self.put(Item::Note(note), lost);
+        Ok(())
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW)
+    }
+}
+
+/// Run the near side against the true far side, across a faulty wire.
+pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
+    let (there, back) = (Queue::default(), Queue::default());
+    let mut far = Fake::new(&back, &there, faults);
+    let far = thread::spawn(move || far::serve(&mut far, Via::Raw, PATIENCE, &Watch::default()));
+    let mut port = Fake::new(&there, &back, faults);
+    let result = near(&mut port)?;
+    end(&mut port, Via::Raw, &Watch::default())?;
+    far.join().unwrap()?;
+    Ok(result)
+}
+
+/// A port that nobody answers.
+pub(crate) fn alone() -> Fake {
+    Fake::new(&Queue::default(), &Queue::default(), Faults::default())
+}

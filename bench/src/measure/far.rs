@@ -1,0 +1,217 @@
+//! The far side: does what it is told, until it is told that it is over.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::plan::{Bench, Via};
+use crate::watch::Watch;
+
+use super::steps::STAY;
+use super::{BATCH, Note, Pace, Patience, Port, Step};
+
+/// Answer on one via until the near side says that no more comes.
+pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
+    let mut far = Far { port, via, patience, watch, last: Note::Ended };
+    let mut limit = patience.open;
+    while let Some(step) = far.next(limit)? {
+        far.port.prepare(step.size)?;
+        far.port.tell(Note::Ready { step: step.number })?;
+        let messages = match step.bench {
+            Bench::Latency => far.echo(step)?,
+            Bench::Bandwidth | Bench::Rate => far.count(step)?,
+        };
+        far.last = Note::Stopped { step: step.number, messages };
+        far.port.tell(far.last)?;
+        limit = patience.silence;
+    }
+    far.farewell()
+}
+
+struct Far<'a> {
+    port: &'a mut dyn Port,
+    via: Via,
+    patience: Patience,
+    watch: &'a Watch,
+    /// What was said last, in case it was not heard.
+    last: Note,
+}
+
+impl<'a> Far<'a> {
+    fn pace(&self, doing: &'static str, limit: Duration) -> Pace<'a> {
+        Pace::new(self.watch, self.via, doing, limit)
+    }
+
+    /// The next step, or `None` where there is no more.
+    fn next(&mut self, limit: Duration) -> Result<Option<Step>, Error> {
+        let mut pace = self.pace("waiting for the next measurement", limit);
+        loop {
+            match self.port.receive(BATCH)?.note {
+                Some(Note::Hello(step)) => return Ok(Some(step)),
+                Some(Note::End) => return Ok(None),
+                Some(Note::Stop { .. }) => self.port.tell(self.last)?,
+                _ => {}
+            }
+            pace.idle()?;
+        }
+    }
+
+    /// Send back everything until the end; returns how much it was.
+    fn echo(&mut self, step: Step) -> Result<u64, Error> {
+        let mut pace = self.pace("answering", self.patience.silence);
+        let mut messages = 0;
+        self.port.echo(true);
+        loop {
+            let arrived = self.port.receive(BATCH)?;
+            messages += arrived.messages;
+            match arrived.note {
+                Some(Note::Stop { step: s }) if s == step.number => break,
+                Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
+                _ => {}
+            }
+            if arrived.messages > 0 {
+                pace.hearing()?;
+            } else {
+                pace.idle()?;
+            }
+        }
+        self.port.echo(false);
+        Ok(messages)
+    }
+
+    /// Count everything until the end; returns how much it was in all.
+    fn count(&mut self, step: Step) -> Result<u64, Error> {
+        let mut pace = self.pace("counting", self.patience.silence);
+        let mut tell = self.pace("telling what was counted", Duration::MAX);
+        let mut count = Count::new(step, self.port.window());
+        loop {
+            let arrived = self.port.receive(BATCH)?;
+            if arrived.messages > 0 {
+                pace.hearing()?;
+                if let Some(note) = count.on_data(arrived.messages, arrived.bytes, Instant::now()) {
+                    self.port.tell(note)?;
+                }
+            } else {
+                pace.idle()?;
+            }
+            match arrived.note {
+                Some(Note::Stop { step: s }) if s == step.number => return Ok(count.messages),
+                Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
+                Some(Note::HowMany { step: s }) if s == step.number => self.port.tell(count.got(true))?,
+                _ => {}
+            }
+            if let Some(counted) = count.counted
+                && tell.ask()?
+            {
+                self.port.tell(counted)?;
+            }
+        }
+    }
+
+    /// Say that it is understood, and stay a moment in case that was not heard.
+    fn farewell(&mut self) -> Result<(), Error> {
+        self.port.tell(Note::Ended)?;
+        let mut pace = self.pace("leaving", STAY);
+        loop {
+            if self.port.receive(BATCH)?.note == Some(Note::End) {
+                self.port.tell(Note::Ended)?;
+            }
+            match pace.idle() {
+                Err(Error::Silent { .. } | Error::PeerGone(_)) => return Ok(()),
+                other => other?,
+            };
+        }
+    }
+}
+
+/// The receiver's count, in all and within the interval that is measured.
+#[derive(Debug)]
+struct Count {
+    step: Step,
+    /// Tell the sender after so many.
+    every: Option<u64>,
+    messages: u64,
+    bytes: u64,
+    told: u64,
+    first: Option<Instant>,
+    /// When the interval began, and the totals at that moment.
+    begun: Option<(Instant, u64, u64)>,
+    /// Once it is over.
+    counted: Option<Note>,
+}
+
+impl Count {
+    fn new(step: Step, window: Option<u64>) -> Self {
+        let every = window.map(|window| (window / 4).max(1));
+        Count { step, every, messages: 0, bytes: 0, told: 0, first: None, begun: None, counted: None }
+    }
+
+    /// Data has arrived; returns what the sender must be told for its window.
+    #[inline]
+    fn on_data(&mut self, messages: u64, bytes: u64, now: Instant) -> Option<Note> {
+        self.messages += messages;
+        self.bytes += bytes;
+        let first = *self.first.get_or_insert(now);
+        match self.begun {
+            None if now - first >= self.step.warm_up => self.begun = Some((now, self.messages, self.bytes)),
+            Some(begun) if self.counted.is_none() && now - begun.0 >= self.step.time => {
+                self.counted = Some(self.interval(begun, now));
+            }
+            _ => {}
+        }
+        (self.messages - self.told >= self.every?).then(|| self.got(false))
+    }
+
+    fn interval(&self, (begin, messages, bytes): (Instant, u64, u64), now: Instant) -> Note {
+        Note::Counted {
+            step: self.step.number,
+            messages: self.messages - messages,
+            bytes: self.bytes - bytes,
+            time: now - begin,
+        }
+    }
+
+    fn got(&mut self, asked: bool) -> Note {
+        self.told = self.messages;
+        Note::Got { step: self.step.number, messages: self.messages, asked }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn count(window: Option<u64>) -> Count {
+        Count::new(Step { number: 1, bench: Bench::Rate, size: 64, warm_up: 10 * MS, time: 100 * MS }, window)
+    }
+
+    #[test]
+    fn only_what_comes_within_the_interval_counts() {
+        let (mut count, start) = (count(None), Instant::now());
+        // One a millisecond: the first opens the warm-up, the one at 10 ms the interval.
+        for at in 0..=120 {
+            count.on_data(1, 64, start + at * MS);
+        }
+        let expected = Note::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
+        assert_eq!(count.counted, Some(expected));
+        assert_eq!(count.messages, 121);
+    }
+
+    #[test]
+    fn a_pause_makes_the_interval_longer_and_not_the_count_wrong() {
+        let (mut count, start) = (count(None), Instant::now());
+        for at in [0, 10, 20, 150] {
+            count.on_data(2, 128, start + at * MS);
+        }
+        assert_eq!(count.counted, Some(Note::Counted { step: 1, messages: 4, bytes: 256, time: 140 * MS }));
+    }
+
+    #[test]
+    fn the_sender_is_told_four_times_a_window() {
+        let (mut count, now) = (count(Some(16)), Instant::now());
+        let told: Vec<u64> = (1..=16).filter(|_| count.on_data(1, 64, now).is_some()).collect();
+        assert_eq!(told, [4, 8, 12, 16]);
+        assert_eq!(count.got(true), Note::Got { step: 1, messages: 16, asked: true });
+    }
+}

@@ -1,0 +1,155 @@
+//! Round trips, one at a time, each timed.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::error::Error;
+use crate::plan::Via;
+use crate::watch::Watch;
+
+use super::{Pace, Patience, Port, Step, start, stop};
+
+/// Nanoseconds from the call that sends a request to the return of the one
+/// that brings its reply: exact to one part in a thousand, up to 10 s.
+pub(crate) type RoundTrips = Histogram<u64>;
+
+/// A message without flow control of its own that is not answered for so long is lost.
+const LOST: Duration = Duration::from_millis(20);
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Latency {
+    /// Every round trip.
+    pub(crate) round_trips: RoundTrips,
+    /// How many had no end.
+    pub(crate) lost: u64,
+}
+
+/// An empty set of round trips.
+pub(crate) fn round_trips() -> RoundTrips {
+    RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
+}
+
+/// The near side of one measurement.
+pub(crate) fn latency(
+    port: &mut dyn Port,
+    via: Via,
+    step: Step,
+    patience: Patience,
+    watch: &Watch,
+) -> Result<Latency, Error> {
+    start(port, via, step, patience, watch)?;
+    let mut latency = Latency { round_trips: round_trips(), lost: 0 };
+    let mut table = Table { port, via, patience, watch };
+    table.play(step.warm_up, |_| {})?;
+    latency.lost = table.play(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
+    stop(port, via, step.number, patience, watch)?;
+    Ok(latency)
+}
+
+/// Where ping-pong is played.
+struct Table<'a> {
+    port: &'a mut dyn Port,
+    via: Via,
+    patience: Patience,
+    watch: &'a Watch,
+}
+
+impl Table<'_> {
+    /// Play for so long; returns how many balls were lost.
+    fn play(&mut self, length: Duration, mut each: impl FnMut(Duration)) -> Result<u64, Error> {
+        let mut lost = 0;
+        let begin = Instant::now();
+        loop {
+            let sent = Instant::now();
+            self.serve()?;
+            let back = self.back(sent)?;
+            let now = Instant::now();
+            match back {
+                true => each(now - sent),
+                false => lost += 1,
+            }
+            if now - begin >= length {
+                return Ok(lost);
+            }
+        }
+    }
+
+    #[inline]
+    fn serve(&mut self) -> Result<(), Error> {
+        if self.port.send(1)? == 1 {
+            return Ok(());
+        }
+        let mut pace = Pace::new(self.watch, self.via, "sending a request", self.patience.silence);
+        loop {
+            self.port.receive(1)?;
+            if self.port.send(1)? == 1 {
+                return Ok(());
+            }
+            pace.idle()?;
+        }
+    }
+
+    /// Wait for the reply; `false` where it is lost.
+    #[inline]
+    fn back(&mut self, sent: Instant) -> Result<bool, Error> {
+        let mut pace = Pace::from(self.watch, self.via, "waiting for a reply", self.patience.silence, sent);
+        let may_be_lost = self.port.window().is_some();
+        loop {
+            if self.port.receive(1)?.messages > 0 {
+                return Ok(true);
+            }
+            if let Some(now) = pace.idle()?
+                && may_be_lost
+                && now - sent > LOST
+            {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{self, Fake, Faults};
+    use super::*;
+    use crate::plan::Bench;
+
+    fn measure(port: &mut Fake) -> Result<Latency, Error> {
+        measure_with(port, fake::PATIENCE)
+    }
+
+    fn measure_with(port: &mut Fake, patience: Patience) -> Result<Latency, Error> {
+        let time = Duration::from_millis(30);
+        let step = Step { number: 1, bench: Bench::Latency, size: 16, warm_up: Duration::from_millis(5), time };
+        latency(port, Via::Raw, step, patience, &Watch::default())
+    }
+
+    #[test]
+    fn round_trips_take_their_time() {
+        let faults = Faults { delay: Duration::from_micros(50), ..Faults::default() };
+        let measured = fake::across(faults, measure).unwrap();
+        assert!(measured.round_trips.min() >= 99_900, "{}", measured.round_trips.min());
+        assert!((1..=301).contains(&measured.round_trips.len()), "{}", measured.round_trips.len());
+        assert_eq!(measured.lost, 0);
+    }
+
+    #[test]
+    fn lost_messages_are_counted_and_not_timed() {
+        let faults = Faults { lose_data: 10, lose_notes: 2, ..Faults::default() };
+        let measured = fake::across(faults, measure).unwrap();
+        assert!(measured.lost > 0);
+    }
+
+    #[test]
+    fn several_sizes_one_after_the_other() {
+        let all = fake::across(Faults::default(), |port| Ok([measure(port)?, measure(port)?]));
+        assert!(all.unwrap().iter().all(|one| !one.round_trips.is_empty()));
+    }
+
+    #[test]
+    fn silence_is_an_error() {
+        assert!(matches!(measure_with(&mut fake::alone(), fake::IMPATIENCE), Err(Error::Silent { .. })));
+    }
+}

@@ -1,0 +1,94 @@
+//! One measurement, the same loops for every via.
+//!
+//! ```text
+//!   near                                        far
+//!    │ Hello {bench, size, times} ─────────────▶│  repeated until answered
+//!    │◀────────────────────────────────── Ready │
+//!    │ data ───────────────────────────────────▶│
+//!    │◀──────────── data (latency) · Got (flow) │  a via with no flow control gets a window
+//!    │◀────────────── Counted {messages, bytes} │  not for latency: the receiver's own interval
+//!    │ Stop ───────────────────────────────────▶│
+//!    │◀─────────────────────── Stopped {in all} │
+//!    ╎ … next size …                            ╎
+//!    │ End ────────────────────────────────────▶│  next via
+//! ```
+//!
+//! Read first: [`Port`], then [`latency`] and [`throughput`], then [`far`].
+
+pub(crate) mod far;
+pub(crate) mod latency;
+mod note;
+mod pace;
+mod steps;
+pub(crate) mod throughput;
+
+#[cfg(test)]
+mod fake;
+
+pub(crate) use note::{Note, Step};
+pub(crate) use pace::{Pace, Patience};
+pub(crate) use steps::{end, start, stop};
+
+use crate::error::Error;
+
+/// Messages that a sender hands over with one doorbell. In copy mode the
+/// kernel sends at most 32 frames a system call, so more would gain nothing.
+pub(crate) const BATCH: usize = 32;
+
+/// What came with one look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// Data messages.
+    pub(crate) messages: u64,
+    /// Their payload in bytes.
+    pub(crate) bytes: u64,
+    /// What the other side had to say.
+    pub(crate) note: Option<Note>,
+}
+
+/// One side of a via: data messages of one size, and notes.
+///
+/// Notes and data keep their order. A port without flow control of its own
+/// may lose either; those who wait for an answer ask again.
+pub(crate) trait Port {
+    /// What the user asks first: `veth copy`, `kernel`, `memory`.
+    fn mode(&self) -> &str;
+
+    /// Our header's place in its frames, or `none`.
+    fn framing(&self) -> &'static str;
+
+    /// The most bytes of payload in one frame.
+    fn largest(&self) -> usize;
+
+    /// Data messages have this many bytes from now on, at most [`largest`](Port::largest).
+    ///
+    /// # Errors
+    /// The via cannot be used (any more).
+    fn prepare(&mut self, size: usize) -> Result<(), Error>;
+
+    /// Whether data is sent back as it arrives, from now on.
+    fn echo(&mut self, on: bool);
+
+    /// Send up to `count` data messages, with one doorbell; returns how many
+    /// there was room for.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    fn send(&mut self, count: usize) -> Result<usize, Error>;
+
+    /// Take what has arrived: about `budget` messages, at most one note.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error>;
+
+    /// Send a note; lost where there is no room now.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    fn tell(&mut self, note: Note) -> Result<(), Error>;
+
+    /// The most data messages to have on their way, for a via that has no
+    /// flow control of its own and may lose what comes too fast.
+    fn window(&self) -> Option<u64>;
+}

@@ -1,0 +1,150 @@
+//! What the two sides of a measurement say to each other, on the via itself.
+
+use std::time::Duration;
+
+use crate::plan::Bench;
+
+/// One measurement, as the far side must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Its number within the stage, from 1.
+    pub(crate) number: u32,
+    /// What is measured.
+    pub(crate) bench: Bench,
+    /// Bytes of a message.
+    pub(crate) size: usize,
+    /// Not counted, at the beginning.
+    pub(crate) warm_up: Duration,
+    /// Counted.
+    pub(crate) time: Duration,
+}
+
+/// What one side says to the other. Each names the step it belongs to, so
+/// that one that comes late is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// This comes next.
+    Hello(Step),
+    /// Data may come.
+    Ready { step: u32 },
+    /// So many data messages have arrived; `asked` if in answer to `HowMany`.
+    Got { step: u32, messages: u64, asked: bool },
+    /// Tell me with `Got`.
+    HowMany { step: u32 },
+    /// So much arrived in the interval that was to be measured.
+    Counted { step: u32, messages: u64, bytes: u64, time: Duration },
+    /// No data comes any more.
+    Stop { step: u32 },
+    /// So many data messages have arrived in all.
+    Stopped { step: u32, messages: u64 },
+    /// No step comes any more.
+    End,
+    /// Understood.
+    Ended,
+}
+
+/// A note as four words, which is what one of our messages carries.
+pub(crate) type Words = [u64; 4];
+
+impl Note {
+    /// Bytes on the wire of a via that has only bytes.
+    pub(crate) const BYTES: usize = 32;
+
+    /// As words: kind in the low byte, what else is small above it.
+    pub(crate) fn to_words(self) -> Words {
+        let head = |kind: u64, extra: u64, step: u32| kind | extra << 8 | (step as u64) << 32;
+        match self {
+            Note::Hello(s) => {
+                let head = head(1, s.bench.code() as u64, s.number);
+                [head, s.size as u64, s.warm_up.as_nanos() as u64, s.time.as_nanos() as u64]
+            }
+            Note::Ready { step } => [head(2, 0, step), 0, 0, 0],
+            Note::Got { step, messages, asked } => [head(3, asked as u64, step), messages, 0, 0],
+            Note::HowMany { step } => [head(4, 0, step), 0, 0, 0],
+            Note::Counted { step, messages, bytes, time } => {
+                [head(5, 0, step), messages, bytes, time.as_nanos() as u64]
+            }
+            Note::Stop { step } => [head(6, 0, step), 0, 0, 0],
+            Note::Stopped { step, messages } => [head(7, 0, step), messages, 0, 0],
+            Note::End => [head(8, 0, 0), 0, 0, 0],
+            Note::Ended => [head(9, 0, 0), 0, 0, 0],
+        }
+    }
+
+    /// From words; `None` for what is no note.
+    pub(crate) fn from_words([head, a, b, c]: Words) -> Option<Note> {
+        let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
+        Some(match head as u8 {
+            1 => Note::Hello(Step {
+                number: step,
+                bench: Bench::from_code(extra)?,
+                size: a as usize,
+                warm_up: Duration::from_nanos(b),
+                time: Duration::from_nanos(c),
+            }),
+            2 => Note::Ready { step },
+            3 => Note::Got { step, messages: a, asked: extra != 0 },
+            4 => Note::HowMany { step },
+            5 => Note::Counted { step, messages: a, bytes: b, time: Duration::from_nanos(c) },
+            6 => Note::Stop { step },
+            7 => Note::Stopped { step, messages: a },
+            8 => Note::End,
+            9 => Note::Ended,
+            _ => return None,
+        })
+    }
+
+    /// As bytes, network byte order.
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// From bytes, of which there may be more than needed (padding).
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Note> {
+        let mut words = [0; 4];
+        for (word, from) in words.iter_mut().zip(bytes.first_chunk::<{ Self::BYTES }>()?.chunks_exact(8)) {
+            *word = u64::from_be_bytes(from.try_into().ok()?);
+        }
+        Note::from_words(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples() -> Vec<Note> {
+        let (warm_up, time) = (Duration::from_millis(100), Duration::from_nanos(500_000_001));
+        vec![
+            Note::Hello(Step { number: u32::MAX, bench: Bench::Rate, size: 1500, warm_up, time }),
+            Note::Ready { step: 1 },
+            Note::Got { step: 2, messages: u64::MAX, asked: true },
+            Note::Got { step: 2, messages: 3, asked: false },
+            Note::HowMany { step: 3 },
+            Note::Counted { step: 4, messages: 5, bytes: 6, time },
+            Note::Stop { step: 5 },
+            Note::Stopped { step: 6, messages: 7 },
+            Note::End,
+            Note::Ended,
+        ]
+    }
+
+    #[test]
+    fn notes_round_trip() {
+        for note in examples() {
+            assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
+        }
+    }
+
+    #[test]
+    fn what_is_no_note_is_none() {
+        assert_eq!(Note::from_bytes(&[0; 32]), None);
+        assert_eq!(Note::from_bytes(&[255; 60]), None);
+        assert_eq!(Note::from_bytes(&[1; 31]), None);
+        assert_eq!(Note::from_words([1 | 9 << 8, 0, 0, 0]), None, "a bench that does not exist");
+    }
+}

@@ -1,0 +1,148 @@
+//! When to look at the clock, when to ask again, when to give up.
+
+use std::hint::spin_loop;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::plan::Via;
+use crate::watch::Watch;
+
+/// How long each side waits for the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For it to open a via. A NIC may take its link down for seconds when a
+    /// program is attached.
+    pub(crate) open: Duration,
+    /// For any sign of life, once it is open.
+    pub(crate) silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { open: Duration::from_secs(20), silence: Duration::from_secs(3) }
+    }
+}
+
+/// A question is repeated so often until it is answered.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+/// A spinning loop looks at the clock and for reasons to stop every so many turns.
+const LOOK_EVERY: u32 = 256;
+/// After so long, the other side may be waiting for this very core.
+const TOO_LONG_TO_SPIN: Duration = Duration::from_micros(200);
+
+/// Kept by a loop that spins until something happens: cheap each turn, and
+/// every now and then a look at the clock and the world.
+#[derive(Debug)]
+pub(crate) struct Pace<'a> {
+    watch: &'a Watch,
+    via: Via,
+    doing: &'static str,
+    limit: Duration,
+    heard: Instant,
+    asked: Option<Instant>,
+    turns: u32,
+}
+
+impl<'a> Pace<'a> {
+    /// Waiting for what `doing` says, with this much patience.
+    pub(crate) fn new(watch: &'a Watch, via: Via, doing: &'static str, limit: Duration) -> Self {
+        Pace::from(watch, via, doing, limit, Instant::now())
+    }
+
+    /// The same, with the time at hand.
+    pub(crate) fn from(watch: &'a Watch, via: Via, doing: &'static str, limit: Duration, now: Instant) -> Self {
+        Pace { watch, via, doing, limit, heard: now, asked: None, turns: 0 }
+    }
+
+    /// Something is heard all the time: it is noted now and then.
+    ///
+    /// # Errors
+    /// A reason to stop from outside.
+    #[inline]
+    pub(crate) fn hearing(&mut self) -> Result<(), Error> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(LOOK_EVERY) {
+            self.watch.check()?;
+            self.heard = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// One turn in which nothing happened.
+    ///
+    /// # Errors
+    /// As [`turn`](Pace::turn).
+    #[inline]
+    pub(crate) fn idle(&mut self) -> Result<Option<Instant>, Error> {
+        spin_loop();
+        self.turn()
+    }
+
+    /// One turn of the loop. Most cost nothing; now and then the time is told
+    /// to those who want to do something about it.
+    ///
+    /// # Errors
+    /// [`Error::Silent`], or a reason to stop from outside.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> Result<Option<Instant>, Error> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(LOOK_EVERY) { self.look().map(Some) } else { Ok(None) }
+    }
+
+    /// Look now.
+    fn look(&self) -> Result<Instant, Error> {
+        self.watch.check()?;
+        let now = Instant::now();
+        let silence = now - self.heard;
+        if silence > TOO_LONG_TO_SPIN {
+            yield_now();
+        }
+        if silence > self.limit {
+            return Err(Error::Silent { doing: self.doing, via: self.via, silence });
+        }
+        Ok(now)
+    }
+
+    /// Whether it is time to ask (again); the first time at once.
+    ///
+    /// # Errors
+    /// As [`idle`](Pace::idle).
+    pub(crate) fn ask(&mut self) -> Result<bool, Error> {
+        let due = match self.asked {
+            None => Some(self.look()?),
+            Some(asked) => self.idle()?.filter(|now| *now - asked >= ASK_AGAIN),
+        };
+        self.asked = due.or(self.asked);
+        Ok(due.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_at_once_and_again_and_gives_up() {
+        let watch = Watch::default();
+        let mut pace = Pace::new(&watch, Via::Udp, "waiting", 50 * ASK_AGAIN);
+        let mut asked = 0;
+        let error = loop {
+            match pace.ask() {
+                Ok(due) => asked += due as usize,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Silent { via: Via::Udp, .. }), "{error}");
+        assert!((2..=51).contains(&asked), "asked {asked} times");
+    }
+
+    #[test]
+    fn stops_when_told() {
+        let watch = Watch::default();
+        watch.peer_is_gone();
+        let mut pace = Pace::new(&watch, Via::Udp, "waiting", Duration::MAX);
+        let error = (0..=LOOK_EVERY).find_map(|_| pace.idle().err());
+        assert!(matches!(error, Some(Error::PeerGone(_))));
+    }
+}

@@ -1,0 +1,57 @@
+//! The near side's questions around a measurement.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::plan::Via;
+use crate::watch::Watch;
+
+use super::{BATCH, Note, Pace, Patience, Port, Step};
+
+/// Announce a measurement and wait until the far side is ready for it.
+pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patience, watch: &Watch) -> Result<(), Error> {
+    port.prepare(step.size)?;
+    let mut pace = Pace::new(watch, via, "beginning a measurement", patience.open);
+    let ready = Note::Ready { step: step.number };
+    ask(port, &mut pace, Note::Hello(step), |note| (note == ready).then_some(()))
+}
+
+/// End a measurement; returns how many data messages the far side got in all.
+pub(crate) fn stop(port: &mut dyn Port, via: Via, step: u32, patience: Patience, watch: &Watch) -> Result<u64, Error> {
+    let mut pace = Pace::new(watch, via, "ending a measurement", patience.silence);
+    ask(port, &mut pace, Note::Stop { step }, |note| match note {
+        Note::Stopped { step: s, messages } if s == step => Some(messages),
+        _ => None,
+    })
+}
+
+/// End the stage. The far side may be gone already, for it has nothing left
+/// to say: its silence is no error.
+pub(crate) fn end(port: &mut dyn Port, via: Via, watch: &Watch) -> Result<(), Error> {
+    let mut pace = Pace::new(watch, via, "ending a stage", FAREWELL);
+    match ask(port, &mut pace, Note::End, |note| (note == Note::Ended).then_some(())) {
+        Err(Error::Silent { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// How long the near side waits for a farewell,
+const FAREWELL: Duration = Duration::from_millis(100);
+/// and the far side stays to repeat it: a few of the near side's questions.
+pub(crate) const STAY: Duration = Duration::from_millis(8);
+
+fn ask<T>(
+    port: &mut dyn Port,
+    pace: &mut Pace<'_>,
+    question: Note,
+    answer: impl Fn(Note) -> Option<T>,
+) -> Result<T, Error> {
+    loop {
+        if pace.ask()? {
+            port.tell(question)?;
+        }
+        if let Some(answer) = port.receive(BATCH)?.note.and_then(&answer) {
+            return Ok(answer);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! As much as goes, one way; the receiver counts.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::plan::Via;
+use crate::watch::Watch;
+
+use super::{BATCH, Note, Pace, Patience, Port, Step, start, stop};
+
+/// A sender that was allowed nothing for so long asks what became of it all.
+const STALLED: Duration = Duration::from_millis(5);
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Throughput {
+    /// Arrived within [`time`](Throughput::time), by the receiver's count.
+    pub(crate) messages: u64,
+    /// Payload bytes in them.
+    pub(crate) bytes: u64,
+    /// The interval, by the receiver's clock.
+    pub(crate) time: Duration,
+    /// Sent and never arrived, warm-up and end included.
+    pub(crate) lost: u64,
+}
+
+/// The near side of one measurement.
+pub(crate) fn throughput(
+    port: &mut dyn Port,
+    via: Via,
+    step: Step,
+    patience: Patience,
+    watch: &Watch,
+) -> Result<Throughput, Error> {
+    start(port, via, step, patience, watch)?;
+    let limit = step.warm_up + step.time + patience.silence;
+    let mut sender = Sender { window: port.window(), ..Sender::default() };
+    let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
+    let received = stop(port, via, step.number, patience, watch)?;
+    counted.lost = sender.sent.saturating_sub(received);
+    Ok(counted)
+}
+
+/// What the sender knows of its messages.
+#[derive(Debug, Default)]
+struct Sender {
+    window: Option<u64>,
+    sent: u64,
+    arrived: u64,
+    lost: u64,
+    /// When it was allowed nothing for the first time since it last sent.
+    stalled: Option<Instant>,
+    /// How much had been sent when it last asked.
+    asked: u64,
+}
+
+impl Sender {
+    /// Send until the receiver has counted enough.
+    fn run(&mut self, port: &mut dyn Port, step: u32, mut pace: Pace<'_>) -> Result<Throughput, Error> {
+        loop {
+            let sent = port.send(self.room())?;
+            self.sent += sent as u64;
+            match port.receive(BATCH)?.note {
+                Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
+                    return Ok(Throughput { messages, bytes, time, lost: 0 });
+                }
+                Some(Note::Got { step: s, messages, asked }) if s == step => self.on_got(messages, asked),
+                _ => {}
+            }
+            if sent > 0 {
+                self.stalled = None;
+                pace.turn()?;
+            } else if let Some(now) = pace.idle()?
+                && self.is_stalled(now)
+            {
+                self.asked = self.sent;
+                port.tell(Note::HowMany { step })?;
+            }
+        }
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        let Some(window) = self.window else { return BATCH };
+        let on_the_way = self.sent - (self.arrived + self.lost).min(self.sent);
+        window.saturating_sub(on_the_way).min(BATCH as u64) as usize
+    }
+
+    /// Notes and data keep their order: what was sent before we asked and is
+    /// not in the answer is lost.
+    fn on_got(&mut self, messages: u64, asked: bool) {
+        self.arrived = self.arrived.max(messages);
+        if asked {
+            self.lost = self.lost.max(self.asked.saturating_sub(messages));
+        }
+    }
+
+    fn is_stalled(&mut self, now: Instant) -> bool {
+        let since = *self.stalled.get_or_insert(now);
+        let stalled = self.window.is_some() && now - since > STALLED;
+        if stalled {
+            self.stalled = Some(now);
+        }
+        stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{self, Fake, Faults};
+    use super::*;
+    use crate::plan::Bench;
+
+    const TIME: Duration = Duration::from_millis(60);
+
+    fn measure(port: &mut Fake) -> Result<Throughput, Error> {
+        let step = Step { number: 1, bench: Bench::Rate, size: 64, warm_up: Duration::from_millis(5), time: TIME };
+        throughput(port, Via::Raw, step, fake::PATIENCE, &Watch::default())
+    }
+
+    #[test]
+    fn the_receivers_count_is_what_counts() {
+        let measured = fake::across(Faults::default(), measure).unwrap();
+        assert_eq!(measured.bytes, 64 * measured.messages);
+        assert!(measured.messages > 0 && measured.time >= TIME, "{measured:?}");
+        assert_eq!(measured.lost, 0);
+    }
+
+    #[test]
+    fn a_lossy_wire_does_not_stop_the_sender() {
+        let faults = Faults { lose_data: 7, lose_notes: 3, ..Faults::default() };
+        let measured = fake::across(faults, measure).unwrap();
+        // More than one window got through, so stalls were overcome.
+        assert!(measured.lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
+    }
+
+    #[test]
+    fn never_more_than_the_window_is_on_its_way() {
+        let faults = Faults { delay: Duration::from_micros(200), ..Faults::default() };
+        let most = fake::across(faults, |port| measure(port).map(|_| port.most_on_the_way)).unwrap();
+        // and a note or two
+        assert!((1..=fake::WINDOW + 2).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn what_was_sent_after_the_question_is_not_lost() {
+        let mut sender = Sender { window: Some(8), sent: 20, asked: 15, ..Sender::default() };
+        sender.on_got(12, true);
+        assert_eq!((sender.lost, sender.arrived), (3, 12));
+        assert_eq!(sender.room(), 3, "five are on their way, eight may be");
+    }
+}

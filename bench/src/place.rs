@@ -1,0 +1,42 @@
+//! Where this side is: its interface's addresses, as the other side must know them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use afxdp::Interface;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+
+use crate::error::Error;
+use crate::plan::Place;
+
+/// The place of a node called `name` on this interface.
+///
+/// # Errors
+/// [`Error::System`] where the system does not tell.
+pub(crate) fn here(name: &str, interface: &Interface, core: Option<usize>) -> Result<Place, Error> {
+    let all = getifaddrs().map_err(|e| Error::System { doing: "asking for IP addresses", source: e.into() })?;
+    let mine: Vec<InterfaceAddress> = all.filter(|entry| entry.interface_name == interface.name).collect();
+    let (ipv4, ipv6) = (mine.iter().find_map(ipv4), mine.iter().find_map(link_local));
+    Ok(Place { name: name.to_owned(), address: interface.address.0, ipv4, ipv6, core })
+}
+
+fn ipv4(entry: &InterfaceAddress) -> Option<Ipv4Addr> {
+    Some(entry.address.as_ref()?.as_sockaddr_in()?.ip())
+}
+
+fn link_local(entry: &InterfaceAddress) -> Option<Ipv6Addr> {
+    let address = entry.address.as_ref()?.as_sockaddr_in6()?.ip();
+    address.is_unicast_link_local().then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_has_a_loopback_interface() {
+        let (name, driver) = ("lo".to_owned(), String::new());
+        let interface = Interface { name, index: 1, mtu: 65536, address: Default::default(), driver, queues: None };
+        let place = here("alpha", &interface, Some(1)).unwrap();
+        assert_eq!((place.ipv4, place.core), (Some(Ipv4Addr::LOCALHOST), Some(1)));
+    }
+}

@@ -1,0 +1,246 @@
+//! What is to be measured, and what the two sides tell each other before they begin.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use wire::{Address, Framing};
+
+/// Grows when two versions of this program no longer understand each other.
+pub(crate) const VERSION: u32 = 1;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Via {
+    /// Our active messages.
+    Am,
+    /// Bare AF_XDP frames, no protocol at all: what the device can do.
+    Raw,
+    /// A kernel UDP socket that spins instead of sleeping: what it replaces.
+    Udp,
+}
+
+impl Via {
+    /// As on the command line and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Via::Am => "am",
+            Via::Raw => "raw",
+            Via::Udp => "udp",
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Bench {
+    /// Round trip of a request and its reply, one at a time.
+    Latency,
+    /// Bytes a second, one way, full frames.
+    Bandwidth,
+    /// Messages a second, one way, small frames.
+    Rate,
+}
+
+impl Bench {
+    /// As on the command line and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Bench::Latency => "latency",
+            Bench::Bandwidth => "bandwidth",
+            Bench::Rate => "rate",
+        }
+    }
+
+    /// The sizes to measure where none were asked for.
+    pub(crate) const fn default_size(self) -> Size {
+        match self {
+            Bench::Latency => Size::Bytes(16),
+            Bench::Bandwidth => Size::Full,
+            Bench::Rate => Size::Bytes(64),
+        }
+    }
+
+    /// As a number in a [`Note`](crate::measure::Note).
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From its number.
+    pub(crate) fn from_code(code: u8) -> Option<Bench> {
+        [Bench::Latency, Bench::Bandwidth, Bench::Rate].into_iter().find(|bench| bench.code() == code)
+    }
+}
+
+impl fmt::Display for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How long a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// So many bytes of the user's.
+    Bytes(usize),
+    /// As many as one frame holds, by each via's own count.
+    Full,
+}
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        if text == "full" {
+            return Ok(Size::Full);
+        }
+        match text.parse() {
+            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
+            _ => Err("not a size: bytes, at least 1, or `full` for what one frame holds".to_owned()),
+        }
+    }
+}
+
+/// The framing that our messages are to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FramingArg {
+    /// What the network lets through, found out at set-up.
+    #[default]
+    Auto,
+    /// The header is the source address: costs nothing.
+    Bare,
+    /// Part of the header in the source address: costs 8 bytes.
+    Split,
+    /// True source address: costs 12 bytes.
+    Plain,
+}
+
+impl FramingArg {
+    /// The framing, or `None` for the network to decide.
+    pub(crate) const fn fixed(self) -> Option<Framing> {
+        match self {
+            FramingArg::Auto => None,
+            FramingArg::Bare => Some(Framing::Bare),
+            FramingArg::Split => Some(Framing::Split),
+            FramingArg::Plain => Some(Framing::Plain),
+        }
+    }
+}
+
+/// Where one side is: what the other needs to send to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The node's name.
+    pub(crate) name: String,
+    /// Its link address.
+    pub(crate) address: [u8; 6],
+    /// Its first IPv4 address, where it has one.
+    pub(crate) ipv4: Option<Ipv4Addr>,
+    /// Its link-local IPv6 address, where it has one.
+    pub(crate) ipv6: Option<Ipv6Addr>,
+    /// The core it is pinned to.
+    pub(crate) core: Option<usize>,
+}
+
+impl Place {
+    /// Its link address.
+    pub(crate) fn link(&self) -> Address {
+        Address(self.address)
+    }
+}
+
+/// What the near side asks the far side to do: open these vias, one after the
+/// other, and answer on each until told that it is over. Everything else
+/// (what is measured, sizes, times) goes over the via itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// [`VERSION`].
+    pub(crate) version: u32,
+    /// The asking side.
+    pub(crate) near: Place,
+    /// The framing of our messages.
+    pub(crate) framing: FramingArg,
+    /// These take turns,
+    pub(crate) vias: Vec<Via>,
+    /// so often.
+    pub(crate) rounds: usize,
+}
+
+impl Plan {
+    /// The vias in the order in which they are opened, each with its round:
+    /// each round begins with another one, so that none of them always has the
+    /// same predecessor.
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Via)> {
+        let turn = |round: usize| {
+            let first = round % self.vias.len().max(1);
+            self.vias[first..].iter().chain(&self.vias[..first]).map(move |via| (round, *via))
+        };
+        (0..self.rounds).flat_map(turn)
+    }
+}
+
+/// The far side's answer to a [`Plan`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// It begins.
+    Accepted(Place),
+    /// It does not, and why.
+    Refused(String),
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Amount {
+    /// How many times all vias take their turn.
+    pub(crate) rounds: usize,
+    /// Length of one measurement.
+    pub(crate) time: Duration,
+    /// Length of what comes before it and is not counted.
+    pub(crate) warm_up: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
+        use Via::{Am, Raw, Udp};
+        let near = Place { name: "alpha".to_owned(), address: [2; 6], ipv4: None, ipv6: None, core: None };
+        let plan = |vias: &[Via], rounds| {
+            let plan = Plan { version: 1, near: near.clone(), framing: FramingArg::Auto, vias: vias.to_vec(), rounds };
+            plan.stages().collect::<Vec<_>>()
+        };
+        assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);
+        assert_eq!(plan(&[Raw], 2), [(0, Raw), (1, Raw)]);
+        assert_eq!(plan(&[], 3), []);
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!("full".parse(), Ok(Size::Full));
+        assert_eq!("16".parse(), Ok(Size::Bytes(16)));
+        for text in ["0", "-1", "", "sixteen", "1.5"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn codes_come_back() {
+        for bench in [Bench::Latency, Bench::Bandwidth, Bench::Rate] {
+            assert_eq!(Bench::from_code(bench.code()), Some(bench));
+        }
+        assert_eq!(Bench::from_code(3), None);
+    }
+}

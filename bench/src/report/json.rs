@@ -1,0 +1,170 @@
+//! One object a line, and a summary last. The fields that every reader may
+//! count on come first; what follows them may grow.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::plan::Bench;
+use crate::stats::{Figures, Ratio, Row};
+
+use super::{Comparison, Report};
+
+#[derive(Serialize)]
+struct LatencyLine<'a> {
+    bench: Bench,
+    via: &'a str,
+    mode: &'a str,
+    framing: &'a str,
+    size: usize,
+    rtt_ns: RttNs,
+    n: u64,
+    #[serde(flatten)]
+    more: More<'a>,
+}
+
+#[derive(Serialize)]
+struct RttNs {
+    p50: u64,
+    p99: u64,
+    p999: u64,
+}
+
+#[derive(Serialize)]
+struct RateLine<'a> {
+    bench: Bench,
+    via: &'a str,
+    size: usize,
+    messages_per_s: u64,
+    frames_per_s: u64,
+    bytes_per_s: u64,
+    mode: &'a str,
+    framing: &'a str,
+    #[serde(flatten)]
+    more: More<'a>,
+}
+
+#[derive(Serialize)]
+struct More<'a> {
+    /// Of the figure that is compared: p50, bytes or messages a second.
+    by_round: &'a [f64],
+    lost: u64,
+    cores: [Option<usize>; 2],
+}
+
+impl Report {
+    /// The lines.
+    pub(crate) fn json(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.rows.iter().map(|row| self.line(row)).collect();
+        lines.push(json!({ "summary": self.summary() }).to_string());
+        lines
+    }
+
+    fn line(&self, row: &Row) -> String {
+        let more = More { by_round: &row.by_round, lost: row.lost, cores: [self.cores.near, self.cores.far] };
+        let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.size);
+        let line = match &row.figures {
+            Figures::RoundTrips(h) => {
+                let at = |quantile| h.value_at_quantile(quantile);
+                let rtt_ns = RttNs { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
+                serde_json::to_string(&LatencyLine {
+                    bench: row.bench,
+                    via,
+                    mode,
+                    framing,
+                    size,
+                    rtt_ns,
+                    n: h.len(),
+                    more,
+                })
+            }
+            Figures::Rates(rates) => serde_json::to_string(&RateLine {
+                bench: row.bench,
+                via,
+                size,
+                messages_per_s: rates.messages.round() as u64,
+                frames_per_s: rates.frames.round() as u64,
+                bytes_per_s: rates.bytes.round() as u64,
+                mode,
+                framing,
+                more,
+            }),
+        };
+        line.unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
+    }
+
+    /// The ratios of the first bench and size by name; then what they are of,
+    /// and the same for every further size.
+    fn summary(&self) -> Value {
+        let Some(first) = self.comparisons.first() else { return json!({}) };
+        let mut summary = named(&first.ratios);
+        summary.insert("bench".to_owned(), json!(first.bench));
+        summary.insert("rounds".to_owned(), json!(self.rounds));
+        summary.insert("cores".to_owned(), json!([self.cores.near, self.cores.far]));
+        let all = self.comparisons.iter().map(|c| self.comparison(c));
+        summary.insert("sizes".to_owned(), all.collect());
+        Value::Object(summary)
+    }
+
+    fn comparison(&self, comparison: &Comparison) -> Value {
+        let mut all = Map::new();
+        all.insert("bench".to_owned(), json!(comparison.bench));
+        all.insert("size".to_owned(), json!(self.size_of(comparison)));
+        all.extend(named(&comparison.ratios));
+        let range = |ratio: &Ratio| (ratio.name(), json!([short(ratio.range.0), short(ratio.range.1)]));
+        all.insert("range".to_owned(), Value::Object(comparison.ratios.iter().map(range).collect()));
+        Value::Object(all)
+    }
+}
+
+fn named(ratios: &[Ratio]) -> Map<String, Value> {
+    ratios.iter().map(|ratio| (ratio.name(), json!(short(ratio.median)))).collect()
+}
+
+/// Four digits after the point say more than any measurement here knows.
+fn short(number: f64) -> f64 {
+    (number * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cores::Cores;
+    use crate::plan::{Bench, Via};
+    use crate::report::Report;
+    use crate::stats::tests::measured;
+
+    const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+    #[test]
+    fn latency_lines() {
+        let all = [
+            measured(Bench::Latency, 0, Via::Am, 0, 1040),
+            measured(Bench::Latency, 0, Via::Raw, 0, 1000),
+            measured(Bench::Latency, 1, Via::Am, 0, 2000),
+            measured(Bench::Latency, 1, Via::Raw, 0, 1000),
+        ];
+        let lines = Report::new(&all, CORES).json();
+        let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
+        let start = r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#;
+        assert_eq!(lines[0], format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"cores":[2,3]}}"#));
+        assert_eq!(
+            lines[4],
+            r#"{"summary":{"am_over_raw":1.04,"bench":"latency","rounds":1,"cores":[2,3],"sizes":["#.to_owned()
+                + r#"{"bench":"latency","size":64,"am_over_raw":1.04,"range":{"am_over_raw":[1.04,1.04]}},"#
+                + r#"{"bench":"latency","size":64,"am_over_raw":2.0,"range":{"am_over_raw":[2.0,2.0]}}]}}"#
+        );
+    }
+
+    #[test]
+    fn rate_lines_and_every_pair_that_ran() {
+        let all = [
+            measured(Bench::Rate, 0, Via::Am, 0, 400),
+            measured(Bench::Rate, 0, Via::Raw, 0, 500),
+            measured(Bench::Rate, 0, Via::Udp, 0, 100),
+        ];
+        let lines = Report::new(&all, CORES).json();
+        let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;
+        assert!(lines[0].starts_with(&format!(r#"{start}"bytes_per_s":25600,"mode":"veth copy""#)), "{}", lines[0]);
+        let summary = r#"{"summary":{"am_over_raw":0.8,"am_over_udp":4.0,"udp_over_am":0.25,"udp_over_raw":0.2,"#;
+        assert!(lines[3].starts_with(summary), "{}", lines[3]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What is told of the measurements: a table for people, or JSON for programs.
+
+mod json;
+mod table;
+mod words;
+
+use crate::cores::Cores;
+use crate::plan::Bench;
+use crate::stats::{Measured, Ratio, Row, ratios, rows};
+
+pub(crate) use words::{INTRODUCTION, LOOPBACK};
+
+/// Everything that a report says.
+#[derive(Debug)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+    /// By bench and place of the size.
+    comparisons: Vec<Comparison>,
+    cores: Cores,
+    rounds: usize,
+}
+
+/// How the vias compare at one bench and size.
+#[derive(Debug)]
+struct Comparison {
+    bench: Bench,
+    nth_size: usize,
+    ratios: Vec<Ratio>,
+}
+
+impl Report {
+    /// Of all that was measured.
+    pub(crate) fn new(all: &[Measured], cores: Cores) -> Report {
+        let rows = rows(all);
+        let mut places: Vec<(Bench, usize)> = rows.iter().map(|row| (row.bench, row.nth_size)).collect();
+        places.dedup();
+        let compare = |(bench, nth_size)| Comparison { bench, nth_size, ratios: ratios(all, bench, nth_size) };
+        let rounds = rows.iter().map(|row| row.by_round.len()).max().unwrap_or(0);
+        Report { comparisons: places.into_iter().map(compare).collect(), rows, cores, rounds }
+    }
+
+    fn size_of(&self, comparison: &Comparison) -> usize {
+        let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
+        self.rows.iter().find(here).map_or(0, |row| row.size)
+    }
+}

@@ -1,0 +1,178 @@
+//! One aligned table, and the comparison in words below it.
+
+use std::fmt::Write;
+
+use crate::plan::{Bench, Via};
+use crate::stats::{Figures, Row};
+
+use super::words::{sentence, telling, times};
+use super::{Comparison, Report};
+
+/// A column: its head, and whether it is aligned to the right.
+type Column = (&'static str, bool);
+
+const LATENCY: &[Column] = &[
+    ("via", false),
+    ("mode", false),
+    ("framing", false),
+    ("size", true),
+    ("p50", true),
+    ("p99", true),
+    ("p99.9", true),
+    ("round trips", true),
+    ("lost", true),
+];
+
+const THROUGHPUT: &[Column] = &[
+    ("via", false),
+    ("mode", false),
+    ("framing", false),
+    ("size", true),
+    ("user bytes", true),
+    ("messages", true),
+    ("frames", true),
+    ("lost", true),
+];
+
+impl Report {
+    /// The tables, one a bench, and what they mean.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.bench).collect();
+        benches.dedup();
+        for bench in benches {
+            self.bench(bench, &mut text);
+        }
+        let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
+        text
+    }
+
+    fn bench(&self, bench: Bench, text: &mut String) {
+        let (head, columns) = match bench {
+            Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
+            Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
+            Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
+        };
+        let rows: Vec<Vec<String>> = self.rows.iter().filter(|row| row.bench == bench).map(cells).collect();
+        let _ = writeln!(text, "{head}\n");
+        align(columns, &rows, text);
+        text.push('\n');
+        for comparison in self.comparisons.iter().filter(|c| c.bench == bench) {
+            self.compare(comparison, text);
+        }
+        text.push('\n');
+    }
+
+    /// What raw frames are called where they went.
+    fn raw(&self) -> &'static str {
+        let raw = self.rows.iter().find(|row| row.via == Via::Raw);
+        if raw.is_some_and(|row| row.mode == "memory") { "bare frames" } else { "raw AF_XDP" }
+    }
+
+    fn compare(&self, comparison: &Comparison, text: &mut String) {
+        let several = self.comparisons.iter().filter(|c| c.bench == comparison.bench).count() > 1;
+        let size = if several { format!("{}: ", bytes(self.size_of(comparison))) } else { String::new() };
+        for ratio in telling(comparison.bench, &comparison.ratios) {
+            let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
+            let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
+        }
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let mut cells = vec![row.via.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.size)];
+    match &row.figures {
+        Figures::RoundTrips(h) => {
+            cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
+            cells.push(h.len().to_string());
+        }
+        Figures::Rates(rates) => {
+            cells.push(format!("{}B/s", metric(rates.bytes)));
+            cells.push(format!("{}/s", metric(rates.messages)));
+            cells.push(format!("{}/s", metric(rates.frames)));
+        }
+    }
+    cells.push(row.lost.to_string());
+    cells
+}
+
+fn align(columns: &[Column], rows: &[Vec<String>], text: &mut String) {
+    let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> =
+        columns.iter().enumerate().map(|(nth, (head, _))| head.len().max(width(nth).unwrap_or(0))).collect();
+    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    for row in std::iter::once(&heads).chain(rows) {
+        let mut line = String::new();
+        for ((cell, (_, right)), width) in row.iter().zip(columns).zip(&widths) {
+            let _ = if *right { write!(line, "  {cell:>width$}") } else { write!(line, "  {cell:<width$}") };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn bytes(count: usize) -> String {
+    format!("{count} B")
+}
+
+fn nanoseconds(time: u64) -> String {
+    let micros = time as f64 / 1e3;
+    match time {
+        0..10_000 => format!("{micros:.2} µs"),
+        10_000..1_000_000 => format!("{micros:.1} µs"),
+        _ => format!("{:.1} ms", micros / 1e3),
+    }
+}
+
+/// Three digits and the unit's prefix.
+fn metric(number: f64) -> String {
+    let (scaled, prefix) = match number {
+        n if n >= 1e9 => (n / 1e9, "G"),
+        n if n >= 1e6 => (n / 1e6, "M"),
+        n if n >= 1e3 => (n / 1e3, "k"),
+        n => (n, ""),
+    };
+    match scaled {
+        n if n >= 100.0 => format!("{n:.0} {prefix}"),
+        n if n >= 10.0 => format!("{n:.1} {prefix}"),
+        n => format!("{n:.2} {prefix}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::Cores;
+    use crate::stats::tests::measured;
+
+    #[test]
+    fn units() {
+        assert_eq!([999, 5_934, 17_420, 2_500_000].map(nanoseconds), ["1.00 µs", "5.93 µs", "17.4 µs", "2.5 ms"]);
+        assert_eq!([0.5, 12.34, 432_100.0, 1.2e9].map(metric), ["0.50 ", "12.3 ", "432 k", "1.20 G"]);
+    }
+
+    #[test]
+    fn a_table_says_everything_and_is_aligned() {
+        let all = [
+            measured(Bench::Latency, 0, Via::Am, 0, 5_900),
+            measured(Bench::Latency, 0, Via::Raw, 0, 5_700),
+            measured(Bench::Latency, 0, Via::Udp, 0, 13_000),
+        ];
+        let text = Report::new(&all, Cores { near: Some(2), far: Some(3) }).table();
+        let expected = "\
+latency: round trip of a request and its reply of the same size
+
+  via  mode       framing  size      p50      p99    p99.9  round trips  lost
+  am   veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
+  raw  veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
+  udp  veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
+
+  am takes 1.04 times as long as raw AF_XDP (rounds: 1.04 to 1.04)
+  kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
+
+one round, vias taken in turn; both sides pinned: near on core 2, far on core 3
+";
+        assert_eq!(text, expected);
+    }
+}

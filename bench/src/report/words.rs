@@ -1,0 +1,52 @@
+//! The same in words.
+
+use crate::plan::{Bench, Via};
+use crate::stats::Ratio;
+
+/// What the demonstration shows, before it starts.
+pub(crate) const INTRODUCTION: &str = "\
+Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three ways to carry a message
+from a program on one to a program on the other, taken in turn:
+  am   our active messages: header in the source address, AF_XDP rings, reliable, flow-controlled
+  raw  bare AF_XDP frames, no protocol: the most that this machine's AF_XDP can do
+  udp  a kernel UDP socket that spins: what a program has without us";
+
+/// The same where there is no cable.
+pub(crate) const LOOPBACK: &str = "\
+Instead, the same two measurements between two threads of this process, joined by memory: the whole
+protocol, without kernel, driver or cable.
+  am   our active messages
+  raw  the same frames with no protocol";
+
+/// How one via compares with another; `raw` is what to call bare frames here.
+pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
+    let spoken = |via| match via {
+        Via::Am => "am",
+        Via::Raw => raw,
+        Via::Udp => "kernel UDP",
+    };
+    let (over, under) = (spoken(ratio.over), spoken(ratio.under));
+    let times = times(ratio.median);
+    match bench {
+        Bench::Latency => format!("{over} takes {times} times as long as {under}"),
+        Bench::Bandwidth => format!("{over} moves {times} times the bytes of {under}"),
+        Bench::Rate => format!("{over} moves {times} times the messages of {under}"),
+    }
+}
+
+/// The ratios that are worth a sentence: not both a ratio and its inverse,
+/// and what AF_XDP gains over UDP only where there is nothing else to say.
+pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
+    let alone = ratios.len() == 1;
+    ratios.iter().filter(move |ratio| match (ratio.over, ratio.under) {
+        (Via::Am, Via::Udp) => bench != Bench::Latency,
+        (Via::Udp, Via::Am) => bench == Bench::Latency,
+        (Via::Udp, Via::Raw) => alone,
+        _ => true,
+    })
+}
+
+/// With as many digits as mean something.
+pub(crate) fn times(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
+}

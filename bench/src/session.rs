@@ -1,0 +1,121 @@
+//! The near side: every via has its turn, in rounds, at everything asked for.
+
+use crate::error::Error;
+use crate::measure::latency::latency;
+use crate::measure::throughput::throughput;
+use crate::measure::{Patience, Port, Step, end};
+use crate::plan::{Amount, Bench, FramingArg, Place, Plan, Size, VERSION, Via};
+use crate::progress::Progress;
+use crate::stats::{Measured, Outcome};
+use crate::watch::Watch;
+
+/// The way to the far side, before a via is open.
+pub(crate) trait Control {
+    /// Ask the far side to follow this plan; returns where it is.
+    ///
+    /// # Errors
+    /// It says no, or nothing.
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error>;
+}
+
+/// What opens vias on one side, once it is known where the other side is.
+pub(crate) trait Link {
+    /// Open this via. Before the next is opened, this one is dropped, so that
+    /// each has the wire as it would be alone.
+    ///
+    /// # Errors
+    /// What is missing for it.
+    fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error>;
+}
+
+/// Everything that a session measures.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// By these.
+    pub(crate) vias: Vec<Via>,
+    /// These, at these sizes.
+    pub(crate) benches: Vec<(Bench, Vec<Size>)>,
+    /// In this framing.
+    pub(crate) framing: FramingArg,
+    /// So much.
+    pub(crate) amount: Amount,
+}
+
+impl Order {
+    fn plan(&self, near: &Place) -> Plan {
+        let (vias, rounds) = (self.vias.clone(), self.amount.rounds);
+        Plan { version: VERSION, near: near.clone(), framing: self.framing, vias, rounds }
+    }
+
+    /// How many measurements that makes.
+    pub(crate) fn count(&self) -> usize {
+        self.amount.rounds * self.vias.len() * self.benches.iter().map(|(_, sizes)| sizes.len()).sum::<usize>()
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (Bench, usize, Size)> {
+        self.benches.iter().flat_map(|(bench, sizes)| sizes.iter().enumerate().map(|(nth, size)| (*bench, nth, *size)))
+    }
+}
+
+/// Measure it all. Returns the far side's place as well.
+pub(crate) fn run(
+    order: &Order,
+    near: &Place,
+    control: &mut dyn Control,
+    link: &mut dyn Link,
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<(Vec<Measured>, Place), Error> {
+    let plan = order.plan(near);
+    let far = control.ask(&plan, watch)?;
+    let mut all = Vec::with_capacity(order.count());
+    for (round, via) in plan.stages() {
+        let mut port = link.open(via, &far, order.framing, watch)?;
+        let stage = Stage { via, round, order, progress, watch };
+        stage.run(port.as_mut(), &mut all)?;
+        end(port.as_mut(), via, watch)?;
+    }
+    Ok((all, far))
+}
+
+/// One via's turn.
+struct Stage<'a> {
+    via: Via,
+    round: usize,
+    order: &'a Order,
+    progress: &'a Progress,
+    watch: &'a Watch,
+}
+
+impl Stage<'_> {
+    fn run(&self, port: &mut dyn Port, all: &mut Vec<Measured>) -> Result<(), Error> {
+        for (number, (bench, nth_size, size)) in self.order.steps().enumerate() {
+            self.progress.now(bench, self.via);
+            let Amount { time, warm_up, .. } = self.order.amount;
+            let size = self.size(size, port)?;
+            let step = Step { number: number as u32 + 1, bench, size, warm_up, time };
+            let outcome = self.step(port, step)?;
+            let (mode, framing) = (port.mode().to_owned(), port.framing());
+            all.push(Measured { round: self.round, bench, nth_size, size, via: self.via, mode, framing, outcome });
+            self.progress.done();
+        }
+        Ok(())
+    }
+
+    fn step(&self, port: &mut dyn Port, step: Step) -> Result<Outcome, Error> {
+        let patience = Patience::default();
+        Ok(match step.bench {
+            Bench::Latency => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
+            _ => Outcome::Throughput(throughput(port, self.via, step, patience, self.watch)?),
+        })
+    }
+
+    fn size(&self, size: Size, port: &dyn Port) -> Result<usize, Error> {
+        let most = port.largest();
+        match size {
+            Size::Full => Ok(most),
+            Size::Bytes(size) if size <= most => Ok(size),
+            Size::Bytes(size) => Err(Error::TooLarge { via: self.via, size, most }),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! From single measurements to what is reported: one row a via, bench and
+//! size, and how the vias compare.
+//!
+//! A ratio is taken within each round, between measurements that were made
+//! right after each other, and the median of those is reported: what makes
+//! the whole machine faster or slower for a while drops out.
+
+use crate::measure::latency::{Latency, RoundTrips, round_trips};
+use crate::measure::throughput::Throughput;
+use crate::plan::{Bench, Via};
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    /// In which round.
+    pub(crate) round: usize,
+    /// What.
+    pub(crate) bench: Bench,
+    /// Which of the sizes that were asked for; vias are compared by this, since
+    /// a full frame holds different sizes by different vias.
+    pub(crate) nth_size: usize,
+    /// Payload bytes of a message.
+    pub(crate) size: usize,
+    /// By which via.
+    pub(crate) via: Via,
+    /// In which mode.
+    pub(crate) mode: String,
+    /// In which framing.
+    pub(crate) framing: &'static str,
+    /// What came out.
+    pub(crate) outcome: Outcome,
+}
+
+/// What comes out of a measurement.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// Of a latency.
+    Latency(Latency),
+    /// Of a bandwidth or a rate.
+    Throughput(Throughput),
+}
+
+impl Measured {
+    /// The figure by which vias are compared.
+    fn figure(&self) -> f64 {
+        match &self.outcome {
+            Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
+            Outcome::Throughput(t) if self.bench == Bench::Bandwidth => t.bytes as f64 / t.time.as_secs_f64(),
+            Outcome::Throughput(t) => t.messages as f64 / t.time.as_secs_f64(),
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        match &self.outcome {
+            Outcome::Latency(latency) => latency.lost,
+            Outcome::Throughput(throughput) => throughput.lost,
+        }
+    }
+
+    fn is_of(&self, row: &Row) -> bool {
+        (self.bench, self.nth_size, self.via) == (row.bench, row.nth_size, row.via)
+    }
+}
+
+/// All rounds of one via, bench and size.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) bench: Bench,
+    pub(crate) nth_size: usize,
+    pub(crate) size: usize,
+    pub(crate) via: Via,
+    pub(crate) mode: String,
+    pub(crate) framing: &'static str,
+    pub(crate) figures: Figures,
+    /// The figure that is compared, by round.
+    pub(crate) by_round: Vec<f64>,
+    /// Messages that never arrived, all rounds together.
+    pub(crate) lost: u64,
+}
+
+/// What a row says.
+#[derive(Clone, Debug)]
+pub(crate) enum Figures {
+    /// Every round trip of all rounds.
+    RoundTrips(RoundTrips),
+    /// Medians over the rounds.
+    Rates(Rates),
+}
+
+/// How much a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rates {
+    pub(crate) messages: f64,
+    pub(crate) frames: f64,
+    pub(crate) bytes: f64,
+}
+
+/// The rows: by bench, by size, and the vias in the order of the first round.
+pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for one in all {
+        if !rows.iter().any(|row| one.is_of(row)) {
+            rows.push(Row::of(one, all));
+        }
+    }
+    rows.sort_by_key(|row| (row.bench.code(), row.nth_size));
+    rows
+}
+
+impl Row {
+    /// The row that `first` is of.
+    fn of(first: &Measured, all: &[Measured]) -> Row {
+        let key = |one: &Measured| (one.bench, one.nth_size, one.via);
+        let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
+        Row {
+            bench: first.bench,
+            nth_size: first.nth_size,
+            size: first.size,
+            via: first.via,
+            mode: first.mode.clone(),
+            framing: first.framing,
+            figures: Figures::of(&rounds),
+            by_round: rounds.iter().map(|one| one.figure()).collect(),
+            lost: rounds.iter().map(|one| one.lost()).sum(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(rounds: &[&Measured]) -> Figures {
+        let mut together = round_trips();
+        let mut rates = Vec::new();
+        for one in rounds {
+            match &one.outcome {
+                // Cannot fail: both have the same bounds.
+                Outcome::Latency(latency) => drop(together.add(&latency.round_trips)),
+                Outcome::Throughput(throughput) => rates.push(*throughput),
+            }
+        }
+        if rates.is_empty() { Figures::RoundTrips(together) } else { Figures::Rates(Rates::of(&rates)) }
+    }
+}
+
+impl Rates {
+    fn of(rounds: &[Throughput]) -> Rates {
+        let rate = |count: fn(&Throughput) -> u64| {
+            let rates: Vec<f64> = rounds.iter().map(|t| count(t) as f64 / t.time.as_secs_f64()).collect();
+            median(&rates).unwrap_or(0.0)
+        };
+        let messages = rate(|t| t.messages);
+        // One message a frame is what these benches measure.
+        Rates { messages, frames: messages, bytes: rate(|t| t.bytes) }
+    }
+}
+
+/// Which vias are compared, in the order in which they are reported.
+const PAIRS: [(Via, Via); 4] = [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw)];
+
+/// One via's figure divided by another's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) over: Via,
+    pub(crate) under: Via,
+    /// Of the rounds' ratios.
+    pub(crate) median: f64,
+    /// The smallest and the largest of them.
+    pub(crate) range: (f64, f64),
+}
+
+impl Ratio {
+    /// As in JSON: `am_over_raw`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}_over_{}", self.over, self.under)
+    }
+}
+
+/// The ratios of one bench and size: one for each pair that ran.
+pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
+    let of = |via: Via| -> Vec<(usize, f64)> {
+        let mine = |one: &&Measured| (one.bench, one.nth_size, one.via) == (bench, nth_size, via);
+        all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
+    };
+    PAIRS.into_iter().filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
+}
+
+fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Option<Ratio> {
+    let ratios: Vec<f64> = a
+        .iter()
+        .filter_map(|(round, figure)| b.iter().find(|(r, _)| r == round).map(|(_, other)| figure / other))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    let range = (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
+    Some(Ratio { over, under, median: median(&ratios)?, range })
+}
+
+/// The middle one, or the mean of the two in the middle; `None` of nothing.
+pub(crate) fn median(of: &[f64]) -> Option<f64> {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A measurement whose figure is `figure`, in its bench's unit.
+    pub(crate) fn measured(bench: Bench, nth_size: usize, via: Via, round: usize, figure: u64) -> Measured {
+        let outcome = match bench {
+            Bench::Latency => {
+                let mut round_trips = round_trips();
+                round_trips.record_n(figure, 10).unwrap();
+                Outcome::Latency(Latency { round_trips, lost: 0 })
+            }
+            _ => {
+                let time = Duration::from_secs(2);
+                let (messages, bytes) = (2 * figure, 2 * figure * 64);
+                Outcome::Throughput(Throughput { messages, bytes, time, lost: 1 })
+            }
+        };
+        let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
+        Measured { round, bench, nth_size, size: 64, via, mode, framing, outcome }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        // The machine gets ten times slower in the second round; the ratio stays.
+        let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
+            .into_iter()
+            .flat_map(|(round, am, raw)| {
+                [measured(Bench::Latency, 0, Via::Am, round, am), measured(Bench::Latency, 0, Via::Raw, round, raw)]
+            })
+            .collect();
+        let ratios = ratios(&all, Bench::Latency, 0);
+        assert_eq!(ratios.len(), 1, "only the pair that ran: {ratios:?}");
+        assert_eq!(ratios[0].name(), "am_over_raw");
+        assert!((ratios[0].median - 1.1).abs() < 1e-3, "{ratios:?}");
+        assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
+    }
+
+    #[test]
+    fn a_round_that_one_via_missed_is_left_out() {
+        let all = [
+            measured(Bench::Rate, 0, Via::Am, 0, 50),
+            measured(Bench::Rate, 0, Via::Raw, 0, 100),
+            measured(Bench::Rate, 0, Via::Am, 1, 500),
+        ];
+        assert_eq!(ratios(&all, Bench::Rate, 0)[0].range, (0.5, 0.5));
+        assert_eq!(ratios(&all, Bench::Rate, 1), []);
+    }
+
+    #[test]
+    fn rows_are_medians_of_rates_and_all_round_trips_together() {
+        let mut all: Vec<Measured> =
+            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Via::Am, r, f)).collect();
+        all.push(measured(Bench::Latency, 0, Via::Udp, 0, 5000));
+        all.push(measured(Bench::Latency, 0, Via::Udp, 1, 7000));
+        let rows = rows(&all);
+        let Figures::RoundTrips(round_trips) = &rows[0].figures else { panic!("{rows:?}") };
+        assert_eq!((round_trips.len(), rows[0].by_round.len()), (20, 2));
+        let Figures::Rates(rates) = &rows[1].figures else { panic!("{rows:?}") };
+        assert_eq!((rates.messages, rates.frames, rates.bytes), (200.0, 200.0, 12_800.0));
+        assert_eq!((rows[1].lost, rows[1].by_round.as_slice()), (3, &[100.0, 300.0, 200.0][..]));
+    }
+}

@@ -1,0 +1,185 @@
+//! Our active messages: one request a data message; in a latency measurement,
+//! its reply.
+
+use std::collections::VecDeque;
+
+use am_api::{Builder, Endpoint, Handler, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
+
+use crate::error::Error;
+use crate::measure::{Arrived, Note, Pace, Patience, Port};
+use crate::plan::{FramingArg, Place, Via};
+use crate::watch::Watch;
+
+/// The endpoint's name, on both sides.
+const ENDPOINT: &str = "am-bench";
+
+const DATA: Handler = Handler(0);
+const NOTE: Handler = Handler(1);
+
+/// What the handlers of one side work on.
+#[derive(Default)]
+struct State {
+    arrived: Arrived,
+    echo: bool,
+    /// The other side, known from what it says.
+    other: Option<Remote>,
+    notes: VecDeque<Note>,
+}
+
+/// One side of the via.
+pub(crate) struct Am {
+    state: State,
+    endpoint: Endpoint<State>,
+    // After the endpoint, whose conversation it closes.
+    _node: Node,
+    mode: String,
+    framing: &'static str,
+    largest: usize,
+    payload: Vec<u8>,
+}
+
+impl Am {
+    /// The side that is connected to.
+    pub(crate) fn far(here: &Place, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Am, Error> {
+        let caps = transport.caps();
+        let (mode, largest) = (caps.mode.clone(), caps.max_frame);
+        let node = builder(here, framing).open(transport).map_err(facility)?;
+        let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
+        endpoint.on_request(DATA, on_data);
+        endpoint.on_request(NOTE, on_note);
+        endpoint.on_reply(DATA, on_echo);
+        let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
+        Ok(Am { state, endpoint, _node: node, mode, framing: "none", largest, payload: Vec::new() })
+    }
+
+    /// The side that connects.
+    pub(crate) fn near(
+        here: &Place,
+        peer: &Place,
+        framing: FramingArg,
+        transport: Box<dyn Transport>,
+        watch: &Watch,
+    ) -> Result<Am, Error> {
+        let mut am = Am::far(here, framing, transport)?;
+        let to = am.connect(&peer.name, watch)?;
+        if let Some(how) = am.endpoint.describe(to) {
+            (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
+        }
+        am.state.other = Some(to);
+        Ok(am)
+    }
+
+    /// Ask until there is an answer: the far side may need a while to open.
+    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Remote, Error> {
+        let mut pace = Pace::new(watch, Via::Am, "connecting", Patience::default().open);
+        let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
+        loop {
+            match self.endpoint.ready(to) {
+                Ok(()) => return Ok(to),
+                Err(NotOpen::Connecting) => {}
+                Err(_) => {
+                    self.endpoint.close(to);
+                    to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
+                }
+            }
+            self.endpoint.poll(&mut self.state);
+            pace.idle()?;
+        }
+    }
+}
+
+fn builder(here: &Place, framing: FramingArg) -> Builder {
+    let builder = Node::builder(&here.name);
+    match framing.fixed() {
+        Some(framing) => builder.framing(framing),
+        None => builder,
+    }
+}
+
+fn facility(error: impl std::error::Error) -> Error {
+    Error::Facility(error.to_string())
+}
+
+fn on_data(state: &mut State, message: Message<'_>, token: Token) {
+    count(state, &message);
+    if state.echo {
+        // Refused only where the other side is gone, which shows by its silence.
+        let _ = token.reply(DATA, &[], message.payload());
+    }
+}
+
+fn on_echo(state: &mut State, message: Message<'_>) {
+    count(state, &message);
+}
+
+fn count(state: &mut State, message: &Message<'_>) {
+    state.arrived.messages += 1;
+    state.arrived.bytes += message.payload().len() as u64;
+}
+
+fn on_note(state: &mut State, message: Message<'_>, _: Token) {
+    state.other = Some(message.from());
+    let words = [0, 1, 2, 3].map(|at| message.word(at));
+    state.notes.extend(Note::from_words(words));
+}
+
+/// `None` where there is no room now.
+fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
+    match result {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.is_temporary() => Ok(None),
+        Err(error) => Err(Error::PeerGone(error.to_string())),
+    }
+}
+
+impl Port for Am {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn framing(&self) -> &'static str {
+        self.framing
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        self.payload.resize(size, 0);
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.state.echo = on;
+    }
+
+    /// They leave with the next [`receive`](Port::receive), with one doorbell.
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        let Some(to) = self.state.other else { return Ok(0) };
+        for sent in 0..count {
+            if settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_none() {
+                return Ok(sent);
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+        self.endpoint.poll(&mut self.state);
+        let note = self.state.notes.pop_front();
+        Ok(Arrived { note, ..std::mem::take(&mut self.state.arrived) })
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let Some(to) = self.state.other else { return Ok(()) };
+        settle(self.endpoint.request(to, NOTE, &note.to_words(), &[])).map(drop)
+    }
+
+    /// Credits are the window, and nothing is lost.
+    fn window(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,136 @@
+//! Frames between two threads with no protocol: what the loopback transport can do.
+
+use ring::Frame;
+use transport::Transport;
+use transport::loopback::{Loopback, Plug};
+use wire::frame::{ETHERNET, Link, SMALLEST, emit};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+use crate::error::Error;
+use crate::measure::{Arrived, Note, Port};
+use crate::plan::Via;
+
+/// Steering lets in what has a header of ours: one for data and one for notes.
+const DATA: u16 = 1;
+const NOTES: u16 = 2;
+
+/// One side of the via.
+pub(crate) struct Memory {
+    transport: Loopback,
+    to: Address,
+    mode: String,
+    largest: usize,
+    size: usize,
+    echo: bool,
+    /// First bytes of a data frame and of a note; the rest is payload.
+    data: [u8; ETHERNET],
+    notes: [u8; ETHERNET],
+}
+
+impl Memory {
+    /// This end of a wire in memory with two ends.
+    pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
+        let from = plug.address();
+        let mut transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
+        for flow in [DATA, NOTES] {
+            transport.steer(flow_of(flow), true);
+        }
+        let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET);
+        let (data, notes) = (head(DATA, from, to), head(NOTES, from, to));
+        Ok(Memory { transport, to, mode, largest, size: 0, echo: false, data, notes })
+    }
+
+    /// `false` where there is no room now.
+    fn frame(&mut self, head: [u8; ETHERNET], payload: &[u8], length: usize) -> bool {
+        let Some(mut frame) = self.transport.caps().pool.take() else { return false };
+        if let Some(space) = frame.space() {
+            space[..ETHERNET].copy_from_slice(&head);
+            space[ETHERNET..][..payload.len()].copy_from_slice(payload);
+        }
+        frame.set_len(length.max(SMALLEST));
+        self.transport.send(self.to, frame).is_ok()
+    }
+
+    fn data(&mut self, count: usize) -> usize {
+        let sent = (0..count).take_while(|_| self.frame(self.data, &[], ETHERNET + self.size)).count();
+        self.transport.flush();
+        sent
+    }
+}
+
+fn flow_of(id: u16) -> Flow {
+    Flow::new(id).unwrap_or(Flow::NODE)
+}
+
+fn head(flow: u16, from: Address, to: Address) -> [u8; ETHERNET] {
+    let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    let mut frame = [0; SMALLEST + 1];
+    // A body that fills the frame, so that no trailer is written into it.
+    let written = emit(&mut frame, Framing::Bare, &link, &header, SMALLEST + 1 - ETHERNET, None);
+    debug_assert!(written.is_ok());
+    let mut head = [0; ETHERNET];
+    head.copy_from_slice(&frame[..ETHERNET]);
+    head
+}
+
+impl Port for Memory {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn framing(&self) -> &'static str {
+        "none"
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { via: Via::Raw, size, most: self.largest });
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        Ok(self.data(count))
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        // A frame to us bears the sender's header: all but the destination is the same.
+        let (data, notes) = (&self.data[6..], &self.notes[6..]);
+        self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
+            bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
+            bytes if bytes[6..ETHERNET] == *notes => {
+                arrived.note = Note::from_bytes(&bytes[ETHERNET..]).or(arrived.note);
+            }
+            _ => {}
+        });
+        arrived.bytes = arrived.messages * self.size as u64;
+        if self.echo && arrived.messages > 0 {
+            self.data(arrived.messages as usize);
+        }
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        self.frame(self.notes, &note.to_bytes(), ETHERNET + Note::BYTES);
+        self.transport.flush();
+        Ok(())
+    }
+
+    /// A queue that is full says so, and nothing is lost.
+    fn window(&self) -> Option<u64> {
+        None
+    }
+}

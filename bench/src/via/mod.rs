@@ -1,0 +1,7 @@
+//! The vias: each makes a [`Port`](crate::measure::Port) of something that
+//! carries messages.
+
+pub(crate) mod am;
+pub(crate) mod memory;
+pub(crate) mod raw;
+pub(crate) mod udp;

@@ -1,0 +1,146 @@
+//! Bare AF_XDP frames with no protocol: what the device can do.
+//!
+//! A data frame is an Ethernet header with both true addresses and the payload.
+//! A note differs in one bit of its source address, so that neither costs the
+//! other a byte.
+
+use afxdp::raw::Raw;
+use wire::frame::{ETHERNET, SMALLEST};
+use wire::{Address, EtherType};
+
+use crate::error::Error;
+use crate::measure::{Arrived, Note, Port};
+use crate::plan::{Place, Via};
+
+/// Less than the receiver's ring, so that a moment of absence loses nothing.
+const WINDOW: u64 = 1024;
+/// Frames of the network's first EtherType, as ours have in `bare`.
+const ETHERTYPE: EtherType = EtherType::DEFAULT;
+/// The bit of the source address that marks notes: "locally administered", so
+/// that a switch does not take one for another station's address.
+const MARK: u8 = 2;
+
+/// One side of the via.
+pub(crate) struct RawPort {
+    raw: Raw,
+    mode: String,
+    largest: usize,
+    size: usize,
+    echo: bool,
+    out: [u8; ETHERNET],
+    /// Source addresses of the other side's data and notes.
+    data: [u8; 6],
+    notes: [u8; 6],
+}
+
+impl RawPort {
+    /// Between two places; the program on this side's interface is there as
+    /// long as this is.
+    pub(crate) fn open(interface: &str, here: &Place, peer: &Place) -> Result<RawPort, Error> {
+        let raw = Raw::open(interface)?;
+        Ok(RawPort {
+            mode: raw.mode().to_string(),
+            largest: raw.max_frame() - ETHERNET,
+            raw,
+            size: 0,
+            echo: false,
+            out: ethernet(peer.link(), here.link()),
+            data: peer.address,
+            notes: marked(peer.address),
+        })
+    }
+}
+
+fn ethernet(to: Address, from: Address) -> [u8; ETHERNET] {
+    let mut header = [0; ETHERNET];
+    header[..6].copy_from_slice(&to.0);
+    header[6..12].copy_from_slice(&from.0);
+    header[12..].copy_from_slice(&ETHERTYPE.hidden().to_be_bytes());
+    header
+}
+
+fn marked(mut address: [u8; 6]) -> [u8; 6] {
+    address[0] ^= MARK;
+    address
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::System { doing: "using an AF_XDP socket", source }
+}
+
+/// Turn a frame round: its sender is its receiver now.
+#[inline]
+fn turn(frame: &mut [u8]) {
+    if let Some(addresses) = frame.first_chunk_mut::<12>() {
+        let (to, from) = addresses.split_at_mut(6);
+        to.swap_with_slice(from);
+    }
+}
+
+impl Port for RawPort {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn framing(&self) -> &'static str {
+        "none"
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { via: Via::Raw, size, most: self.largest });
+        }
+        self.size = size;
+        let mut frame = vec![0; (ETHERNET + size).max(SMALLEST)];
+        frame[..ETHERNET].copy_from_slice(&self.out);
+        self.raw.write(&frame).map_err(failed)
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        self.raw.send(count).map_err(failed)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        let (data, notes, echo) = (self.data, self.notes, self.echo);
+        self.raw
+            .receive(budget, &mut |frame| {
+                if frame[6..12] == data {
+                    arrived.messages += 1;
+                    if echo {
+                        turn(frame);
+                    }
+                    return echo;
+                }
+                if frame[6..12] == notes {
+                    arrived.note = Note::from_bytes(&frame[ETHERNET..]).or(arrived.note);
+                }
+                false
+            })
+            .map_err(failed)?;
+        arrived.bytes = arrived.messages * self.size as u64;
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let mut frame = [0; SMALLEST];
+        frame[..ETHERNET].copy_from_slice(&self.out);
+        frame[6] ^= MARK;
+        frame[ETHERNET..][..Note::BYTES].copy_from_slice(&note.to_bytes());
+        self.raw.send_note(&frame).map(drop).map_err(failed)
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW)
+    }
+}

@@ -1,0 +1,216 @@
+//! A kernel UDP socket that spins instead of sleeping.
+
+use std::io;
+use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::error::Error;
+use crate::measure::{Arrived, Note, Port};
+use crate::plan::{Place, Via};
+
+/// Both sides' port: the number of our EtherType.
+const PORT: u16 = 0x88b5;
+/// So many full datagrams fit a receive buffer that nobody made larger.
+const WINDOW: u64 = 128;
+/// Asked for; the kernel gives what it allows.
+const BUFFER: usize = 4 << 20;
+const IPV4_AND_UDP: usize = 20 + 8;
+const IPV6_AND_UDP: usize = 40 + 8;
+
+/// The first byte of a datagram: data,
+const DATA: u8 = 0;
+/// or a note, which then has this length.
+const NOTE: u8 = 0xff;
+const NOTE_BYTES: usize = 1 + Note::BYTES;
+
+/// One side of the via.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    socket: UdpSocket,
+    mode: String,
+    largest: usize,
+    size: usize,
+    echo: bool,
+    out: Vec<u8>,
+    back: Vec<u8>,
+}
+
+impl Udp {
+    /// A socket between two places; `mode` is what is told of the wire between them.
+    pub(crate) fn open(interface: &str, mtu: usize, here: &Place, peer: &Place, mode: String) -> Result<Udp, Error> {
+        let (own, other) = addresses(interface, here, peer)?;
+        let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
+        let socket = socket.map_err(Error::system("opening a UDP socket on port 34997"))?;
+        socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
+        enlarge(&socket);
+        let headers = if own.is_ipv4() { IPV4_AND_UDP } else { IPV6_AND_UDP };
+        let largest = mtu.saturating_sub(headers);
+        // Room for one byte more, to notice what is too long.
+        let (out, back) = (vec![DATA; largest.max(NOTE_BYTES)], vec![0; largest.max(NOTE_BYTES) + 1]);
+        Ok(Udp { socket, mode, largest, size: 0, echo: false, out, back })
+    }
+
+    /// Whether it was sent: not where the buffer is full, or where nobody is there yet.
+    fn datagram(&self, bytes: &[u8]) -> Result<bool, Error> {
+        settle(self.socket.send(bytes)).map(|sent| sent.is_some())
+    }
+}
+
+/// Both ends: IPv4 where both have it, else link-local IPv6, which every
+/// interface that is up has unless it was taken away.
+fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
+    let v4 = |ip: Ipv4Addr| SocketAddr::V4(SocketAddrV4::new(ip, PORT));
+    if let (Some(own), Some(other)) = (here.ipv4, peer.ipv4) {
+        return Ok((v4(own), v4(other)));
+    }
+    let own = here.ipv6.ok_or(Error::NoIp { side: "this side's" })?;
+    let other = peer.ipv6.ok_or(Error::NoIp { side: "the far side's" })?;
+    let scope = if_nametoindex(interface)
+        .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
+    let v6 = |ip| SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, scope));
+    Ok((v6(own), v6(other)))
+}
+
+/// Larger buffers where we may; without, the window still fits.
+fn enlarge(socket: &UdpSocket) {
+    if setsockopt(socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+        let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &BUFFER).is_err() {
+        let _ = setsockopt(socket, sockopt::SndBuf, &BUFFER);
+    }
+}
+
+/// `None` for what is no failure of a socket that spins: nothing there, no
+/// room, or a peer that has not opened its own yet.
+fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(e) if matches!(e.kind(), WouldBlock | ConnectionRefused) => Ok(None),
+        Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => Ok(None),
+        Err(source) => Err(Error::System { doing: "using a UDP socket", source }),
+    }
+}
+
+impl Port for Udp {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn framing(&self) -> &'static str {
+        "none"
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { via: Via::Udp, size, most: self.largest });
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        for sent in 0..count {
+            if !self.datagram(&self.out[..self.size])? {
+                return Ok(sent);
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        for _ in 0..budget {
+            let Some(length) = settle(self.socket.recv(&mut self.back))? else { break };
+            match self.back[0] {
+                DATA if length == self.size => {
+                    arrived.messages += 1;
+                    arrived.bytes += length as u64;
+                    if self.echo {
+                        self.datagram(&self.back[..length])?;
+                    }
+                }
+                NOTE if length == NOTE_BYTES => {
+                    arrived.note = Note::from_bytes(&self.back[1..NOTE_BYTES]);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let mut bytes = [NOTE; NOTE_BYTES];
+        bytes[1..].copy_from_slice(&note.to_bytes());
+        self.datagram(&bytes).map(drop)
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(ip: [u8; 4]) -> Place {
+        Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None }
+    }
+
+    fn pair() -> (Udp, Udp) {
+        let (a, b) = (place([127, 0, 0, 1]), place([127, 0, 0, 2]));
+        let open = |here, peer| Udp::open("lo", 1500, here, peer, "kernel".to_owned()).unwrap();
+        (open(&a, &b), open(&b, &a))
+    }
+
+    /// Loopback delivers before `send` returns.
+    #[test]
+    fn data_notes_and_echo() {
+        let (mut near, mut far) = pair();
+        assert_eq!(near.largest(), 1472);
+        for port in [&mut near, &mut far] {
+            port.prepare(16).unwrap();
+        }
+        assert_eq!(near.send(3).unwrap(), 3);
+        near.tell(Note::End).unwrap();
+        assert_eq!(near.send(1).unwrap(), 1);
+
+        far.echo(true);
+        let first = far.receive(32).unwrap();
+        assert_eq!(first, Arrived { messages: 3, bytes: 48, note: Some(Note::End) });
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, note: None });
+        assert_eq!(near.receive(1).unwrap().messages, 1);
+        assert_eq!(near.receive(32).unwrap().messages, 3);
+
+        let error = near.prepare(1473).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+        // A datagram of another length is nobody's.
+        near.prepare(17).unwrap();
+        near.send(1).unwrap();
+        assert_eq!(far.receive(32).unwrap(), Arrived::default());
+    }
+
+    #[test]
+    fn nobody_there_yet_is_no_error() {
+        let (a, b) = (place([127, 0, 0, 3]), place([127, 0, 0, 4]));
+        let mut near = Udp::open("lo", 1500, &a, &b, "kernel".to_owned()).unwrap();
+        for _ in 0..3 {
+            near.tell(Note::End).unwrap();
+            assert_eq!(near.receive(1).unwrap(), Arrived::default());
+        }
+    }
+}

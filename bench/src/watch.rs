@@ -1,0 +1,72 @@
+//! Reasons to stop that come from outside: a signal, or the other process gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::Error;
+
+/// Looked at by every loop that waits; cheap to clone, cheap to ask.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    signal: Arc<AtomicUsize>,
+    gone: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// One that notices Ctrl-C and its like. The second signal ends the
+    /// process at once: the kernel removes namespaces and programs then.
+    pub(crate) fn signals() -> Result<Watch, Error> {
+        let watch = Watch::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let asked = Arc::new(AtomicBool::new(false));
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))
+                .and_then(|_| flag::register(signal, asked))
+                .and_then(|_| flag::register_usize(signal, Arc::clone(&watch.signal), signal as usize))
+                .map_err(Error::system("asking for signals"))?;
+        }
+        Ok(watch)
+    }
+
+    /// One that hears the same signals, for the other side of the same process.
+    pub(crate) fn of_another_peer(&self) -> Watch {
+        Watch { signal: Arc::clone(&self.signal), gone: Arc::default() }
+    }
+
+    /// The other side's process has ended.
+    pub(crate) fn peer_is_gone(&self) {
+        self.gone.store(true, Relaxed);
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::PeerGone`].
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let signal = self.signal.load(Relaxed);
+        if signal != 0 {
+            return Err(Error::Interrupted { signal: signal as i32 });
+        }
+        if self.gone.load(Relaxed) {
+            return Err(Error::PeerGone("it was killed, or failed as it says above".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_hears_the_same() {
+        let watch = Watch::default();
+        let other = watch.clone();
+        assert!(other.check().is_ok());
+        watch.peer_is_gone();
+        assert!(matches!(other.check(), Err(Error::PeerGone(_))));
+    }
+}

@@ -1,0 +1,268 @@
+//! **Bare AF_XDP**: what this crate, and all that stands on it, is measured against.
+//!
+//! The same socket, opened in the same way, and then xsk-rs's rings with
+//! nothing of ours above them: no pool, no handles, no protocol, no copy. The
+//! frames to send are written once and sent again and again; arrived frames are
+//! looked at where they are and go straight back, to the fill ring or, turned
+//! round, to the TX ring. What this does is the most that AF_XDP does on the
+//! machine, so it takes every liberty that a program with one purpose may take.
+//!
+//! ```text
+//!  chunks   0 ... ARRIVALS            │ ... + OUTGOING      │ ... + NOTES
+//!           what arrives              │ one frame, written  │ other frames
+//!                                     │ into each           │
+//!   fill ◀──┬── looked at ◀── rx      │                     │
+//!           └── echo ──▶ tx ──▶ done  │ stack ──▶ tx        │ stack ──▶ tx
+//!                └──────▶ fill        │   ▲── done ◀──┘     │   ▲── done ◀──┘
+//! ```
+//!
+//! Not a [`Transport`](transport::Transport), and not for applications.
+
+mod open;
+
+use std::fmt;
+use std::io;
+
+use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
+
+use crate::close::CloseOnDrop;
+use crate::mode::Mode;
+use crate::program::Attached;
+
+/// The most frames that are handed to the kernel with one doorbell, or looked
+/// at in one go.
+pub const BATCH: usize = 64;
+
+/// Chunks for what arrives: as many as the fill ring has entries.
+const ARRIVALS: usize = 2048;
+/// Chunks with the frame to send. Few, so that they stay in the cache.
+const OUTGOING: usize = 1024;
+/// Chunks for other frames.
+const NOTES: usize = 16;
+/// A turn in which nothing arrives looks after what is being sent every so often.
+const TAIL: u32 = 1024;
+
+/// One queue of an interface, with nothing between its rings and the caller.
+pub struct Raw {
+    // Dropped in this order, for the reasons given at `Xdp`.
+    _program: Attached,
+    rx: RxQueue,
+    tx: TxQueue,
+    fill: FillQueue,
+    done: CompQueue,
+    _socket: CloseOnDrop,
+    umem: Umem,
+    chunk: usize,
+    /// By chunk: its descriptor, with the length it is sent with.
+    chunks: Vec<FrameDesc>,
+    /// Written and free to send; the one used last, still in the cache, on top.
+    outgoing: Vec<FrameDesc>,
+    notes: Vec<FrameDesc>,
+    arrived: [FrameDesc; BATCH],
+    echoes: Vec<FrameDesc>,
+    /// Handed over and not yet done.
+    sending: usize,
+    idle: u32,
+    mode: Mode,
+    max_frame: usize,
+}
+
+impl Raw {
+    /// Which mode the kernel gave us.
+    pub fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// The longest frame, from the destination address on.
+    pub fn max_frame(&self) -> usize {
+        self.max_frame
+    }
+
+    /// What [`send`](Raw::send) sends from now on. Waits until what was sent
+    /// before is done.
+    ///
+    /// # Errors
+    /// The socket's; [`io::ErrorKind::TimedOut`] where the kernel does not
+    /// finish; [`io::ErrorKind::InvalidInput`] for a frame that is too long.
+    pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.check(frame)?;
+        self.finish()?;
+        for place in &mut self.outgoing {
+            write(&self.umem, place, frame);
+            self.chunks[place.addr() / self.chunk] = *place;
+        }
+        Ok(())
+    }
+
+    fn check(&self, frame: &[u8]) -> io::Result<()> {
+        if frame.len() <= self.max_frame { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        const TURNS: usize = 1_000_000;
+        for _ in 0..TURNS {
+            if self.sending == 0 {
+                return Ok(());
+            }
+            self.doorbell()?;
+            self.reap();
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Send the written frame up to `count` times, with one doorbell; returns
+    /// how often there was room.
+    ///
+    /// # Errors
+    /// The socket's.
+    #[inline]
+    pub fn send(&mut self, count: usize) -> io::Result<usize> {
+        let count = count.min(BATCH);
+        if self.outgoing.len() < count {
+            self.reap();
+        }
+        let from = self.outgoing.len().saturating_sub(count);
+        // SAFETY: chunks of this UMEM; those on the stack are in no ring.
+        let queued = unsafe { self.tx.produce(&self.outgoing[from..]) };
+        self.outgoing.drain(from..from + queued);
+        self.sending += queued;
+        self.doorbell()?;
+        self.reap();
+        Ok(queued)
+    }
+
+    /// Send this frame once; `false` where there is no room now.
+    ///
+    /// # Errors
+    /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is too long.
+    pub fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.check(frame)?;
+        self.reap();
+        let Some(mut place) = self.notes.pop() else { return Ok(false) };
+        write(&self.umem, &mut place, frame);
+        // SAFETY: a chunk of this UMEM that was on the stack, so in no ring.
+        if unsafe { self.tx.produce_one(&place) } == 0 {
+            self.notes.push(place);
+            return Ok(false);
+        }
+        self.sending += 1;
+        self.doorbell()?;
+        Ok(true)
+    }
+
+    /// Look at arrived frames, at most `budget` or [`BATCH`]; those for which
+    /// `each` says so go back as they are then. Returns how many there were.
+    ///
+    /// # Errors
+    /// The socket's.
+    #[inline]
+    pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
+        // SAFETY: what comes out of this ring are chunks of this UMEM.
+        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH)]) };
+        if count == 0 {
+            return self.tail().map(|()| 0);
+        }
+        let mut done_with = 0;
+        for at in 0..count {
+            // SAFETY: the chunk has just come out of the ring, so it is ours alone.
+            let echo = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut()) };
+            if echo {
+                self.echoes.push(self.arrived[at]);
+            } else {
+                self.arrived[done_with] = self.arrived[at];
+                done_with += 1;
+            }
+        }
+        if !self.echoes.is_empty() {
+            self.send_echoes()?;
+        }
+        // SAFETY: ours, as above. The ring has room for all of them.
+        unsafe { self.fill.produce(&self.arrived[..done_with]) };
+        self.wake_fill()?;
+        Ok(count)
+    }
+
+    fn send_echoes(&mut self) -> io::Result<()> {
+        // SAFETY: ours since they arrived, and in no other ring.
+        let queued = unsafe { self.tx.produce(&self.echoes) };
+        self.sending += queued;
+        // SAFETY: as above; what finds no room is lost, as on a wire.
+        unsafe { self.fill.produce(&self.echoes[queued..]) };
+        self.echoes.clear();
+        self.doorbell()?;
+        self.reap();
+        Ok(())
+    }
+
+    /// Take back what has been sent.
+    #[inline]
+    fn reap(&mut self) {
+        loop {
+            let mut done = [FrameDesc::default(); BATCH];
+            // SAFETY: what comes out of this ring are chunks of this UMEM.
+            let count = unsafe { self.done.consume(&mut done) };
+            for place in &done[..count] {
+                self.take_back(place);
+            }
+            self.sending -= count.min(self.sending);
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn take_back(&mut self, place: &FrameDesc) {
+        let chunk = place.addr() / self.chunk;
+        if chunk < ARRIVALS {
+            // SAFETY: sent, so ours again; the ring has room for all of them.
+            unsafe { self.fill.produce_one(&self.chunks[chunk]) };
+        } else if chunk < ARRIVALS + OUTGOING {
+            self.outgoing.push(self.chunks[chunk]);
+        } else {
+            self.notes.push(self.chunks[chunk]);
+        }
+    }
+
+    #[inline]
+    fn doorbell(&self) -> io::Result<()> {
+        if self.tx.needs_wakeup() { self.tx.wakeup() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn wake_fill(&mut self) -> io::Result<()> {
+        if self.mode.zero_copy && self.fill.needs_wakeup() {
+            self.fill.wakeup(self.rx.fd_mut(), 0)?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel did not send at the first doorbell needs another, and a
+    /// NIC that ran out of chunks needs one too.
+    #[inline]
+    fn tail(&mut self) -> io::Result<()> {
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle.is_multiple_of(TAIL) {
+            if self.sending > 0 {
+                self.doorbell()?;
+                self.reap();
+            }
+            self.wake_fill()?;
+        }
+        Ok(())
+    }
+}
+
+fn write(umem: &Umem, place: &mut FrameDesc, frame: &[u8]) {
+    // SAFETY: callers pass chunks of this UMEM that are in no ring, and this
+    // is the only view of it.
+    let mut data = unsafe { umem.data_mut(place) };
+    data.cursor().set_pos(frame.len());
+    data.contents_mut().copy_from_slice(frame);
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raw").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
