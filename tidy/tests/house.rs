@@ -49,6 +49,20 @@ fn every_link_leads_somewhere() {
     none(links::check);
 }
 
+/// The counters that the operating guide explains are counted somewhere.
+#[test]
+fn every_counter_on_the_page_exists() {
+    let page = &REPOSITORY.source("docs/operating.md").expect("the guide").text;
+    let (_, table) = page.split_once("\n| counter |").expect("its table of counters");
+    let cells = table.lines().skip(2).take_while(|row| row.starts_with('|')).filter_map(|row| row.split('|').nth(1));
+    let names: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let mut code = REPOSITORY.rust().filter(|source| source.path.contains("/src/"));
+        assert!(code.any(|source| source.text.contains(name)), "nothing counts `{name}` any more");
+    }
+}
+
 /// The checks have something to check.
 #[test]
 fn the_repository_was_found() {
