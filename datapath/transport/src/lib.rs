@@ -110,6 +110,7 @@ pub trait Transport {
     /// are steered before they are seen, the steering table follows.
     fn steer(&mut self, flow: Flow, open: bool);
 
-    /// Name and value of every counter it keeps.
+    /// Name and value of every counter it keeps. For people and reports, not
+    /// for every turn: it may ask the system, and may allocate.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
 }
