@@ -18,7 +18,8 @@ fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Remote) -> Result<(), 
 fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     let patience = Duration::from_millis(100);
     let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
-    let (to, start) = (alpha.endpoint.connect("nobody", "main").unwrap(), Instant::now());
+    let start = Instant::now();
+    let to = alpha.endpoint.connect("nobody", "main").unwrap();
     assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Connecting));
     let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
     assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
