@@ -146,9 +146,19 @@ impl<B: Buffer> Core<B> {
     /// held back while no slot could be set aside for their reply.
     #[inline]
     pub fn poll_deliver(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
-        if let Some(reply) = self.endpoints.pop(endpoint, Class::Reply) {
-            return Some(reply);
-        }
+        self.poll_reply(endpoint).or_else(|| self.poll_request(endpoint))
+    }
+
+    /// Output: the next reply for an endpoint.
+    #[inline]
+    pub fn poll_reply(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
+        self.endpoints.pop(endpoint, Class::Reply)
+    }
+
+    /// Output: the next request for an endpoint; `None` also while no slot
+    /// could be set aside for its reply.
+    #[inline]
+    pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         if self.slots.free() <= self.replies_owed {
             return None;
         }
