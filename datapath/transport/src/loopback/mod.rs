@@ -20,7 +20,7 @@
 //! ```
 //! use transport::{Transport, loopback};
 //!
-//! let [left, right] = loopback::wire(2).try_into().unwrap();
+//! let [left, right] = loopback::pair();
 //! let far = std::thread::spawn(move || right.open().unwrap().caps().address);
 //! let mut left = left.open()?;
 //! assert_ne!(left.caps().address, far.join().unwrap());
@@ -30,7 +30,7 @@
 
 mod plug;
 
-pub use plug::{Options, Plug, wire, wire_with};
+pub use plug::{Options, Plug, pair, wire, wire_with};
 use ring::Frame;
 use ring::spsc::{Consumer, Producer};
 use wire::{Address, Buffer, Flow};
