@@ -8,7 +8,6 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use am_api::{Handler, Node, Transport};
-use transport::loopback;
 
 /// What a message names instead of a function; requests and replies count apart.
 const PING: Handler = Handler(0);
@@ -45,16 +44,17 @@ fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
     Ok(Box::new(afxdp::open(&afxdp::Options::new(interface))?))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", on] => serve(open(on)?),
-        [peer, on] => ping(peer, open(on)?),
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         [] => {
-            let [left, right] = loopback::wire(2).try_into().expect("two ends");
-            std::thread::spawn(move || serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
-            ping("beta", Box::new(left.open()?))
+            let [left, right] = transport::loopback::pair();
+            std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
+            ping("beta", Box::new(left.open().expect("memory")))
         }
+        ["serve", on] => open(on).and_then(serve),
+        [peer, on] => open(on).and_then(|on| ping(peer, on)),
         _ => Err("usage: ping | ping serve xdp:INTERFACE | ping PEER xdp:INTERFACE".into()),
-    }
+    };
+    outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

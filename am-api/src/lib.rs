@@ -41,7 +41,7 @@
 //! const SUM: Handler = Handler(0);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let [left, right] = transport::loopback::wire(2).try_into().expect("two ends");
+//! let [left, right] = transport::loopback::pair();
 //!
 //! let alpha = Node::open("alpha", Box::new(left.open()?))?;
 //! let mut asks = alpha.endpoint::<u64>("main")?;

@@ -8,7 +8,6 @@ use engine::{Clock, Engine};
 use proto::{Core, Delivery, EndpointId, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
-use wire::Class;
 
 use crate::flow_event::{Inboxes, Letter};
 
@@ -33,7 +32,7 @@ pub(crate) struct Shared {
 pub(crate) struct Tally {
     /// Messages for a handler that the endpoint does not have.
     pub(crate) unhandled: u64,
-    /// Requests kept waiting since no frame was left for a reply.
+    /// Times that requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,
 }
 
@@ -65,21 +64,23 @@ impl Shared {
         self.engine.exhale(self.now, &mut *self.transport, &mut |event| inboxes.put(event))
     }
 
-    /// The next message for an endpoint. A request is given out together with
-    /// a frame for its reply, so that no reply fails for lack of memory.
+    /// The next message for an endpoint, replies first. A request is given out
+    /// together with a frame for its reply, so that no reply fails for lack of
+    /// memory; while there is none, requests wait.
     #[inline]
     pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Next> {
+        if let Some(reply) = self.core().poll_reply(endpoint) {
+            return Some((reply, None));
+        }
         let Some(reserved) = self.spare.take().or_else(|| self.engine.pool().take()) else {
             self.tally.no_reply_frame += 1;
             return None;
         };
-        match self.core().poll_deliver(endpoint) {
-            Some(request) if request.class == Class::Request => Some((request, Some(reserved))),
-            other => {
-                self.spare = Some(reserved);
-                Some((other?, None))
-            }
-        }
+        let Some(request) = self.core().poll_request(endpoint) else {
+            self.spare = Some(reserved);
+            return None;
+        };
+        Some((request, Some(reserved)))
     }
 
     /// What next happened to a conversation of an endpoint, with the names of

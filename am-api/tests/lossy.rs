@@ -61,7 +61,7 @@ fn content(number: u64, buffer: &mut [u8; LONGEST]) -> &[u8] {
 /// `alpha` and `beta`, each behind a faulty end of a wire, and their clock.
 fn faulty(framing: Framing, faults: Faults) -> (Side<Ledger>, Side<[Ledger; 2]>, Hand) {
     let (clock, hand) = Clock::by_hand();
-    let mut ends = loopback::wire(2).into_iter().zip([faults, Faults { seed: !faults.seed, ..faults }]);
+    let mut ends = loopback::pair().into_iter().zip([faults, Faults { seed: !faults.seed, ..faults }]);
     let mut end = || -> Box<dyn Transport> {
         let (plug, faults) = ends.next().expect("an end");
         Box::new(Faulty::new(plug.open().expect("memory"), faults))

@@ -37,8 +37,7 @@ fn open(name: &str, plug: Plug) -> Side<Seen> {
 }
 
 fn two_threads<A: Send, B: Send>(left: impl FnOnce(Plug) -> A + Send, right: impl FnOnce(Plug) -> B + Send) -> (A, B) {
-    let mut plugs = loopback::wire(2).into_iter();
-    let (for_left, for_right) = (plugs.next().expect("two ends"), plugs.next().expect("two ends"));
+    let [for_left, for_right] = loopback::pair();
     thread::scope(|scope| {
         let right = scope.spawn(|| right(for_right));
         let left = left(for_left);

@@ -3,7 +3,7 @@
 mod common;
 
 use am_api::{Handler, ReplyError, Token};
-use common::{Side, connect, connected, nodes, plain, until};
+use common::{Side, connect, connected, nodes, pair, plain, until};
 
 const ASK: Handler = Handler(0);
 const TOLD: Handler = Handler(0);
@@ -110,4 +110,34 @@ fn nobody_is_left_to_reply_to() {
     beta.poll();
     let (_, token) = beta.state.pop().unwrap();
     assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::Closed));
+}
+
+#[test]
+fn without_memory_for_a_reply_requests_wait_and_replies_do_not() {
+    #[derive(Default)]
+    struct Both {
+        asked: Vec<Token>,
+        answered: u64,
+    }
+    let (left, right) = pair();
+    let memory = right.caps().pool.clone();
+    let (mut alpha, mut beta) = (Side::<()>::open(plain("alpha"), left), Side::<Both>::open(plain("beta"), right));
+    alpha.endpoint.on_request(ASK, |(), _, token| token.reply(TOLD, &[], b"").expect("a reply"));
+    beta.endpoint.on_request(ASK, |both, _, token| both.asked.push(token));
+    beta.endpoint.on_reply(TOLD, |both, _| both.answered += 1);
+    let to_beta = connect(&mut alpha, &mut beta);
+    let to_alpha = beta.endpoint.connect("alpha", "main").unwrap();
+    until(&mut alpha, &mut beta, "both ways", |_, beta| beta.endpoint.is_open(to_alpha));
+    beta.endpoint.request(to_alpha, ASK, &[], b"").unwrap();
+    beta.endpoint.flush();
+    // All the memory that there is, and what comes home meanwhile.
+    let mut hoard = Vec::new();
+    (0..10).for_each(|_| alpha.endpoint.request(to_beta, ASK, &[], b"").unwrap());
+    until(&mut alpha, &mut beta, "answered, and asked in vain", |_, beta| {
+        hoard.extend(std::iter::from_fn(|| memory.take()));
+        beta.state.answered == 1 && beta.counter("no_reply_frame") > 0
+    });
+    assert!(beta.state.asked.len() < 10, "a reply would have had no frame");
+    drop(hoard);
+    until(&mut alpha, &mut beta, "all asked", |_, beta| beta.state.asked.len() == 10);
 }
