@@ -22,6 +22,12 @@ use crate::slot::Slot;
 /// It is `Send` and not `Sync`: a handle is used by one thread at a time, which
 /// is why the first `share` costs no atomic read-modify-write, nor does the
 /// drop of a frame that nobody shares.
+///
+/// ```compile_fail,E0277
+/// # let layout = ring::Layout { frames: 1, stride: 64, headroom: 0 };
+/// let frame = ring::Pool::heap(layout).unwrap().take().unwrap();
+/// std::thread::scope(|threads| { threads.spawn(|| wire::Buffer::share(&frame)); }); // share first, then send
+/// ```
 pub struct Frame {
     region: NonNull<Region>,
     /// The first byte, somewhere in the chunk.

@@ -42,15 +42,24 @@
 //! dropping it while no other handle is left are plain loads and stores; only
 //! the drop of one handle among several is an atomic read-modify-write. From
 //! another thread, the last drop is one compare-and-swap, and the owner takes
-//! back all that came home so with one swap (the scheme is mimalloc's: Leijen,
-//! Zorn, de Moura, §2.4). Nothing is allocated after the pool is open.
+//! back all that came home so with one swap (the scheme is that of the mimalloc
+//! allocator: Leijen, Zorn, de Moura, "Free list sharding in action"). Nothing is
+//! allocated after the pool is open.
 //!
 //! # Read first
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and
 //! `region.rs`, which says who frees the memory when pool and frames go in any
-//! order; then [`spsc`]. The loom tests (`tests/loom_pool.rs` has the command)
-//! try every interleaving of both.
+//! order; then [`spsc`].
+//!
+//! # How it is tested
+//!
+//! Against models (a set, a list) with random steps; between real threads; and
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p ring --tests --target-dir target/loom         every interleaving
+//! MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p ring                 every rule about pointers
+//! ```
 //!
 //! ```
 //! use ring::{Layout, Pool};

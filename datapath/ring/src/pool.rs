@@ -18,6 +18,12 @@ use crate::region::{self, Region};
 /// it (it is not `Send`), so that taking a frame, and giving one back on that
 /// thread, costs no atomic read-modify-write. Its frames go anywhere, and
 /// their memory lives until pool and frames are gone, in whatever order.
+///
+/// ```compile_fail,E0277
+/// # let layout = ring::Layout { frames: 1, stride: 64, headroom: 0 };
+/// let pool = ring::Pool::heap(layout).unwrap();
+/// std::thread::spawn(move || pool.take()); // another thread: take frames there, or make a pool there
+/// ```
 pub struct Pool {
     region: NonNull<Region>,
 }

@@ -2,7 +2,7 @@
 //! the memory model allows.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p ring --release --tests --target-dir target/loom
+//! RUSTFLAGS="--cfg loom" cargo test -p ring --tests --target-dir target/loom
 //! ```
 //!
 //! Each ordering in `slot.rs`, `remote.rs` and `spsc.rs` is needed by one of

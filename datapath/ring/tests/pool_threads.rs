@@ -4,6 +4,7 @@
 
 mod watched;
 
+use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
 
@@ -60,6 +61,36 @@ fn frames_outlive_the_thread_of_their_pool() {
     assert_eq!(frame.share().bytes(), b"orphan");
     drop(frame);
     assert!(is_gone(&memory));
+}
+
+/// Destructors of a thread's own variables run when there is hardly a thread any more.
+#[test]
+fn pool_and_frames_may_go_with_their_thread() {
+    thread_local!(static HELD: RefCell<Option<(Pool, Frame, Frame)>> = const { RefCell::new(None) });
+    let memory = thread::spawn(|| {
+        let (pool, memory) = watched(LAYOUT);
+        let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+        HELD.set(Some((pool, first.share(), second)));
+        thread::spawn(move || drop(first)).join().unwrap();
+        memory
+    });
+    assert!(is_gone(&memory.join().unwrap()));
+}
+
+/// A pool that is forgotten is never freed, and a later thread is not mistaken for its owner.
+#[cfg(not(miri))]
+#[test]
+fn a_forgotten_pool_costs_its_memory_and_nothing_else() {
+    let (frame, memory) = thread::spawn(|| {
+        let (pool, memory) = watched(LAYOUT);
+        let frame = pool.take().unwrap();
+        std::mem::forget(pool);
+        (frame, memory)
+    })
+    .join()
+    .unwrap();
+    thread::spawn(move || drop(frame)).join().unwrap();
+    assert!(!is_gone(&memory));
 }
 
 /// Writes the number into the whole frame, so that a frame that is given out

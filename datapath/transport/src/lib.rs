@@ -15,7 +15,7 @@
 //!   └────────────────────────────────────┘
 //! ```
 //!
-//! Whole Ethernet frames go through it, as owned [`Frame`](ring::Frame)s from the pool that
+//! Whole Ethernet frames go through it, as owned [`Frame`]s from the pool that
 //! the transport brings. A full transport gives the frame back and a received
 //! frame may be kept, so memory is bounded by the pool and by nothing else.
 //! Steering happens below: what [`wire::steer::steer`] does not send to this
