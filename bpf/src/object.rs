@@ -40,7 +40,7 @@ impl Object {
             .map_err(|error| creation_error(&kernel, error))?;
         let program = if kernel.has_frags() { name.frags } else { name.linear };
         let mut object = Object { ebpf, program };
-        object.program()?.load().map_err(|error| program_error(&kernel, error))?;
+        load_patiently(object.program()?).map_err(|error| program_error(&kernel, error))?;
         Ok(object)
     }
 
@@ -76,6 +76,16 @@ impl Object {
     pub(crate) fn sockets(&mut self) -> Result<XskMap<MapData>, LoadError> {
         self.map("sockets")
     }
+}
+
+/// The verifier gives up with EAGAIN when a signal comes in, though it be one
+/// that nobody handles.
+fn load_patiently(program: &mut Xdp) -> Result<(), ProgramError> {
+    const TRIES: usize = 10;
+    let interrupted = |result: &Result<(), ProgramError>| matches!(result, Err(ProgramError::LoadError { io_error, .. }) if io_error.raw_os_error() == Some(libc::EAGAIN));
+    let mut results = (0..TRIES).map(|_| program.load());
+    let last = results.by_ref().find(|result| !interrupted(result));
+    last.unwrap_or_else(|| program.load())
 }
 
 fn missing(name: &str) -> LoadError {
