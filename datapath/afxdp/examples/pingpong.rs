@@ -76,14 +76,15 @@ fn far_side(plan: &Plan, to: Address) -> Fallible<()> {
         xdp.flush();
     }
     plan.both.wait();
-    let (mut received, mut last) = (0, Instant::now());
+    let (mut received, mut last, mut share) = (0, Instant::now(), Share::default());
     while received < plan.count && last.elapsed() < Duration::from_secs(1) {
-        match xdp.receive(64, &mut |frame| drop(frame)) {
+        match share.time(|| xdp.receive(64, &mut |frame| drop(frame))) {
             0 => (),
             burst => (received, last) = (received + burst, Instant::now()),
         }
         xdp.flush();
     }
+    println!("our share of receiving a frame: {} ns", share.median());
     println!("flood: {received} of {} arrived", plan.count);
     plan.both.wait();
     Ok(())
@@ -119,13 +120,35 @@ fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
 }
 
 fn flood(xdp: &mut Xdp, to: Address, plan: &Plan) {
-    let (start, mut sent) = (Instant::now(), 0);
+    let (start, mut sent, mut share) = (Instant::now(), 0, Share::default());
     while sent < plan.count {
-        sent += (0..32.min(plan.count - sent)).take_while(|_| put(xdp, to, plan.size)).count();
+        let burst = 32.min(plan.count - sent);
+        sent += share.time(|| (0..burst).take_while(|_| put(xdp, to, plan.size)).count());
         xdp.flush();
     }
     let rate = sent as f64 / start.elapsed().as_secs_f64();
     println!("flood: {rate:.0} frames/s, {:.0} MB/s", rate * plan.size as f64 / 1e6);
+    println!("our share of sending a frame: {} ns", share.median());
+}
+
+/// What this side of a call costs, per frame: without the kernel's, which is in `flush`.
+#[derive(Default)]
+struct Share(Vec<u64>);
+
+impl Share {
+    fn time(&mut self, call: impl FnOnce() -> usize) -> usize {
+        let start = Instant::now();
+        let frames = call();
+        if frames > 0 {
+            self.0.push(start.elapsed().as_nanos() as u64 / frames as u64);
+        }
+        frames
+    }
+
+    fn median(&mut self) -> u64 {
+        self.0.sort_unstable();
+        self.0.get(self.0.len() / 2).copied().unwrap_or(0)
+    }
 }
 
 fn cost_of_an_idle_turn(xdp: &mut Xdp) {

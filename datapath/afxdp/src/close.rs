@@ -3,47 +3,67 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig, UmemConfig};
 use xsk_rs::{Socket, Umem};
 
+use crate::OpenError;
+use crate::bind::Bound;
 use crate::errors::system_error;
 
-/// Closes the socket when dropped.
+/// Closes the socket when dropped, whoever else has a number for it.
 ///
 /// libxdp makes the socket together with the UMEM and closes it with the UMEM.
 /// But the UMEM lives as long as a frame of it does, and frames may outlive the
 /// transport, while those in the kernel's hands come home only when the socket
-/// is closed. So what the number refers to is replaced: the socket goes, the
-/// number stays libxdp's to close.
+/// is closed. So what the numbers refer to is replaced: the socket goes, each
+/// number stays with who has it.
 pub(crate) struct CloseOnDrop {
+    /// libxdp's number.
     socket: RawFd,
-    /// What the number refers to afterwards; opened early, so that closing cannot fail.
-    nothing: File,
-    /// Keeps the number libxdp's.
+    /// Keeps it libxdp's.
     _umem: Umem,
+    /// To wait on: a duplicate.
+    wake: Arc<OwnedFd>,
+    /// What the numbers refer to afterwards; opened early, so that closing cannot fail.
+    nothing: File,
     /// Interface and queue, where the NIC itself writes to our memory.
     zero_copy: Option<(String, u32)>,
 }
 
 impl CloseOnDrop {
     /// # Errors
-    /// Those of opening `/dev/null`.
-    pub(crate) fn new(socket: RawFd, umem: Umem, zero_copy: Option<(String, u32)>) -> io::Result<CloseOnDrop> {
-        Ok(CloseOnDrop { socket, nothing: File::open("/dev/null")?, _umem: umem, zero_copy })
+    /// The process has too many files open.
+    pub(crate) fn new(bound: &Bound, umem: Umem, zero_copy: Option<(String, u32)>) -> Result<CloseOnDrop, OpenError> {
+        let failed = |error| OpenError::system("duplicating the socket's descriptor", error);
+        // A duplicate, though an epoll instance would not need replacing: one
+        // that watches a socket costs each arriving frame 300 ns.
+        let wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
+        let nothing = File::open("/dev/null").map_err(failed)?;
+        Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, nothing, zero_copy })
+    }
+
+    /// Becomes readable when frames arrive, and always is once the socket is closed.
+    pub(crate) fn wake(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
     }
 }
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        // SAFETY: the number is libxdp's socket, open because the UMEM lives;
-        // its rings are unmapped and no borrow of it is left: whoever drops
-        // this has dropped the rings. From here on it is /dev/null.
-        // It cannot fail: both are open.
-        unsafe { libc::dup2(self.nothing.as_raw_fd(), self.socket) };
+        let nothing = self.nothing.as_raw_fd();
+        // SAFETY: both numbers are open, one because the UMEM lives and one
+        // because `wake` does, and both are this socket: its rings are unmapped
+        // and no borrow of it is left, since whoever drops this has dropped the
+        // rings. From here on they are /dev/null. It cannot fail.
+        unsafe {
+            libc::dup3(nothing, self.wake.as_raw_fd(), libc::O_CLOEXEC);
+            libc::dup3(nothing, self.socket, libc::O_CLOEXEC);
+        }
         if let Some((interface, queue)) = &self.zero_copy {
             wait_until_free(interface, *queue);
         }

@@ -1,10 +1,8 @@
 //! From a name to an open queue, step by step. Each step has its errors, and
 //! whatever a failed attempt had opened is closed when it returns.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use transport::Caps;
 
 use crate::bind::Bound;
@@ -42,13 +40,11 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let bound = Bound::new(options, &interface, &umem)?;
     let mut mode = Mode::of(&bound, &interface, huge)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-    let socket = CloseOnDrop::new(bound.raw_fd(), umem, writer)
-        .map_err(|error| OpenError::system("opening /dev/null", error))?;
+    let socket = CloseOnDrop::new(&bound, umem, writer)?;
 
     // 4. Its options.
     send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
-    let wake = wake(bound.fd())?;
 
     // 5. Its rings, with blanks for the NIC before the first frame comes.
     let (rx, tx) = rings(bound, options, &mode, &interface, &mut frames);
@@ -58,7 +54,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     mode.attach = program.mode();
 
     tracing::info!(interface = interface.name, queue = options.queue, %mode, notes = ?mode.notes, "opened");
-    let caps = caps(&interface, &mode, &frames, wake);
+    let caps = caps(&interface, &mode, &frames, &socket);
     Ok(Xdp { program, rx, tx, _socket: socket, frames, _deferred: deferred, caps, mode })
 }
 
@@ -74,15 +70,6 @@ fn busy_polling(
         .map_err(|error| OpenError::system("switching on busy polling, which needs Linux 5.11 or newer", error))
 }
 
-/// A descriptor that becomes readable with the socket, and does not keep the
-/// socket open, as a duplicate of it would.
-fn wake(socket: BorrowedFd<'_>) -> Result<OwnedFd, OpenError> {
-    let failed = |error| OpenError::system("making a descriptor to wait on", error);
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
-    epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(failed)?;
-    Ok(epoll.0)
-}
-
 fn rings(bound: Bound, options: &Options, mode: &Mode, interface: &Interface, frames: &mut Frames) -> (Rx, Tx) {
     let Bound { rx, tx, fill, done, .. } = bound;
     let mut rx = Rx::new(rx, fill, options.rings.fill, mode.zero_copy, mode.busy_poll);
@@ -90,7 +77,7 @@ fn rings(bound: Bound, options: &Options, mode: &Mode, interface: &Interface, fr
     (rx, Tx::new(tx, done, &options.rings, interface.max_frame()))
 }
 
-fn caps(interface: &Interface, mode: &Mode, frames: &Frames, wake: OwnedFd) -> Caps {
+fn caps(interface: &Interface, mode: &Mode, frames: &Frames, socket: &CloseOnDrop) -> Caps {
     Caps {
         name: format!("xdp:{}", interface.name),
         mode: mode.to_string(),
@@ -100,6 +87,6 @@ fn caps(interface: &Interface, mode: &Mode, frames: &Frames, wake: OwnedFd) -> C
         // One queue, one ring: in the order of the wire.
         ordered: true,
         pool: frames.pool().clone(),
-        wake: Some(Arc::new(wake)),
+        wake: Some(socket.wake()),
     }
 }

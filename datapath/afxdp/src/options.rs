@@ -69,7 +69,7 @@ impl Options {
 }
 
 /// Well above what any NIC has; keeps a typing error from locking all memory.
-const MOST_ENTRIES: u32 = 1 << 16;
+pub(crate) const MOST_ENTRIES: u32 = 1 << 15;
 
 /// Options that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,6 +19,11 @@ pub(crate) struct Rx {
     fill: FillQueue,
     /// Entries that the fill ring lacks.
     lacking: usize,
+    /// So many lacking entries are put in even while frames arrive; fewer wait
+    /// until nothing does.
+    too_many_lacking: usize,
+    /// No frame was left for the fill ring when it was last filled.
+    starving: bool,
     /// Whether the kernel may stop for want of blanks and wait for a call.
     zero_copy: bool,
     /// Whether frames arrive only if we ask the kernel to look.
@@ -32,7 +37,7 @@ pub(crate) struct Rx {
 pub(crate) struct RxCounters {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
-    /// The program holds so many frames that none was left for the fill ring.
+    /// Times that the program came to hold so many frames that none was left for the fill ring.
     pub(crate) starved: u64,
     /// Addresses from the kernel that make no sense.
     pub(crate) invalid: u64,
@@ -42,8 +47,17 @@ pub(crate) struct RxCounters {
 impl Rx {
     pub(crate) fn new(arrived: RxQueue, fill: FillQueue, entries: u32, zero_copy: bool, busy_poll: bool) -> Rx {
         let descriptors = Box::new([FrameDesc::default(); BURST]);
-        let (lacking, counters) = (entries as usize, RxCounters::default());
-        Rx { arrived, fill, lacking, zero_copy, busy_poll, descriptors, counters }
+        Rx {
+            arrived,
+            fill,
+            lacking: entries as usize,
+            too_many_lacking: BURST.min(entries as usize / 4),
+            starving: false,
+            zero_copy,
+            busy_poll,
+            descriptors,
+            counters: RxCounters::default(),
+        }
     }
 
     fn fd(&self) -> RawFd {
@@ -63,7 +77,7 @@ impl Rx {
         while received < budget {
             let burst = self.burst(frames, budget - received, each);
             received += burst;
-            if self.lacking >= BURST || burst == 0 {
+            if self.lacking > self.too_many_lacking || burst == 0 {
                 self.refill(frames);
             }
             if burst < BURST {
@@ -84,13 +98,10 @@ impl Rx {
         let count = unsafe { self.arrived.consume(room) };
         self.lacking += count;
         for descriptor in &self.descriptors[..count] {
-            match frames.returned(descriptor) {
-                Some(frame) => {
-                    self.counters.frames += 1;
-                    self.counters.bytes += descriptor.lengths().data() as u64;
-                    each(frame);
-                }
-                None => self.counters.invalid += 1,
+            self.counters.frames += 1;
+            self.counters.bytes += descriptor.lengths().data() as u64;
+            if !frames.arrived(descriptor, each) {
+                self.counters.invalid += 1;
             }
         }
         count
@@ -105,8 +116,10 @@ impl Rx {
             // the ring may have less room than we have frames back.
             let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
             let count = self.put(frames, room);
+            let starving = count < room;
+            self.counters.starved += u64::from(starving && !self.starving);
+            self.starving = starving;
             if count < wanted {
-                self.counters.starved += u64::from(count < room);
                 return;
             }
         }

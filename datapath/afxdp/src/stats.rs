@@ -33,6 +33,7 @@ impl TxCounters {
         each("tx_full", self.full);
         each("tx_invalid", self.invalid);
         each("tx_copied", self.copied);
+        each("tx_dropped", self.dropped);
         each("tx_kicks", self.kicks);
         each("tx_stalls", self.stalls);
         each("link_errors", self.link_errors);

@@ -45,7 +45,9 @@ pub(crate) struct TxCounters {
     pub(crate) copied: u64,
     /// Calls to the kernel.
     pub(crate) kicks: u64,
-    /// Calls that moved nothing: out of buffers, or the device's queue is full.
+    /// Frames that the device had no room for, and the kernel dropped.
+    pub(crate) dropped: u64,
+    /// Calls that moved nothing: out of buffers, or the device asks for patience.
     pub(crate) stalls: u64,
     /// Calls that failed because the interface is down or gone.
     pub(crate) link_errors: u64,
@@ -138,7 +140,9 @@ impl Tx {
             self.counters.kicks += 1;
             match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
                 Ok(_) => return,
-                Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOBUFS) => (),
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => (),
+                // In copy mode the kernel stops at a frame that it had to drop.
+                Err(Errno::EBUSY) => self.counters.dropped += 1,
                 Err(_) => {
                     self.counters.link_errors += 1;
                     return;
@@ -165,9 +169,8 @@ impl Tx {
             // SAFETY: the ring's frames are all of the one UMEM there is.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
-                drop(frames.returned(descriptor));
+                self.lent -= usize::from(frames.sent(descriptor));
             }
-            self.lent -= count.min(self.lent);
             if count < BURST {
                 return;
             }

@@ -33,7 +33,7 @@ use crate::program::Attached;
 /// at in one go.
 pub const BATCH: usize = 64;
 
-/// Chunks for what arrives: as many as the fill ring has entries.
+/// Chunks for what arrives: half as many as the fill ring has entries.
 const ARRIVALS: usize = 2048;
 /// Chunks with the frame to send. Few, so that they stay in the cache.
 const OUTGOING: usize = 1024;

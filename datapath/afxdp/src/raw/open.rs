@@ -6,7 +6,7 @@ use crate::bind::{Bound, borrow};
 use crate::close::CloseOnDrop;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{Options, Program};
+use crate::options::{Options, Program, Rings};
 use crate::program::Attached;
 use crate::umem::Memory;
 use crate::{OpenError, kernel, rights, send_room};
@@ -30,8 +30,7 @@ impl Raw {
         let bound = Bound::new(&options, &interface, &umem)?;
         let mut mode = Mode::of(&bound, &interface, huge)?;
         let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-        let socket = CloseOnDrop::new(bound.raw_fd(), umem.clone(), writer)
-            .map_err(|error| OpenError::system("opening /dev/null", error))?;
+        let socket = CloseOnDrop::new(&bound, umem.clone(), writer)?;
         send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
 
         let Bound { rx, tx, mut fill, done, .. } = bound;
@@ -64,5 +63,8 @@ impl Raw {
 /// As usual, but for the program, and for no more frames than there is use for.
 fn options(interface: &str) -> Options {
     let frames = (ARRIVALS + OUTGOING + NOTES) as u32;
-    Options { program: Program::Raw, frames: frames.next_power_of_two(), ..Options::new(interface) }
+    // The kernel says that it took chunks out of the fill ring only after it has
+    // handed them over filled: in between the ring needs room for them twice.
+    let rings = Rings { fill: 2 * ARRIVALS as u32, ..Rings::default() };
+    Options { program: Program::Raw, frames: frames.next_power_of_two(), rings, ..Options::new(interface) }
 }

@@ -81,6 +81,32 @@ impl Pair {
         numbers
     }
 
+    /// Messages lost between near and far, wherever that may be: a busy machine
+    /// may lose some. (In copy mode a frame lost for want of a blank is counted
+    /// as dropped too.)
+    pub(crate) fn lost(&self) -> u64 {
+        let far = ["xsk_rx_dropped", "xsk_rx_ring_full"];
+        counter(&self.near, "tx_dropped") + far.map(|name| counter(&self.far, name)).iter().sum::<u64>()
+    }
+
+    /// Send so many numbered messages, up to `burst` at once; returns those that
+    /// arrived once each of the others is counted as lost.
+    pub(crate) fn deliver(&mut self, count: u32, burst: usize) -> Vec<u32> {
+        let (mut sent, mut received) = (0, Vec::new());
+        while sent < count {
+            sent += self.send((sent..count).take(burst)) as u32;
+            received.extend(self.receive());
+        }
+        eventually("each message has arrived or is counted as lost", || {
+            received.extend(self.receive());
+            self.near.flush();
+            received.len() as u64 + self.lost() == u64::from(count)
+        });
+        assert!(received.is_sorted_by(|a, b| a < b), "each once, in order");
+        assert!(received.len() as u32 > count / 2, "most arrive");
+        received
+    }
+
     /// Send until one arrives.
     pub(crate) fn assert_alive(&mut self, number: u32) {
         let deadline = Instant::now() + PATIENCE;
