@@ -88,18 +88,21 @@ fn what_is_for_nobody_known_goes_to_all() {
 
 #[test]
 fn a_broadcast_goes_to_all_or_comes_back() {
-    let [mut a, mut b, mut c] = ends(SMALL);
-    let to_b = address(&b);
-    send(&mut a, to_b, 0..4);
-    let frame = numbered(&a, Address::BROADCAST, 9);
-    let frame = a.send(Address::BROADCAST, frame).unwrap_err();
-    a.flush();
-    assert!(frame.is_unique(), "nobody has it");
-    assert_eq!(receive(&mut c), [0; 0]);
-    assert_eq!(receive(&mut b), [0, 1, 2, 3]);
-    a.send(Address::BROADCAST, frame).unwrap();
-    a.flush();
-    assert_eq!((receive(&mut b), receive(&mut c)), (vec![9], vec![9]));
+    let [mut a, b, c] = ends(SMALL);
+    let mut others = [b, c];
+    for full in [0, 1] {
+        let to = address(&others[full]);
+        send(&mut a, to, 0..4);
+        let frame = numbered(&a, Address::BROADCAST, 9);
+        let frame = a.send(Address::BROADCAST, frame).unwrap_err();
+        a.flush();
+        assert!(frame.is_unique(), "nobody has it");
+        assert_eq!(receive(&mut others[1 - full]), [0; 0]);
+        assert_eq!(receive(&mut others[full]), [0, 1, 2, 3]);
+        a.send(Address::BROADCAST, frame).unwrap();
+        a.flush();
+        assert_eq!(others.each_mut().map(|end| receive(end)), [[9], [9]]);
+    }
 }
 
 #[test]
