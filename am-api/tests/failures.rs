@@ -49,6 +49,17 @@ fn a_peer_that_says_farewell_is_known_to_be_gone_at_once() {
 }
 
 #[test]
+fn however_many_conversations_there_were_all_are_ended() {
+    let (mut alpha, mut beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
+    let all: Vec<Remote> = (0..200).map(|_| alpha.endpoint.connect("beta", "main").unwrap()).collect();
+    until(&mut alpha, &mut beta, "all open", |alpha, _| all.iter().all(|to| alpha.endpoint.is_open(*to)));
+    drop(beta);
+    (0..10).for_each(|_| _ = alpha.poll());
+    let closed = Err(NotOpen::Dead(ReturnReason::Closed));
+    assert_eq!(all.iter().filter(|to| alpha.endpoint.ready(**to) == closed).count(), 200);
+}
+
+#[test]
 fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
     let patience = Duration::from_millis(60);
     let (mut alpha, mut beta) = nodes::<Back, u64>(plain("alpha").patience(patience), plain("beta"));

@@ -89,12 +89,13 @@ fn a_closed_conversation_says_so() {
 
 #[test]
 fn an_unknown_handler_is_counted_and_costs_nothing_else() {
-    let (mut alpha, mut beta) = nodes::<u64, Vec<Handler>>(plain("alpha"), plain("beta").window(16));
+    let (mut alpha, mut beta) = nodes::<u64, Vec<Handler>>(plain("alpha"), plain("beta").window(16).send_frames(8));
     beta.endpoint.on_request(Handler(1), |_, request, token| token.reply(Handler(1), request.words(), b"").unwrap());
     beta.endpoint.on_unhandled(|seen, message| seen.push(message.handler()));
     alpha.endpoint.on_reply(Handler(1), |sum, reply| *sum += reply.word(0));
     let to = connect(&mut alpha, &mut beta);
-    // Ten windows full: were the credit of one lost, they would come to a halt.
+    // Ten windows full: were a credit or a place for a reply lost each time,
+    // they would come to a halt.
     for n in 0..160 {
         until(&mut alpha, &mut beta, "credit", |alpha, _| {
             alpha.endpoint.request(to, Handler((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)

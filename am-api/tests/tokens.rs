@@ -2,7 +2,7 @@
 
 mod common;
 
-use am_api::{Handler, ReplyError, Token};
+use am_api::{Handler, Remote, ReplyError, Token};
 use common::{Side, connect, connected, nodes, pair, plain, until};
 
 const ASK: Handler = Handler(0);
@@ -42,27 +42,47 @@ fn a_kept_token_answers_later_and_in_any_order() {
     assert_eq!(alpha.state, (0..50).rev().collect::<Vec<_>>());
 }
 
+/// The same, but `beta` has so few places to send from that a right to reply
+/// which were neither used nor given back would soon be missed.
+fn tight() -> (Side<Replies>, Side<Kept>, Remote) {
+    let (mut alpha, mut beta) = nodes::<Replies, Kept>(plain("alpha"), plain("beta").send_frames(8));
+    keep(&mut beta);
+    note(&mut alpha);
+    let to = connect(&mut alpha, &mut beta);
+    (alpha, beta, to)
+}
+
 #[test]
 fn a_dropped_token_forgoes_its_reply_and_others_are_answered() {
-    let (mut alpha, mut beta) = asked(20);
-    for (number, token) in beta.state.drain(..) {
-        if number % 2 == 1 {
+    let (mut alpha, mut beta, to) = tight();
+    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    until(&mut alpha, &mut beta, "the odd ones answered", |alpha, beta| {
+        for (number, token) in beta.state.drain(..).filter(|(number, _)| number % 2 == 1) {
             token.reply(TOLD, &[number], b"").expect("a reply");
         }
-    }
-    until(&mut alpha, &mut beta, "the odd ones answered", |alpha, _| alpha.state.len() == 10);
+        alpha.state.len() == 50
+    });
     (0..100).for_each(|_| _ = alpha.poll() + beta.poll());
-    assert_eq!(alpha.state, (0..20).filter(|n| n % 2 == 1).collect::<Vec<_>>());
+    assert_eq!(alpha.state, (0..100).filter(|n| n % 2 == 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_reply_that_fails_gives_up_what_was_set_aside_for_it() {
+    let (mut alpha, mut beta, to) = tight();
+    let too_much = vec![0; 2000];
+    let mut failed = 0;
+    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    until(&mut alpha, &mut beta, "all tried", |_, beta| {
+        failed += beta.state.drain(..).filter_map(|(_, token)| token.reply(TOLD, &[], &too_much).err()).count();
+        failed == 100
+    });
 }
 
 #[test]
 fn kept_tokens_leave_room_for_requests_with_other_credit() {
     // Every place to send from is promised to a reply, and nothing hangs:
     // what arrives waits for the promises to be kept.
-    let (mut alpha, mut beta) = nodes::<Replies, Kept>(plain("alpha"), plain("beta").send_frames(8));
-    keep(&mut beta);
-    note(&mut alpha);
-    let to = connect(&mut alpha, &mut beta);
+    let (mut alpha, mut beta, to) = tight();
     (0..20).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
     until(&mut alpha, &mut beta, "8 kept", |_, beta| beta.state.len() == 8);
     (0..100).for_each(|_| _ = alpha.poll() + beta.poll());
