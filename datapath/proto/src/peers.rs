@@ -46,12 +46,15 @@ pub(crate) struct Peers {
     records: Vec<PeerRecord>,
 }
 
+/// The run of a peer that has not said itself which it is.
+const UNHEARD: Incarnation = Incarnation(0);
+
 /// What news about a peer meant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// Nothing that matters.
     Same,
-    /// Not known before.
+    /// Not heard of before.
     New,
     /// Known; it was started again.
     Restarted,
@@ -79,7 +82,18 @@ impl Peers {
             record.path = Path::Unknown;
         }
         record.peer = peer;
-        if peer.incarnation > known && known != Incarnation(0) { News::Restarted } else { News::Same }
+        match known {
+            _ if peer.incarnation == known => News::Same,
+            UNHEARD => News::New,
+            _ => News::Restarted,
+        }
+    }
+
+    /// The address of a peer that is in a static table and has not been heard
+    /// of: it may not know us, and then it could not answer what we ask.
+    pub(crate) fn unheard(&self, at: usize) -> Option<Address> {
+        let peer = &self.records.get(at)?.peer;
+        (peer.incarnation == UNHEARD).then_some(peer.address)
     }
 
     /// The node with this name; of several, the one that was started last.

@@ -97,7 +97,10 @@ impl<B: Buffer> Core<B> {
         let name = record.remote.node_name;
         match self.peers.by_name(name) {
             None => self.announce(true),
-            Some(peer) => self.ask(now, flow, peer),
+            Some(peer) => match self.peers.unheard(peer) {
+                Some(address) => self.introduce(address, true),
+                None => self.ask(now, flow, peer),
+            },
         }
     }
 
