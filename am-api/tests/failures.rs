@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use am_api::{Class, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
 use common::{Side, connect, connected, nodes, plain, until};
+use transport::loopback;
 
 const WORK: Handler = Handler(3);
 
@@ -146,4 +147,25 @@ fn both_sides_hear_of_conversations_that_come_and_go() {
     assert_eq!(alpha.state, [(FlowChange::Settled, "beta".to_owned())]);
     let ended = FlowChange::Ended(ReturnReason::Closed);
     assert_eq!(beta.state, [(FlowChange::Accepted, "alpha".to_owned()), (ended, "alpha".to_owned())]);
+}
+
+#[test]
+fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
+    let mut ends = loopback::wire(3).into_iter().map(|plug| Box::new(plug.open().expect("memory")));
+    let mut end = || ends.next().expect("three ends");
+    let (mut alpha, mut first) = (Side::<Back>::open(plain("alpha"), end()), Side::<()>::open(plain("beta"), end()));
+    let to = connect(&mut alpha, &mut first);
+    note_returned(&mut alpha, to);
+    send(&alpha, to, 0..3);
+    // As if killed; and started on another machine.
+    mem::forget(first);
+    let mut second = Side::<u64>::open(plain("beta"), end());
+    second.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    until(&mut alpha, &mut second, "messages back", |alpha, _| alpha.state.len() == 3);
+    assert_eq!(alpha.state, expected(ReturnReason::Restarted, 0..3));
+    let again = connect(&mut alpha, &mut second);
+    assert_ne!(to, again);
+    alpha.endpoint.request(again, WORK, &[], b"").unwrap();
+    until(&mut alpha, &mut second, "handled", |_, second| second.state == 1);
+    assert_eq!(alpha.node.peers().len(), 1, "it is the same node");
 }
