@@ -42,8 +42,8 @@ impl<S> Endpoint<S> {
     }
 
     /// Run this for messages that name a handler this endpoint does not have.
-    /// They are counted in any case (`unhandled`), and their sender gets its
-    /// credit back.
+    /// They are counted in any case (`unhandled`). Their sender has its credit
+    /// back and hears nothing: they were delivered, so they do not return.
     pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_>) + 'static) {
         self.handlers.unhandled = Some(Box::new(run));
     }
@@ -146,7 +146,7 @@ impl<S> Endpoint<S> {
             self.idle.busy();
         } else {
             let shared = self.port.shared.borrow();
-            let due = shared.engine.core().sleep_until();
+            let due = shared.engine.sleep_until();
             self.idle.wait(shared.now, due.min(until), shared.transport.caps().wake.as_deref());
         }
         handled

@@ -52,6 +52,33 @@ impl From<RequestError> for ReplyError {
 /// kept and used after the handler has returned and its message is gone: a
 /// frame for the reply and a place in the send queue are set aside for it, so
 /// that a reply never fails for lack of room, whatever else goes on.
+///
+/// ```
+/// use am_api::{Endpoint, Handler, Token};
+///
+/// /// Who has asked, and waits.
+/// type Waiting = Vec<Token>;
+///
+/// fn barrier(endpoint: &mut Endpoint<Waiting>, of: usize) {
+///     endpoint.on_request(Handler(0), move |waiting: &mut Waiting, _, token| {
+///         waiting.push(token);
+///         if waiting.len() == of {
+///             // Those that are gone meanwhile need no answer.
+///             waiting.drain(..).for_each(|token| _ = token.reply(Handler(0), &[], b""));
+///         }
+///     });
+/// }
+/// ```
+///
+/// At most one reply is a matter of type:
+///
+/// ```compile_fail,E0382
+/// # use am_api::{Handler, Token};
+/// fn twice(token: Token) {
+///     _ = token.reply(Handler(0), &[1], b"");
+///     _ = token.reply(Handler(0), &[2], b"");
+/// }
+/// ```
 pub struct Token {
     shared: Remembered,
     flow: FlowId,

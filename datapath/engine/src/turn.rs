@@ -56,6 +56,13 @@ impl Engine {
         &self.pool
     }
 
+    /// When the next turn has to come at the latest: at once, where the
+    /// transport was full.
+    #[inline]
+    pub fn sleep_until(&self) -> Time {
+        if self.held.is_some() { Time::default() } else { self.core.sleep_until() }
+    }
+
     /// One turn. Streamed as Fast Messages' LANai control program is (Pakin et
     /// al., §4.2, figure 2b): a burst at a time in each direction, instead of
     /// going through every stage for every frame. `events` gets what happened
