@@ -3,7 +3,9 @@
 mod common;
 
 use am_api::{Handler, Remote, Token};
-use common::{Side, connected};
+use common::{Side, connect, plain};
+use transport::faulty::{Faults, Faulty};
+use transport::loopback;
 
 const ONE_WAY: Handler = Handler(0);
 const ECHO: Handler = Handler(1);
@@ -15,9 +17,12 @@ struct Asked {
     kept: Vec<Token>,
 }
 
-/// Two connected sides whose handlers do all that handlers may do.
-fn sides() -> (Side<u64>, Side<Asked>, Remote) {
-    let (mut alpha, mut beta, to) = connected::<u64, Asked>();
+/// Two sides whose handlers do all that handlers may do, connected over a wire
+/// on which so much goes wrong.
+fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Remote) {
+    let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), faults));
+    let mut alpha = Side::<u64>::open(plain("alpha"), Box::new(left));
+    let mut beta = Side::<Asked>::open(plain("beta"), Box::new(right));
     beta.endpoint.on_request(ONE_WAY, |asked, _, _| asked.handled += 1);
     beta.endpoint.on_request(ECHO, |asked, request, token| {
         asked.handled += 1;
@@ -29,7 +34,12 @@ fn sides() -> (Side<u64>, Side<Asked>, Remote) {
     });
     alpha.endpoint.on_reply(ECHO, |replies, _| *replies += 1);
     beta.state.kept.reserve(1024);
+    let to = connect(&mut alpha, &mut beta);
     (alpha, beta, to)
+}
+
+fn sides() -> (Side<u64>, Side<Asked>, Remote) {
+    sides_over(Faults::NONE)
 }
 
 /// Keep the window full until so many are handled.
@@ -46,9 +56,9 @@ fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Ha
     }
 }
 
-fn allocations_of(handler: Handler, payload: &[u8]) -> u64 {
+fn allocations_of(handler: Handler, payload: &[u8], faults: Faults) -> u64 {
     const COUNT: u64 = 100_000;
-    let (mut alpha, mut beta, to) = sides();
+    let (mut alpha, mut beta, to) = sides_over(faults);
     // Queues grow to the size that they stay at.
     stream(&mut alpha, &mut beta, to, handler, payload, 10_000);
     let counted = allocation_counter::measure(|| stream(&mut alpha, &mut beta, to, handler, payload, COUNT));
@@ -64,20 +74,20 @@ fn the_counter_counts() {
 #[test]
 fn requests_allocate_nothing() {
     for size in [0, 16, 1400] {
-        assert_eq!(allocations_of(ONE_WAY, &vec![1; size]), 0, "{size} bytes");
+        assert_eq!(allocations_of(ONE_WAY, &vec![1; size], Faults::NONE), 0, "{size} bytes");
     }
 }
 
 #[test]
 fn replies_allocate_nothing() {
     for size in [0, 16, 1400] {
-        assert_eq!(allocations_of(ECHO, &vec![1; size]), 0, "{size} bytes");
+        assert_eq!(allocations_of(ECHO, &vec![1; size], Faults::NONE), 0, "{size} bytes");
     }
 }
 
 #[test]
 fn kept_tokens_allocate_nothing() {
-    assert_eq!(allocations_of(LATER, b"later"), 0);
+    assert_eq!(allocations_of(LATER, b"later", Faults::NONE), 0);
 }
 
 #[test]
@@ -86,4 +96,9 @@ fn one_at_a_time_allocates_nothing() {
     let mut ping = |count| (0..count).for_each(|_| stream(&mut alpha, &mut beta, to, ECHO, b"ping", 1));
     ping(1_000);
     assert_eq!(allocation_counter::measure(|| ping(10_000)).count_total, 0);
+}
+
+#[test]
+fn repairs_allocate_nothing() {
+    assert_eq!(allocations_of(ECHO, b"sent again", Faults::lossy(3, 0.02)), 0);
 }
