@@ -62,7 +62,7 @@ fn however_many_conversations_there_were_all_are_ended() {
 
 #[test]
 fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
-    let patience = Duration::from_millis(60);
+    let patience = Duration::from_millis(400);
     let (mut alpha, mut beta) = nodes::<Back, u64>(plain("alpha").patience(patience), plain("beta"));
     beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
