@@ -160,9 +160,10 @@ fn a_sleeper_is_woken_by_a_frame() {
 fn closing_gives_queue_and_frames_back_while_frames_are_held() {
     let cable = Cable::new(&VethOptions::default());
     let options = Options::new("am0");
-    let mut kept = Vec::new();
+    let (mut kept, mut waits) = (Vec::new(), Vec::new());
     for round in 0..5 {
         let mut pair = cable.pair(&options);
+        waits.extend(pair.near.caps().wake.clone());
         pair.assert_alive(round);
         pair.send(std::iter::once(round));
         eventually("one arrives", || pair.far.receive(1, &mut |frame| kept.push(frame)) > 0);
