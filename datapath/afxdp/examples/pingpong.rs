@@ -62,8 +62,7 @@ fn near_side(plan: &Plan, to: Address) -> Fallible<()> {
     cost_of_an_idle_turn(&mut xdp);
     plan.both.wait();
     flood(&mut xdp, to, plan);
-    xdp.counters(&mut |name, value| print!("{name} {value}  "));
-    println!();
+    println!("near: {}", counters(&xdp));
     plan.both.wait();
     Ok(())
 }
@@ -86,8 +85,20 @@ fn far_side(plan: &Plan, to: Address) -> Fallible<()> {
     }
     println!("our share of receiving a frame: {} ns", share.median());
     println!("flood: {received} of {} arrived", plan.count);
+    println!("far: {}", counters(&xdp));
     plan.both.wait();
     Ok(())
+}
+
+/// Those that have counted something.
+fn counters(xdp: &Xdp) -> String {
+    let mut text = String::new();
+    xdp.counters(&mut |name, value| {
+        if value > 0 {
+            text += &format!(" {name} {value}");
+        }
+    });
+    text
 }
 
 fn round_trip(xdp: &mut Xdp, to: Address, size: usize) -> Duration {
