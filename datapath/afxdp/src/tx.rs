@@ -140,13 +140,14 @@ impl Tx {
             self.counters.kicks += 1;
             match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
                 Ok(_) => return,
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => (),
                 // In copy mode the kernel stops at a frame that it had to drop.
                 Err(Errno::EBUSY) => self.counters.dropped += 1,
-                Err(_) => {
+                Err(Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV) => {
                     self.counters.link_errors += 1;
                     return;
                 }
+                // It has moved what it moves at once, or is out of buffers.
+                Err(_) => (),
             }
             let before = std::mem::replace(&mut waiting, self.waiting());
             if waiting == before {

@@ -55,7 +55,7 @@ impl Memory {
         match (shape.map_huge(), options.huge_pages) {
             (Ok(memory), _) => Ok(memory),
             (Err(source), HugePages::Required) => Err(shape.no_huge_pages(source)),
-            (Err(source), _) => shape.map(false, Err(format!("normal pages, for want of huge ones ({source})"))),
+            (Err(source), _) => shape.map(false, Err(shape.no_huge_pages_note(&source))),
         }
     }
 }
@@ -123,7 +123,15 @@ impl Shape {
     }
 
     fn no_huge_pages(&self, source: io::Error) -> OpenError {
-        OpenError::HugePages { bytes: self.bytes(), pages: self.bytes().div_ceil(huge_page_bytes()), source }
+        OpenError::HugePages { bytes: self.bytes(), pages: self.huge_pages(), source }
+    }
+
+    fn no_huge_pages_note(&self, source: &io::Error) -> String {
+        format!("normal pages: no huge ones ({source}); `sysctl -w vm.nr_hugepages={}` makes enough", self.huge_pages())
+    }
+
+    fn huge_pages(&self) -> usize {
+        self.bytes().div_ceil(huge_page_bytes())
     }
 }
 
