@@ -57,7 +57,7 @@ impl<S> Handlers<S> {
         // Where the handler is missing the token is dropped, and so the reply forgone.
         let token = Token::new(Rc::downgrade(&port.shared), delivery.flow, reply_frame);
         match self.requests.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message { port, delivery }, token),
+            Some(run) => run(state, Message::new(port, delivery), token),
             None => self.run_unhandled(port, state, delivery),
         }
     }
@@ -65,7 +65,7 @@ impl<S> Handlers<S> {
     #[inline]
     fn run_reply(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
         match self.replies.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message { port, delivery }),
+            Some(run) => run(state, Message::new(port, delivery)),
             None => self.run_unhandled(port, state, delivery),
         }
     }
@@ -74,7 +74,7 @@ impl<S> Handlers<S> {
     fn run_unhandled(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
         port.shared.borrow_mut().tally.unhandled += 1;
         if let Some(run) = &mut self.unhandled {
-            run(state, Message { port, delivery });
+            run(state, Message::new(port, delivery));
         }
     }
 
@@ -84,7 +84,7 @@ impl<S> Handlers<S> {
             let next = port.shared.borrow_mut().core().poll_returned(port.id);
             let Some(returned) = next else { break };
             if let Some(run) = &mut self.returned {
-                let message = Message { port, delivery: &returned.message };
+                let message = Message::new(port, &returned.message);
                 run(state, Returned { message, reason: returned.reason });
             }
             handled += 1;

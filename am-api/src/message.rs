@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use proto::Delivery;
+use proto::{Delivery, Words};
 use ring::Frame;
-use wire::Buffer;
 
 use crate::{Handler, Port, Remote};
 
@@ -20,25 +19,31 @@ use crate::{Handler, Port, Remote};
 pub struct Message<'a> {
     pub(crate) port: &'a Port,
     pub(crate) delivery: &'a Delivery<Frame>,
+    words: Words,
 }
 
 impl<'a> Message<'a> {
+    #[inline]
+    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>) -> Self {
+        Message { port, delivery, words: delivery.words() }
+    }
+
     /// Its word arguments.
     #[inline]
-    pub fn words(&self) -> &'a [u64] {
-        self.delivery.words.as_slice()
+    pub fn words(&self) -> &[u64] {
+        self.words.as_slice()
     }
 
     /// The word argument at this place, 0 where the message has none there.
     #[inline]
     pub fn word(&self, at: usize) -> u64 {
-        self.delivery.words.words.get(at).copied().unwrap_or(0)
+        self.words.at(at)
     }
 
     /// Its bytes, as long as the handler runs.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
-        &self.delivery.frame.bytes()[self.delivery.payload.clone()]
+        self.delivery.payload()
     }
 
     /// The handler that it names.

@@ -147,7 +147,7 @@ fn exchange(alpha: &mut Host, beta: &mut Host, now: Time) {
 
 fn extracted(host: &mut Host) -> Vec<u64> {
     let endpoint = host.endpoint;
-    std::iter::from_fn(|| host.engine.core_mut().poll_deliver(endpoint)).map(|message| message.words.words[0]).collect()
+    std::iter::from_fn(|| host.engine.core_mut().poll_deliver(endpoint)).map(|message| message.words().at(0)).collect()
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
 use wire::control::{Close, Control, Name};
-use wire::{Address, Buffer, Class, WORD};
+use wire::{Address, Buffer, Class};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Delivery, Ending, Event, ReturnReason, Returned, Words};
+use crate::output::{Delivery, Ending, Event, ReturnReason, Returned};
 use crate::slots::{NONE, Slot};
 use crate::{EndpointId, FlowId};
 
@@ -144,12 +144,6 @@ impl<B: Buffer> Core<B> {
 /// The message in a slot as it was sent; `None` when the receiver has it.
 fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
     let frame = slot.frame.take()?;
-    let payload_at = body_at + slot.words as usize * WORD;
-    let mut words = Words { count: slot.words, ..Words::default() };
-    let written = frame.bytes().get(body_at..payload_at).unwrap_or_default();
-    for (word, bytes) in words.words.iter_mut().zip(written.chunks_exact(WORD)) {
-        *word = bytes.try_into().map_or(0, u64::from_be_bytes);
-    }
-    let payload = payload_at..body_at + slot.body as usize;
-    Some(Delivery { flow, class: slot.class, handler: slot.handler, words, payload, frame })
+    let &mut Slot { class, handler, words, body, .. } = slot;
+    Some(Delivery { flow, class, handler, words, body_at: body_at as u16, body, frame })
 }

@@ -1,13 +1,16 @@
 //! From below: a frame.
 
+use std::collections::VecDeque;
+
 use wire::control::Control;
 use wire::frame::{self, Parsed};
-use wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, WORD, expand};
+use wire::{Ack, Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Delivery, Words};
+use crate::output::Delivery;
 use crate::receive_queue::Verdict;
+use crate::slots::{Link, Slots};
 use crate::time::Time;
 use crate::timers::Wait;
 
@@ -20,8 +23,8 @@ struct Message {
     header: Header,
     framing: Framing,
     class: Class,
-    words: Words,
-    payload: core::ops::Range<usize>,
+    /// Bytes of words and payload.
+    body: u32,
     piggyback: Option<Piggyback>,
 }
 
@@ -61,153 +64,72 @@ impl<B: Buffer> Core<B> {
 
     #[inline]
     fn message(&mut self, now: Time, message: Message, frame: B) -> Result<(), Reason> {
-        let class = message.class;
-        let record = self.flows.by_flow(message.header.flow).ok_or(Reason::NoFlow)?;
-        record.check(message.framing, &message.header)?;
+        let Message { header, class, .. } = message;
+        let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
+        record.check(message.framing, &header)?;
         record.heard(now);
         let queue = &mut record.receive[class];
-        let seq = expand(message.header.seq, message.framing.seq_bits(), queue.near());
+        let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
         let verdict = queue.verdict(seq);
         if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
-            return self.not_new(verdict, message.header.flow);
+            self.not_new(verdict, header.flow);
+            return Ok(());
         }
         if !self.endpoints.has_room() {
             self.counters.no_room += 1;
             return Ok(());
         }
         queue.accept(seq);
-        let (id, endpoint) = (record.id, record.endpoint);
-        self.owe_ack(now, message.header.flow, verdict);
         if let Some(told) = message.piggyback {
-            self.on_piggyback(now, message.header.flow, &told);
+            record.on_piggyback(now, &told, &mut self.slots, &mut self.ready);
+        }
+        if record.owes_ack(verdict) {
+            record.queue_ack(&mut self.acks_due);
+        } else if record.ack_at == Time::NEVER {
+            record.ack_at = now.later(self.waits.ack_delay);
+            self.timers.arm(&mut record.ack_armed, Wait::Ack, header.flow.id(), record.ack_at);
         }
         match class {
             Class::Request => self.counters.requests_received += 1,
             Class::Reply => self.counters.replies_received += 1,
         }
-        let Message { header, words, payload, .. } = message;
-        self.endpoints.push(endpoint, Delivery { flow: id, class, handler: header.handler, words, payload, frame });
+        let (flow, endpoint) = (record.id, record.endpoint);
+        let Header { handler, words, .. } = header;
+        let body_at = message.framing.body_at() as u16;
+        let delivery = Delivery { flow, class, handler, words, body_at, body: message.body, frame };
+        self.endpoints.push(endpoint, delivery);
         Ok(())
     }
 
     /// A message that came again, or too early: its sender should hear where
     /// we are.
     #[cold]
-    fn not_new(&mut self, verdict: Verdict, flow: Flow) -> Result<(), Reason> {
+    fn not_new(&mut self, verdict: Verdict, flow: Flow) {
         match verdict {
             Verdict::Beyond => self.counters.beyond_window += 1,
             _ => self.counters.duplicates += 1,
         }
         if let Some(record) = self.flows.by_flow(flow) {
             record.ack_forced = true;
-        }
-        self.queue_ack(flow);
-        Ok(())
-    }
-
-    /// Note that a message was accepted; its acknowledgement waits for
-    /// something to ride on, but not long, and not when there are gaps.
-    #[inline]
-    fn owe_ack(&mut self, now: Time, flow: Flow, verdict: Verdict) {
-        let Some(record) = self.flows.by_flow(flow) else { return };
-        record.unacked += 1;
-        if verdict == Verdict::Ahead {
-            record.ack_forced = true;
-            return self.queue_ack(flow);
-        }
-        if record.unacked >= ACK_EVERY {
-            return self.queue_ack(flow);
-        }
-        if record.ack_at == Time::NEVER {
-            record.ack_at = now + self.config.ack_delay;
-            self.timers.arm(&mut record.ack_armed, Wait::Ack, flow.id(), record.ack_at);
-        }
-    }
-
-    /// An acknowledgement of this flow goes out with the next outputs.
-    pub(crate) fn queue_ack(&mut self, flow: Flow) {
-        if let Some(record) = self.flows.by_flow(flow)
-            && !record.ack_queued
-        {
-            record.ack_queued = true;
-            self.acks_due.push_back(flow);
-        }
-    }
-
-    /// An acknowledgement that rode in the padding.
-    #[inline]
-    fn on_piggyback(&mut self, now: Time, flow: Flow, told: &Piggyback) {
-        for class in Class::ALL {
-            let Some(record) = self.flows.by_flow(flow) else { return };
-            let (near_accepted, near_limit) = record.send[class].near();
-            let class_told = told.classes[class.index()];
-            let accepted = expand(class_told.accepted as u32, 16, near_accepted);
-            let limit = expand(class_told.limit as u32, 16, near_limit);
-            self.acknowledged(now, flow, class, accepted, limit);
+            record.queue_ack(&mut self.acks_due);
         }
     }
 
     /// An acknowledgement in a frame of its own.
     fn on_ack(&mut self, now: Time, parsed: &Parsed<'_>, acks: &Acks) -> Result<(), Reason> {
-        let flow = parsed.header.flow;
-        let record = self.flows.by_flow(flow).ok_or(Reason::NoFlow)?;
+        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
         record.heard(now);
         self.counters.acks_received += 1;
         for class in Class::ALL {
             let ack = acks.classes[class.index()];
-            self.acknowledged(now, flow, class, ack.accepted, ack.limit);
+            record.on_told(now, class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
             if ack.sack != 0 {
-                self.acknowledged_selected(now, flow, class, ack.accepted, ack.sack);
+                let resent = record.on_selected(now, class, &ack, &mut self.slots, &mut self.ready);
+                self.counters.fast_retransmits += resent as u64;
             }
         }
         Ok(())
-    }
-
-    #[inline]
-    fn acknowledged(&mut self, now: Time, flow: Flow, class: Class, accepted: Seq, limit: Seq) {
-        let Some(record) = self.flows.by_flow(flow) else { return };
-        let queue = &mut record.send[class];
-        let progress = queue.acknowledge(&mut self.slots, accepted);
-        queue.allow(limit);
-        queue.give_out(&mut self.slots, &mut self.ready);
-        if progress.acked > 0 {
-            record.rtt.backoff = 0;
-        }
-        if let Some(sent_at) = progress.sample {
-            record.rtt.sample(now.since(sent_at));
-        }
-    }
-
-    #[cold]
-    fn acknowledged_selected(&mut self, now: Time, flow: Flow, class: Class, accepted: Seq, sack: u64) {
-        let Some(record) = self.flows.by_flow(flow) else { return };
-        let queue = &mut record.send[class];
-        if queue.acknowledge_selected(&mut self.slots, accepted, sack) > 0 {
-            record.rtt.backoff = 0;
-        }
-        let before = Time(now.0.saturating_sub(record.rtt.patience().as_nanos() as u64));
-        let resent = queue.resend_lost(&mut self.slots, &mut self.ready, accepted, sack, before);
-        self.counters.fast_retransmits += resent as u64;
-    }
-}
-
-impl Message {
-    #[inline]
-    fn new(parsed: &Parsed<'_>, class: Class) -> Self {
-        let mut words = Words { count: parsed.header.words, ..Words::default() };
-        for (word, bytes) in words.words.iter_mut().zip(parsed.words.chunks_exact(WORD)) {
-            *word = bytes.try_into().map_or(0, u64::from_be_bytes);
-        }
-        let start = parsed.framing.body_at() + parsed.words.len();
-        Message {
-            header: parsed.header,
-            framing: parsed.framing,
-            class,
-            words,
-            payload: start..start + parsed.payload.len(),
-            piggyback: parsed.piggyback,
-        }
     }
 }
 
@@ -222,5 +144,94 @@ impl FlowRecord {
             return Err(Reason::Nonce);
         }
         Ok(())
+    }
+
+    /// Note that a message was accepted. Its acknowledgement waits for
+    /// something to ride on, but not when there are gaps, nor when much has
+    /// gathered: whether it has to go now.
+    #[inline]
+    fn owes_ack(&mut self, verdict: Verdict) -> bool {
+        self.unacked += 1;
+        self.ack_forced |= verdict == Verdict::Ahead;
+        self.ack_forced || self.unacked >= ACK_EVERY
+    }
+
+    /// An acknowledgement of this flow goes out with the next outputs.
+    #[inline]
+    pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
+        if !self.ack_queued {
+            self.ack_queued = true;
+            acks_due.push_back(self.id.flow);
+        }
+    }
+
+    /// An acknowledgement that rode in the padding. Most say something new of
+    /// one class only.
+    #[inline]
+    fn on_piggyback<B: Buffer>(
+        &mut self,
+        now: Time,
+        told: &Piggyback,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) {
+        for class in Class::ALL {
+            let (near_accepted, near_limit) = self.send[class].near();
+            let told = told.classes[class.index()];
+            if (told.accepted, told.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
+                let accepted = expand(told.accepted as u32, 16, near_accepted);
+                let limit = expand(told.limit as u32, 16, near_limit);
+                self.on_told(now, class, accepted, limit, slots, ready);
+            }
+        }
+    }
+
+    /// The receiver has everything before `accepted` and allows everything
+    /// before `limit`.
+    fn on_told<B: Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        accepted: Seq,
+        limit: Seq,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) {
+        let queue = &mut self.send[class];
+        let progress = queue.acknowledge(slots, accepted);
+        queue.allow(limit);
+        queue.give_out(slots, ready);
+        if progress.acked > 0 {
+            self.rtt.backoff = 0;
+        }
+        if let Some(sent_at) = progress.sample {
+            self.rtt.sample(now.since(sent_at));
+        }
+    }
+
+    /// Messages beyond a gap have arrived. Returns how many before them are
+    /// sent again.
+    #[cold]
+    fn on_selected<B: Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        ack: &Ack,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) -> u32 {
+        let queue = &mut self.send[class];
+        if queue.acknowledge_selected(slots, ack.accepted, ack.sack) > 0 {
+            self.rtt.backoff = 0;
+        }
+        queue.resend_lost(slots, ready, ack.accepted, ack.sack, now.earlier(self.rtt.patience()))
+    }
+}
+
+impl Message {
+    #[inline]
+    fn new(parsed: &Parsed<'_>, class: Class) -> Self {
+        let body = (parsed.words.len() + parsed.payload.len()) as u32;
+        Message { header: parsed.header, framing: parsed.framing, class, body, piggyback: parsed.piggyback }
     }
 }

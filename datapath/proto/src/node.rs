@@ -13,6 +13,7 @@ use crate::endpoint::Endpoints;
 use crate::flows::Flows;
 use crate::output::{Event, FlowState, Peer};
 use crate::peers::Peers;
+use crate::rtt::Waits;
 use crate::slots::{Link, Slots};
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
@@ -29,6 +30,7 @@ use crate::{FlowId, WINDOW};
 #[derive(Debug)]
 pub struct Core<B> {
     pub(crate) config: Config,
+    pub(crate) waits: Waits,
     /// When the last input or output was.
     pub(crate) now: Time,
     pub(crate) flows: Flows,
@@ -71,6 +73,7 @@ impl<B: Buffer> Core<B> {
             replies_owed: 0,
             random,
             now,
+            waits: Waits::new(&config),
             config,
         };
         core.announce(true);
@@ -116,6 +119,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Output: what else happened.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

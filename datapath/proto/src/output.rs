@@ -1,9 +1,7 @@
 //! What the core gives back.
 
-use core::ops::Range;
-
 use wire::control::{Incarnation, Name, NodeId, Refusal};
-use wire::{Address, Class, Flow, Framing, MAX_WORDS};
+use wire::{Address, Buffer, Class, Flow, Framing, MAX_WORDS, WORD};
 
 use crate::{EndpointId, FlowId};
 
@@ -19,10 +17,8 @@ pub struct Transmit<B> {
 /// Word arguments of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Words {
-    /// The words; those from `count` on are 0.
-    pub words: [u64; MAX_WORDS],
-    /// How many there are.
-    pub count: u8,
+    words: [u64; MAX_WORDS],
+    count: u8,
 }
 
 impl Words {
@@ -30,6 +26,12 @@ impl Words {
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.words[..self.count as usize]
+    }
+
+    /// The word at this place, 0 where there is none.
+    #[inline]
+    pub fn at(&self, place: usize) -> u64 {
+        self.words.get(place).copied().unwrap_or(0)
     }
 }
 
@@ -47,12 +49,38 @@ pub struct Delivery<B> {
     pub class: Class,
     /// Index into the endpoint's handler table.
     pub handler: u8,
-    /// Its word arguments.
-    pub words: Words,
-    /// Where in the frame the user's bytes are.
-    pub payload: Range<usize>,
+    /// How many words start the body.
+    pub(crate) words: u8,
+    /// Where in the frame the body is.
+    pub(crate) body_at: u16,
+    pub(crate) body: u32,
     /// The frame.
     pub frame: B,
+}
+
+impl<B: Buffer> Delivery<B> {
+    /// Words and payload, as they stand in the frame.
+    #[inline]
+    fn body(&self) -> &[u8] {
+        let at = self.body_at as usize;
+        self.frame.bytes().get(at..at + self.body as usize).unwrap_or_default()
+    }
+
+    /// Its word arguments.
+    #[inline]
+    pub fn words(&self) -> Words {
+        let mut words = Words { count: self.words, ..Words::default() };
+        for (word, bytes) in words.words.iter_mut().zip(self.body().chunks_exact(WORD)).take(self.words as usize) {
+            *word = bytes.try_into().map_or(0, u64::from_be_bytes);
+        }
+        words
+    }
+
+    /// The user's bytes.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        self.body().get(self.words as usize * WORD..).unwrap_or_default()
+    }
 }
 
 /// Why a message came back to its sender.

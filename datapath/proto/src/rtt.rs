@@ -1,6 +1,25 @@
 //! Round-trip time, estimated as Jacobson and Karels did for TCP, in nanoseconds.
 
-use core::time::Duration;
+use crate::config::Config;
+
+/// The configured waits, in nanoseconds: every message asks for one of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) ack_delay: u64,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+impl Waits {
+    pub(crate) fn new(config: &Config) -> Self {
+        let nanoseconds = |duration: core::time::Duration| duration.as_nanos() as u64;
+        Waits {
+            ack_delay: nanoseconds(config.ack_delay),
+            least: nanoseconds(config.min_timeout),
+            most: nanoseconds(config.max_timeout),
+        }
+    }
+}
 
 /// Smoothed round-trip time and its deviation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,22 +43,17 @@ impl Rtt {
         self.smoothed = ((7 * self.smoothed + nanoseconds) / 8).max(1);
     }
 
-    /// The estimate; 0 before the first sample.
-    pub(crate) fn smoothed(&self) -> Duration {
-        Duration::from_nanos(self.smoothed)
-    }
-
-    /// When a message counts as lost. The acknowledgement may wait `ack_delay`
-    /// for something to ride on.
-    pub(crate) fn timeout(&self, ack_delay: Duration, least: Duration, most: Duration) -> Duration {
-        let estimate = Duration::from_nanos(self.smoothed + 4 * self.deviation) + ack_delay;
-        (estimate.max(least) * (1 << self.backoff.min(20))).min(most)
+    /// When a message counts as lost. The acknowledgement may wait for
+    /// something to ride on.
+    pub(crate) fn timeout(&self, waits: &Waits) -> u64 {
+        let estimate = self.smoothed + 4 * self.deviation + waits.ack_delay;
+        (estimate.max(waits.least) << self.backoff.min(20)).min(waits.most)
     }
 
     /// A message is sent again before its time-out only if so long ago it was
-    /// sent last: a round trip and a half.
-    pub(crate) fn patience(&self) -> Duration {
-        self.smoothed() * 3 / 2
+    /// sent last: a round trip and a half. 0 before the first sample.
+    pub(crate) fn patience(&self) -> u64 {
+        self.smoothed * 3 / 2
     }
 }
 
@@ -47,8 +61,7 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    const LEAST: Duration = Duration::from_micros(100);
-    const MOST: Duration = Duration::from_millis(50);
+    const WAITS: Waits = Waits { ack_delay: 0, least: 100_000, most: 50_000_000 };
 
     #[test]
     fn follows_the_samples_and_backs_off() {
@@ -56,19 +69,19 @@ mod tests {
         for _ in 0..100 {
             rtt.sample(1_000_000);
         }
-        assert_eq!(rtt.smoothed(), Duration::from_millis(1));
-        let settled = rtt.timeout(Duration::ZERO, LEAST, MOST);
-        assert!(settled >= Duration::from_millis(1) && settled < Duration::from_micros(1100), "{settled:?}");
+        assert_eq!(rtt.patience(), 1_500_000);
+        let settled = rtt.timeout(&WAITS);
+        assert!((1_000_000..1_100_000).contains(&settled), "{settled:?}");
         rtt.backoff = 3;
-        assert_eq!(rtt.timeout(Duration::ZERO, LEAST, MOST), settled * 8);
+        assert_eq!(rtt.timeout(&WAITS), settled * 8);
         rtt.backoff = 200;
-        assert_eq!(rtt.timeout(Duration::ZERO, LEAST, MOST), MOST);
+        assert_eq!(rtt.timeout(&WAITS), WAITS.most);
     }
 
     #[test]
     fn never_below_the_least() {
         let mut rtt = Rtt::default();
         rtt.sample(5_000);
-        assert_eq!(rtt.timeout(Duration::ZERO, LEAST, MOST), LEAST);
+        assert_eq!(rtt.timeout(&WAITS), WAITS.least);
     }
 }

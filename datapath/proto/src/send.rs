@@ -135,9 +135,9 @@ impl<B: Buffer> Core<B> {
         let queue = &mut record.receive[class];
         queue.release();
         if queue.is_urgent() {
-            self.queue_ack(flow.flow);
+            record.queue_ack(&mut self.acks_due);
         } else if record.ack_at == Time::NEVER {
-            record.ack_at = self.now + self.config.ack_delay;
+            record.ack_at = self.now.later(self.waits.ack_delay);
             self.timers.arm(&mut record.ack_armed, Wait::Ack, flow.flow.id(), record.ack_at);
         }
     }

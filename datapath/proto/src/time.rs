@@ -16,6 +16,18 @@ impl Time {
     pub const fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// So many nanoseconds later.
+    #[inline]
+    pub(crate) const fn later(self, nanoseconds: u64) -> Time {
+        Time(self.0.saturating_add(nanoseconds))
+    }
+
+    /// So many nanoseconds earlier.
+    #[inline]
+    pub(crate) const fn earlier(self, nanoseconds: u64) -> Time {
+        Time(self.0.saturating_sub(nanoseconds))
+    }
 }
 
 impl Add<Duration> for Time {

@@ -1,11 +1,7 @@
 //! From below: time has passed.
 
-use core::time::Duration;
-
 use wire::{Buffer, Class, Flow};
 
-use crate::config::Config;
-use crate::flow::FlowRecord;
 use crate::node::Core;
 use crate::output::ReturnReason;
 use crate::time::Time;
@@ -39,8 +35,7 @@ impl<B: Buffer> Core<B> {
         }
         if record.ack_at <= now {
             record.ack_at = Time::NEVER;
-            let flow = record.id.flow;
-            return self.queue_ack(flow);
+            return record.queue_ack(&mut self.acks_due);
         }
         self.timers.arm(&mut record.ack_armed, Wait::Ack, record.id.flow.id(), record.ack_at);
     }
@@ -51,10 +46,10 @@ impl<B: Buffer> Core<B> {
             return;
         }
         let id = record.id;
-        let timeout = record.timeout(&self.config);
+        let timeout = record.rtt.timeout(&self.waits);
         let oldest = Class::ALL.iter().filter_map(|&class| record.send[class].oldest());
         let since = oldest.map(|link| &self.slots[link]).filter(|slot| slot.sent > 0).map(|slot| slot.sent_at).min();
-        let due = since.unwrap_or(now) + timeout;
+        let due = since.unwrap_or(now).later(timeout);
         if now < due {
             return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), due);
         }
@@ -71,15 +66,7 @@ impl<B: Buffer> Core<B> {
             record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
-        let next = now + record.timeout(&self.config);
+        let next = now.later(record.rtt.timeout(&self.waits));
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
-    }
-}
-
-impl FlowRecord {
-    /// How long an acknowledgement may take before its message counts as lost.
-    #[inline]
-    pub(crate) fn timeout(&self, config: &Config) -> Duration {
-        self.rtt.timeout(config.ack_delay, config.min_timeout, config.max_timeout)
     }
 }

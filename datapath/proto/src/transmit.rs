@@ -62,8 +62,8 @@ impl<B: Buffer> Core<B> {
         slot.sent_at = now;
         if !record.resend_armed.is_armed() {
             record.silent_since = now;
-            let timeout = record.timeout(&self.config);
-            self.timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), now + timeout);
+            let due = now.later(record.rtt.timeout(&self.waits));
+            self.timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
         }
         Some(Transmit { to: route.to, frame })
     }

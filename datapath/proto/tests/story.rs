@@ -7,7 +7,7 @@ use std::time::Duration;
 use harness::{Between, Faults, MAX_FRAME, Net, name};
 use proto::{FlowState, FramingChoice, FramingWhy, ReturnReason, SendError};
 use wire::control::Refusal;
-use wire::{Buffer, Class, Framing};
+use wire::{Class, Framing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,8 +25,8 @@ fn a_request_crosses_and_its_reply_comes_back() {
         reply.is_some()
     });
     let reply = reply.unwrap();
-    assert_eq!((reply.class, reply.handler, reply.words.as_slice()), (Class::Reply, 3, &[42][..]));
-    assert_eq!(&reply.frame.bytes()[reply.payload], b"hello");
+    assert_eq!((reply.class, reply.handler, reply.words().as_slice()), (Class::Reply, 3, &[42][..]));
+    assert_eq!(reply.payload(), b"hello");
     net.idle(SECOND);
     assert_eq!(net.core(alpha).counters().timeouts + net.core(beta).counters().timeouts, 0);
     assert!(net.core(alpha).poll_deliver(here).is_none() && net.core(beta).poll_deliver(there).is_none());
@@ -96,8 +96,8 @@ fn every_framing_carries_every_length() {
                 got.is_some()
             });
             let got = got.unwrap();
-            assert_eq!(got.words.as_slice(), &[length as u64]);
-            assert_eq!(&got.frame.bytes()[got.payload], payload);
+            assert_eq!(got.words().as_slice(), &[length as u64]);
+            assert_eq!(got.payload(), payload);
         }
         let refused = net.send(alpha, flow, Class::Request, 0, &vec![0; most + 1]);
         assert_eq!(refused, Err(SendError::TooLarge { needs: most + 9, most: most + 8 }));
@@ -118,7 +118,7 @@ fn credit_runs_out_and_returns_when_the_receiver_extracts() {
     net.idle(SECOND);
     assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::NoCredit), "nobody extracts");
     for n in 0..admitted {
-        assert_eq!(net.extract(beta, there).unwrap().words.words[0], n);
+        assert_eq!(net.extract(beta, there).unwrap().words().at(0), n);
     }
     net.idle(Duration::from_millis(1));
     assert_eq!(net.core(alpha).credit(flow, Class::Request), 256, "all credits are back");
@@ -200,8 +200,8 @@ impl Storm {
     fn take(&mut self, net: &mut Net) {
         for at in 0..2 {
             while let Some(got) = net.core(at).poll_deliver(self.ends[at].1) {
-                let word = got.words.words[0];
-                assert_eq!(&got.frame.bytes()[got.payload.clone()], &word.to_le_bytes());
+                let word = got.words().at(0);
+                assert_eq!(got.payload(), &word.to_le_bytes());
                 let times = if got.class == Class::Request { &mut self.seen } else { &mut self.replies };
                 times[at][word as usize] += 1;
                 self.left -= 1;
@@ -259,8 +259,8 @@ fn a_peer_that_dies_gives_its_messages_back() {
     for n in 0..200u64 {
         let back = net.core(alpha).poll_returned(here).unwrap();
         assert_eq!(back.reason, ReturnReason::Unreachable);
-        assert_eq!((back.message.handler, back.message.words.as_slice()), (3, &[n][..]));
-        assert_eq!(&back.message.frame.bytes()[back.message.payload], &n.to_le_bytes());
+        assert_eq!((back.message.handler, back.message.words().as_slice()), (3, &[n][..]));
+        assert_eq!(back.message.payload(), &n.to_le_bytes());
     }
     assert!(net.core(alpha).poll_returned(here).is_none());
     assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::Dead(ReturnReason::Unreachable)));
@@ -278,7 +278,7 @@ fn a_peer_that_restarts_is_a_new_one() {
     assert_eq!(net.core(alpha).poll_returned(here).unwrap().reason, ReturnReason::Restarted);
     let again = net.connect(alpha, here, "beta");
     net.send(alpha, again, Class::Request, 2, b"for the second").unwrap();
-    net.run(SECOND, |net| net.extract(beta, there).is_some_and(|got| got.words.words[0] == 2));
+    net.run(SECOND, |net| net.extract(beta, there).is_some_and(|got| got.words().at(0) == 2));
 }
 
 #[test]

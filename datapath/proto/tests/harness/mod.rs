@@ -281,8 +281,8 @@ impl Net {
     pub fn echo(&mut self, at: usize, endpoint: EndpointId) -> bool {
         let Some(request) = self.core(at).poll_deliver(endpoint) else { return false };
         assert_eq!(request.class, Class::Request);
-        let payload = request.frame.bytes()[request.payload.clone()].to_vec();
-        self.send(at, request.flow, Class::Reply, request.words.words[0], &payload).unwrap();
+        let payload = request.payload().to_vec();
+        self.send(at, request.flow, Class::Reply, request.words().at(0), &payload).unwrap();
         self.core(at).release(request.flow, Class::Request);
         true
     }
