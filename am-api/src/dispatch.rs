@@ -18,8 +18,11 @@ pub const BUDGET: usize = 64;
 impl<S> Endpoint<S> {
     pub(crate) fn dispatch(&mut self, state: &mut S) -> usize {
         let Endpoint { port, handlers, .. } = self;
-        handlers.run_flow_events(port, state);
-        let mut handled = handlers.run_returned(port, state);
+        let mut handled = 0;
+        if port.shared.borrow().has_news() {
+            handlers.run_flow_events(port, state);
+            handled = handlers.run_returned(port, state);
+        }
         while handled < BUDGET {
             let next = port.shared.borrow_mut().next(port.id);
             let Some((delivery, reply_frame)) = next else { break };
@@ -78,6 +81,7 @@ impl<S> Handlers<S> {
         }
     }
 
+    #[cold]
     fn run_returned(&mut self, port: &Port, state: &mut S) -> usize {
         let mut handled = 0;
         while handled < BUDGET {
@@ -92,6 +96,7 @@ impl<S> Handlers<S> {
         handled
     }
 
+    #[cold]
     fn run_flow_events(&mut self, port: &Port, state: &mut S) {
         let Some(run) = &mut self.flow else { return };
         for _ in 0..BUDGET {

@@ -67,6 +67,12 @@ impl Inboxes {
         inbox.push_back(letter);
     }
 
+    /// Whether no endpoint has anything to hear of.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.values().all(VecDeque::is_empty)
+    }
+
     pub(crate) fn take(&mut self, endpoint: EndpointId) -> Option<Letter> {
         self.0.get_mut(&endpoint)?.pop_front()
     }

@@ -64,6 +64,13 @@ impl Shared {
         self.engine.exhale(self.now, &mut *self.transport, &mut |event| inboxes.put(event))
     }
 
+    /// Whether anything but messages has happened that an endpoint may want to
+    /// hear of: conversations that opened or ended, messages that came back.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.engine.core().has_returned() || !self.inboxes.is_empty()
+    }
+
     /// The next message for an endpoint, replies first. A request is given out
     /// together with a frame for its reply, so that no reply fails for lack of
     /// memory; while there is none, requests wait.

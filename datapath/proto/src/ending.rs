@@ -124,20 +124,24 @@ impl<B: Buffer> Core<B> {
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            if let Some(message) = take_message(slot, id, body_at)
-                && let Some(endpoint) = self.endpoints.get(endpoint)
-            {
+            if let Some(message) = take_message(slot, id, body_at) {
                 self.counters.returned += 1;
-                endpoint.returned.push_back(Returned { reason, message });
+                self.endpoints.push_returned(endpoint, Returned { reason, message });
             }
             self.slots.put(link);
             link = next;
         }
     }
 
+    /// Getter: whether messages that came back wait at any endpoint.
+    #[inline]
+    pub fn has_returned(&self) -> bool {
+        self.endpoints.has_returned()
+    }
+
     /// Output: the next message that came back to this endpoint.
     pub fn poll_returned(&mut self, endpoint: EndpointId) -> Option<Returned<B>> {
-        self.endpoints.get(endpoint)?.returned.pop_front()
+        self.endpoints.pop_returned(endpoint)
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
-    pub(crate) returned: VecDeque<Returned<B>>,
+    returned: VecDeque<Returned<B>>,
 }
 
 #[derive(Debug)]
@@ -28,11 +28,13 @@ pub(crate) struct Endpoints<B> {
     /// Messages in all receive queues together.
     waiting: usize,
     room: usize,
+    /// Messages that came back, in all queues together.
+    returned: usize,
 }
 
 impl<B> Endpoints<B> {
     pub(crate) fn new(room: usize) -> Self {
-        Endpoints { endpoints: Vec::new(), waiting: 0, room }
+        Endpoints { endpoints: Vec::new(), waiting: 0, room, returned: 0 }
     }
 
     /// A new endpoint, its queues with room for one flow's window at once;
@@ -51,6 +53,7 @@ impl<B> Endpoints<B> {
 
     pub(crate) fn remove(&mut self, id: EndpointId) {
         if let Some(endpoint) = self.endpoints[id.0 as usize].take() {
+            self.returned -= endpoint.returned.len();
             self.waiting -= Class::ALL.iter().map(|&class| endpoint.received[class].len()).sum::<usize>();
         }
     }
@@ -86,5 +89,24 @@ impl<B> Endpoints<B> {
         let delivery = self.get(id)?.received[class].pop_front()?;
         self.waiting -= 1;
         Some(delivery)
+    }
+
+    /// A message that the endpoint sent comes back to it.
+    pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {
+        if let Some(endpoint) = self.get(id) {
+            endpoint.returned.push_back(message);
+            self.returned += 1;
+        }
+    }
+
+    pub(crate) fn pop_returned(&mut self, id: EndpointId) -> Option<Returned<B>> {
+        let message = self.get(id)?.returned.pop_front()?;
+        self.returned -= 1;
+        Some(message)
+    }
+
+    #[inline]
+    pub(crate) fn has_returned(&self) -> bool {
+        self.returned > 0
     }
 }

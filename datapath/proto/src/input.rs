@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use wire::control::Control;
 use wire::frame::{self, Parsed};
-use wire::{Ack, Acks, Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use wire::{Ack, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -42,14 +42,17 @@ impl<B: Buffer> Core<B> {
             Kind::Request => self.message(now, Message::new(&parsed, Class::Request), frame),
             Kind::Reply => self.message(now, Message::new(&parsed, Class::Reply), frame),
             Kind::Ack => Acks::parse(parsed.payload).and_then(|acks| self.on_ack(now, &parsed, &acks)),
-            Kind::Control => Control::parse(parsed.payload).map(|body| self.on_control(now, parsed.source, body)),
+            Kind::Control => self.on_control(now, &parsed),
         };
         if let Err(reason) = outcome {
             self.counters.drop(reason);
         }
     }
 
-    fn on_control(&mut self, now: Time, source: Address, body: Control) {
+    /// Set-up is rare: it is kept out of the way of messages.
+    #[cold]
+    fn on_control(&mut self, now: Time, parsed: &Parsed<'_>) -> Result<(), Reason> {
+        let (source, body) = (parsed.source, Control::parse(parsed.payload)?);
         self.counters.control_received += 1;
         match body {
             Control::Beacon(beacon) => self.on_beacon(now, &beacon),
@@ -60,6 +63,7 @@ impl<B: Buffer> Core<B> {
             Control::Probe(probe) => self.on_probe(&probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
         }
+        Ok(())
     }
 
     #[inline]
@@ -116,6 +120,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// An acknowledgement in a frame of its own.
+    #[inline(never)]
     fn on_ack(&mut self, now: Time, parsed: &Parsed<'_>, acks: &Acks) -> Result<(), Reason> {
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;

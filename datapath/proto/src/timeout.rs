@@ -14,7 +14,7 @@ const BURST: usize = 32;
 impl<B: Buffer> Core<B> {
     /// From below: it is `now`. Call when [`Core::sleep_until`] has come;
     /// sooner does no harm.
-    #[inline]
+    #[inline(never)]
     pub fn on_timeout(&mut self, now: Time) {
         self.now = now;
         while let Some((at, wait, owner)) = self.timers.pop(now) {
