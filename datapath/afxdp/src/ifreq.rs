@@ -3,22 +3,24 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use libc::{c_char, c_ulong, ifreq};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A socket to ask through, and the name of the interface asked about.
 pub(crate) struct Query {
-    socket: UdpSocket,
+    socket: OwnedFd,
     name: [c_char; libc::IFNAMSIZ],
 }
 
 impl Query {
     /// `None` for a name that no interface can have.
     pub(crate) fn new(interface: &str) -> io::Result<Option<Query>> {
-        // Any socket of this namespace will do, bound or not.
-        let socket = UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| UdpSocket::bind(("::1", 0)))?;
+        // Any socket of this namespace will do. Not bound: in a new namespace
+        // the loopback interface is down, and there is no address to bind to.
+        let open = |family| socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+        let socket = open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?;
         let mut name = [0; libc::IFNAMSIZ];
         if interface.len() >= name.len() || interface.bytes().any(|byte| byte == 0) {
             return Ok(None);

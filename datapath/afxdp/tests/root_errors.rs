@@ -55,6 +55,14 @@ fn interface_down() {
     opens(&cable);
 }
 
+/// As it is in a namespace of `ip netns add`.
+#[test]
+fn the_loopback_interface_need_not_be_up() {
+    let cable = Cable::new(&VethOptions::default());
+    cable.hosts[0].interface("lo").unwrap().down().unwrap();
+    opens(&cable);
+}
+
 #[test]
 fn no_such_queue() {
     let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
