@@ -113,9 +113,9 @@ pub(crate) struct Options {
     /// [default: latency 16, bandwidth full, rate 64]
     #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
     pub(crate) size: Vec<Size>,
-    /// Where our messages carry their header
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FRAMING", help_heading = "What")]
-    pub(crate) framing: FramingArg,
+    /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
+    #[arg(long, global = true, value_enum, value_name = "FRAMING", help_heading = "What")]
+    pub(crate) framing: Option<FramingArg>,
 
     /// How often each via has its turn; ratios are medians over the rounds
     #[arg(long, global = true, default_value_t = 5, value_name = "N", help_heading = "How much")]
@@ -181,6 +181,15 @@ pub(crate) enum Where {
 }
 
 impl Where {
+    /// The framing where none was named: on a cable of our own there is
+    /// nothing to find out, and every round is to be the same.
+    pub(crate) fn framing(&self) -> FramingArg {
+        match self {
+            Where::Veth(_) | Where::Loopback => FramingArg::Bare,
+            Where::Peer(..) => FramingArg::Auto,
+        }
+    }
+
     /// All the vias there are in this place.
     pub(crate) fn vias(&self) -> &'static [Via] {
         match self {

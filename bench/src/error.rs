@@ -32,14 +32,12 @@ pub(crate) enum Error {
         /// What there is.
         usable: Vec<usize>,
     },
-    /// The interface has no IP address, which kernel UDP needs.
+    /// The interfaces have no IP addresses that could talk to each other.
     #[error(
-        "{side} interface has no IP address, which kernel UDP needs: `ip addr add ADDRESS/24 dev ...` on both machines, or leave udp out with `--via am,raw`"
+        "the two interfaces have no IP addresses of the same kind, which kernel UDP needs: `ip addr add ADDRESS/24 \
+         dev INTERFACE` on both machines, or leave udp out with `--via am,raw`"
     )]
-    NoIp {
-        /// `this side's` or `the far side's`.
-        side: &'static str,
-    },
+    NoIp,
     /// A capability is missing.
     #[error(
         "not permitted: this needs {missing}, which {why}\n  run as root:           sudo {command}\n  or grant it for good:  sudo setcap {caps}+ep {program}"
@@ -96,6 +94,9 @@ pub(crate) enum Error {
         /// For how long.
         silence: Duration,
     },
+    /// Its node has gone.
+    #[error("the far side was lost: {0}")]
+    Lost(String),
     /// The process at the other end is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),
@@ -118,7 +119,7 @@ impl Error {
         use hosts::HostError::{MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
-            Error::NoIp { .. } => 3,
+            Error::NoIp => 3,
             Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
             Error::Hosts(MissingTool { .. } | NotPermitted { .. }) => 3,
             Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn exit_codes_are_as_documented() {
         assert_eq!(Error::Usage(String::new()).exit_code(), 2);
-        assert_eq!(Error::NoIp { side: "this side's" }.exit_code(), 3);
+        assert_eq!(Error::NoIp.exit_code(), 3);
         assert_eq!(Error::PeerGone(String::new()).exit_code(), 1);
         assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
         assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);

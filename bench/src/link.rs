@@ -1,13 +1,16 @@
 //! Opens vias on an interface.
 
-use afxdp::{Interface, Options};
+use std::time::{Duration, Instant};
+
+use afxdp::{Interface, OpenError, Options};
+use am_api::Node;
 
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
 use crate::plan::{FramingArg, Place, Via};
 use crate::session::Link;
-use crate::via::am::Am;
+use crate::via::am::{Am, node};
 use crate::via::raw::RawPort;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
@@ -22,11 +25,12 @@ pub(crate) enum Side {
 }
 
 /// One side of a wire between two interfaces.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct InterfaceLink {
     side: Side,
     interface: Interface,
-    here: Place,
+    name: String,
+    core: Option<usize>,
 }
 
 impl InterfaceLink {
@@ -36,25 +40,57 @@ impl InterfaceLink {
     /// The interface is not there, or cannot be used.
     pub(crate) fn new(side: Side, name: &str, interface: &str, core: Option<usize>) -> Result<InterfaceLink, Error> {
         let interface = Interface::find(interface)?;
-        let here = place::here(name, &interface, core)?;
-        Ok(InterfaceLink { side, interface, here })
+        Ok(InterfaceLink { side, interface, name: name.to_owned(), core })
     }
 
-    /// Where this side is.
-    pub(crate) fn here(&self) -> &Place {
-        &self.here
+    /// Where this side is now: IP addresses come and go.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(crate) fn here(&self) -> Result<Place, Error> {
+        place::here(&self.name, &self.interface, self.core)
+    }
+
+    /// A node of ours on the interface, alone.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn node(&self, framing: FramingArg, watch: &Watch) -> Result<Node, Error> {
+        let options = Options::new(&self.interface.name);
+        let transport = once_free(watch, || Ok(afxdp::open(&options)?))?;
+        node(&self.name, framing, Box::new(transport))
+    }
+
+    /// What this side is called, and its interface.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        (&self.name, &self.interface.name)
     }
 
     fn udp(&self, peer: &Place) -> Result<Udp, Error> {
         let Interface { name, mtu, driver, .. } = &self.interface;
-        Udp::open(name, *mtu as usize, &self.here, peer, format!("{driver} kernel"))
+        Udp::open(name, *mtu as usize, &self.here()?, peer, format!("{driver} kernel"))
     }
 
     fn am(&self, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Am, Error> {
-        let transport = Box::new(afxdp::open(&Options::new(&self.interface.name))?);
+        let node = self.node(framing, watch)?;
         match self.side {
-            Side::Near => Am::near(&self.here, peer, framing, transport, watch),
-            Side::Far => Am::far(&self.here, framing, transport),
+            Side::Near => Am::near(&node, &peer.name, watch),
+            Side::Far => Am::far(&node),
+        }
+    }
+}
+
+/// The socket of the via before may keep its queue for a moment after it was
+/// closed, and on a busy machine for longer.
+const RELEASED: Duration = Duration::from_secs(3);
+
+/// Open, and again while the queue is in use.
+fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let begin = Instant::now();
+    loop {
+        match open() {
+            Err(Error::Open(OpenError::Busy { .. })) if begin.elapsed() < RELEASED => watch.check()?,
+            result => return result,
         }
     }
 }
@@ -63,7 +99,7 @@ impl Link for InterfaceLink {
     fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         Ok(match via {
             Via::Am => Box::new(self.am(peer, framing, watch)?),
-            Via::Raw => Box::new(RawPort::open(&self.interface.name, &self.here, peer)?),
+            Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, peer))?),
             Via::Udp => Box::new(self.udp(peer)?),
         })
     }

@@ -99,7 +99,7 @@ fn measure(
     let order = Order {
         vias: options.vias(place.vias()),
         benches: benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect(),
-        framing: options.framing,
+        framing: options.framing.unwrap_or(place.framing()),
         amount: options.amount(time),
     };
     let progress = Progress::new(order.count(), options.json);

@@ -1,7 +1,7 @@
 //! What is to be measured, and what the two sides tell each other before they begin.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -112,11 +112,10 @@ impl std::str::FromStr for Size {
 }
 
 /// The framing that our messages are to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FramingArg {
     /// What the network lets through, found out at set-up.
-    #[default]
     Auto,
     /// The header is the source address: costs nothing.
     Bare,
@@ -157,6 +156,14 @@ impl Place {
     /// Its link address.
     pub(crate) fn link(&self) -> Address {
         Address(self.address)
+    }
+
+    /// The addresses to talk by, ours and the other's: IPv4 where both have it,
+    /// else link-local IPv6, which every interface that is up has unless it was
+    /// taken away.
+    pub(crate) fn ip_towards(&self, other: &Place) -> Option<(IpAddr, IpAddr)> {
+        let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
+        v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
     }
 }
 

@@ -2,15 +2,25 @@
 
 use crate::error::Error;
 use crate::measure::{Patience, far};
-use crate::plan::{Plan, VERSION};
+use crate::plan::{Answer, Place, Plan, VERSION, Via};
 use crate::session::Link;
 use crate::watch::Watch;
 
-/// Why a plan that was asked for cannot be followed at all.
-pub(crate) fn objection(plan: &Plan) -> Option<String> {
-    (plan.version != VERSION).then(|| {
-        format!("it speaks version {} of am-bench's plans and the far side {VERSION}: run the same build", plan.version)
-    })
+/// What the far side, which is `here`, says to a plan.
+pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
+    if plan.version != VERSION {
+        return Answer::Refused(format!(
+            "it speaks version {VERSION} of am-bench's plans, and this side {}: run the same build on both",
+            plan.version
+        ));
+    }
+    match here {
+        Ok(here) if plan.vias.contains(&Via::Udp) && here.ip_towards(&plan.near).is_none() => {
+            Answer::Refused(Error::NoIp.to_string())
+        }
+        Ok(here) => Answer::Accepted(here),
+        Err(error) => Answer::Refused(error.to_string()),
+    }
 }
 
 /// Open each via in its turn and answer on it.
@@ -23,4 +33,37 @@ pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<
         far::serve(port.as_mut(), via, Patience::default(), watch)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::FramingArg;
+
+    fn place(ipv4: Option<[u8; 4]>) -> Place {
+        Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ipv6: None, core: None }
+    }
+
+    fn plan(vias: &[Via]) -> Plan {
+        let near = place(Some([10, 0, 0, 1]));
+        Plan { version: VERSION, near, framing: FramingArg::Auto, vias: vias.to_vec(), rounds: 1 }
+    }
+
+    #[test]
+    fn what_can_be_followed_is_accepted() {
+        let here = place(Some([10, 0, 0, 2]));
+        assert_eq!(answer(&plan(&[Via::Am, Via::Udp]), Ok(here.clone())), Answer::Accepted(here));
+        assert_eq!(answer(&plan(&[Via::Am, Via::Raw]), Ok(place(None))), Answer::Accepted(place(None)));
+    }
+
+    #[test]
+    fn what_cannot_is_refused_with_the_reason() {
+        let refused = |plan: &Plan, here| match answer(plan, Ok(here)) {
+            Answer::Refused(why) => why,
+            Answer::Accepted(place) => panic!("{place:?}"),
+        };
+        assert!(refused(&plan(&[Via::Udp]), place(None)).contains("--via am,raw"));
+        let older = Plan { version: 0, ..plan(&[Via::Am]) };
+        assert!(refused(&older, place(None)).contains("run the same build"));
+    }
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(
         let mut port = link.open(via, &far, order.framing, watch)?;
         let stage = Stage { via, round, order, progress, watch };
         stage.run(port.as_mut(), &mut all)?;
-        end(port.as_mut(), via, watch)?;
+        end(port.as_mut(), via, Patience::default(), watch)?;
     }
     Ok((all, far))
 }

@@ -10,7 +10,7 @@ use crate::cores::pin;
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::plan::{Answer, Plan};
-use crate::serve::{follow, objection};
+use crate::serve::{answer, follow};
 use crate::watch::Watch;
 
 use super::pipe::{Lines, write_line};
@@ -21,29 +21,27 @@ const AT_THE_LATEST: Duration = Duration::from_secs(2);
 /// Serve the process that started this one until it closes the pipe.
 ///
 /// # Errors
-/// The near side ended in the middle, or a via cannot be opened here.
+/// A via cannot be opened here, or a loss of the near side that is not its end.
 pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
     let closed = watch.clone();
     let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
     let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
-    while let Some(plan) = next(&plans, watch)? {
-        match objection(&plan) {
-            Some(why) => write_line(&mut stdout(), &Answer::Refused(why))?,
-            None => {
-                write_line(&mut stdout(), &Answer::Accepted(link.here().clone()))?;
-                follow(&plan, &mut link, watch)?;
-            }
+    match follow_all(&plans, &mut link, watch) {
+        // Who would be told has gone.
+        Err(Error::PeerGone(_)) => Ok(()),
+        other => other,
+    }
+}
+
+fn follow_all(plans: &Lines<Plan>, link: &mut InterfaceLink, watch: &Watch) -> Result<(), Error> {
+    while let Some(plan) = plans.next(Duration::MAX, watch)? {
+        let answer = answer(&plan, link.here());
+        write_line(&mut stdout(), &answer)?;
+        if let Answer::Accepted(_) = answer {
+            follow(&plan, link, watch)?;
         }
     }
     Ok(())
-}
-
-/// The next plan; the end between two plans is an end in peace.
-fn next(plans: &Lines<Plan>, watch: &Watch) -> Result<Option<Plan>, Error> {
-    match plans.next(Duration::MAX, watch) {
-        Err(Error::PeerGone(_)) => Ok(None),
-        other => other,
-    }
 }
 
 fn end(watch: &Watch) {

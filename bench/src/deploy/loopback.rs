@@ -14,7 +14,7 @@ use crate::plan::{FramingArg, Place, Plan, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Control, Link, Order, run};
-use crate::via::am::Am;
+use crate::via::am::{Am, facility, node};
 use crate::via::memory::Memory;
 use crate::watch::Watch;
 
@@ -30,7 +30,7 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
     // The far side is told when the near side is gone, and not when it is itself.
     let far_watch = watch.of_another_peer();
     thread::scope(|scope| {
-        let far = scope.spawn(|| far(asked, given, &there, &far_watch));
+        let far = scope.spawn(|| far(asked, given, &there, &far_watch).inspect_err(|_| watch.peer_is_gone()));
         let near = near(order, plans, ends, (&here, &there), progress, watch);
         far_watch.peer_is_gone();
         let far = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
@@ -59,14 +59,14 @@ fn near(
     watch: &Watch,
 ) -> Result<Vec<crate::stats::Measured>, Error> {
     pin(here.core)?;
-    let mut link = Memories { side: Side::Near, exchange: Exchange::Gives(ends), here: here.clone() };
+    let mut link = Memories { side: Side::Near, exchange: Exchange::Gives(ends), name: here.name.clone() };
     let mut control = Hand { plans, there };
     run(order, here, &mut control, &mut link, progress, watch).map(|(all, _)| all)
 }
 
 fn far(plans: Receiver<Plan>, ends: Receiver<End>, here: &Place, watch: &Watch) -> Result<(), Error> {
     pin(here.core)?;
-    let mut link = Memories { side: Side::Far, exchange: Exchange::Takes(ends), here: here.clone() };
+    let mut link = Memories { side: Side::Far, exchange: Exchange::Takes(ends), name: here.name.clone() };
     while let Ok(plan) = plans.recv() {
         follow(&plan, &mut link, watch)?;
     }
@@ -114,16 +114,16 @@ impl Exchange {
 struct Memories {
     side: Side,
     exchange: Exchange,
-    here: Place,
+    name: String,
 }
 
 impl Link for Memories {
     fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let (plug, other) = self.exchange.end()?;
-        let transport = |plug: Plug| plug.open().map(Box::new).map_err(|e| Error::Facility(e.to_string()));
+        let node = |plug: Plug| node(&self.name, framing, Box::new(plug.open().map_err(facility)?));
         Ok(match (via, self.side) {
-            (Via::Am, Side::Near) => Box::new(Am::near(&self.here, peer, framing, transport(plug)?, watch)?),
-            (Via::Am, Side::Far) => Box::new(Am::far(&self.here, framing, transport(plug)?)?),
+            (Via::Am, Side::Near) => Box::new(Am::near(&node(plug)?, &peer.name, watch)?),
+            (Via::Am, Side::Far) => Box::new(Am::far(&node(plug)?)?),
             (Via::Raw, _) => Box::new(Memory::open(plug, other)?),
             (Via::Udp, _) => return Err(Error::Usage("--hosts loopback has no kernel in it: --via am,raw".to_owned())),
         })

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use afxdp::Options;
-use am_api::{Endpoint, FlowChange, Handler, Message, Node, NotOpen, Remote, RequestError};
+use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestError};
 
 use crate::error::Error;
+use crate::link::InterfaceLink;
 use crate::plan::{Answer, FramingArg, Place, Plan};
-use crate::serve::objection;
+use crate::serve::answer;
 use crate::session::Control;
+use crate::via::am::facility;
 use crate::watch::Watch;
 
 use super::ANSWER;
@@ -20,36 +21,18 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The far side stays so long after its answer, to send it again if need be.
 const STAY: Duration = Duration::from_millis(500);
 
-fn open<S>(name: &str, interface: &str, framing: FramingArg) -> Result<Endpoint<S>, Error> {
-    let transport = Box::new(afxdp::open(&Options::new(interface))?);
-    let builder = Node::builder(name);
-    let builder = match framing.fixed() {
-        Some(framing) => builder.framing(framing),
-        None => builder,
-    };
-    let node = builder.open(transport).map_err(facility)?;
-    // The endpoint keeps its node running.
-    node.endpoint(ENDPOINT).map_err(facility)
-}
-
-fn facility(error: impl std::error::Error) -> Error {
-    Error::Facility(error.to_string())
-}
-
 /// The near side.
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
-    /// The interface of the wire.
-    pub(crate) interface: &'a str,
-    /// Who asks.
-    pub(crate) name: &'a str,
+    /// The way to it.
+    pub(crate) link: InterfaceLink,
     /// Who is asked.
     pub(crate) peer: &'a str,
 }
 
 impl Control for Asking<'_> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
-        let mut endpoint: Endpoint<Option<Answer>> = open(self.name, self.interface, plan.framing)?;
+        let mut endpoint: Endpoint<Option<Answer>> = endpoint(&self.link, plan.framing, watch)?;
         endpoint.on_reply(PLAN, |answer, reply| *answer = Some(parse(&reply)));
         let payload = serde_json::to_vec(plan).map_err(facility)?;
         let deadline = Instant::now() + ANSWER;
@@ -119,7 +102,7 @@ impl Asking<'_> {
     }
 
     fn unknown(&self) -> Error {
-        Error::PeerUnknown { name: self.peer.to_owned(), on: format!("xdp:{}", self.interface), waited: ANSWER }
+        Error::PeerUnknown { name: self.peer.to_owned(), on: format!("xdp:{}", self.link.names().1), waited: ANSWER }
     }
 }
 
@@ -139,11 +122,11 @@ struct Listening {
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn listen(name: &str, interface: &str, here: &Place, watch: &Watch) -> Result<Plan, Error> {
-    let mut endpoint: Endpoint<Listening> = open(name, interface, FramingArg::Auto)?;
-    let here = here.clone();
+pub(crate) fn listen(link: &InterfaceLink, watch: &Watch) -> Result<Plan, Error> {
+    let mut endpoint: Endpoint<Listening> = endpoint(link, FramingArg::Auto, watch)?;
+    let link = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
-        let answer = listening.hear(&request, &here);
+        let answer = listening.hear(&request, link.here());
         let payload = serde_json::to_vec(&answer).unwrap_or_default();
         // Refused only where the one who asked is gone.
         let _ = token.reply(PLAN, &[], &payload);
@@ -164,18 +147,23 @@ pub(crate) fn listen(name: &str, interface: &str, here: &Place, watch: &Watch) -
 }
 
 impl Listening {
-    fn hear(&mut self, request: &Message<'_>, here: &Place) -> Answer {
+    fn hear(&mut self, request: &Message<'_>, here: Result<Place, Error>) -> Answer {
         let plan: Plan = match serde_json::from_slice(request.payload()) {
             Ok(plan) => plan,
             Err(error) => return Answer::Refused(format!("the plan makes no sense to it: {error}")),
         };
-        let objection = objection(&plan).or_else(|| self.plan.is_some().then(|| "it is busy with another".to_owned()));
-        match objection {
-            Some(why) => Answer::Refused(why),
-            None => {
-                self.plan = Some(plan);
-                Answer::Accepted(here.clone())
-            }
+        if self.plan.is_some() {
+            return Answer::Refused("it is busy with another".to_owned());
         }
+        let answer = answer(&plan, here);
+        if let Answer::Accepted(_) = answer {
+            self.plan = Some(plan);
+        }
+        answer
     }
+}
+
+fn endpoint<S>(link: &InterfaceLink, framing: FramingArg, watch: &Watch) -> Result<Endpoint<S>, Error> {
+    // The endpoint keeps its node running.
+    link.node(framing, watch)?.endpoint(ENDPOINT).map_err(facility)
 }

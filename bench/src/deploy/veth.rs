@@ -89,7 +89,7 @@ fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &
     let closed = watch.clone();
     let mut control = Pipe { to, from: Lines::read(from, move || closed.peer_is_gone()) };
     let mut link = InterfaceLink::new(Side::Near, "alpha", INTERFACE, pin(cores.near)?)?;
-    let here = link.here().clone();
+    let here = link.here()?;
     let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
     Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
 }

@@ -7,6 +7,7 @@
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
+use crate::plan::Via;
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Order, run};
@@ -29,8 +30,11 @@ pub(crate) fn measure(
     watch: &Watch,
 ) -> Result<Session, Error> {
     let mut link = InterfaceLink::new(Side::Near, name, interface, pin(core)?)?;
-    let mut control = Asking { interface, name, peer };
-    let here = link.here().clone();
+    let mut control = Asking { link: link.clone(), peer };
+    let here = link.here()?;
+    if order.vias.contains(&Via::Udp) && here.ipv4.is_none() && here.ipv6.is_none() {
+        return Err(Error::NoIp);
+    }
     let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
     Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
 }
@@ -44,7 +48,7 @@ pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Wa
     let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
     eprintln!("am-bench: {name} serves on xdp:{interface}; Ctrl-C ends it");
     loop {
-        let plan = listen(name, interface, link.here(), watch)?;
+        let plan = listen(&link, watch)?;
         eprintln!("am-bench: {} measures {} rounds", plan.near.name, plan.rounds);
         match follow(&plan, &mut link, watch) {
             Ok(()) => eprintln!("am-bench: done"),

@@ -149,7 +149,7 @@ pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T
     let far = thread::spawn(move || far::serve(&mut far, Via::Raw, PATIENCE, &Watch::default()));
     let mut port = Fake::new(&there, &back, faults);
     let result = near(&mut port)?;
-    end(&mut port, Via::Raw, &Watch::default())?;
+    end(&mut port, Via::Raw, PATIENCE, &Watch::default())?;
     far.join().unwrap()?;
     Ok(result)
 }

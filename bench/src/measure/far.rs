@@ -107,18 +107,23 @@ impl<'a> Far<'a> {
         }
     }
 
-    /// Say that it is understood, and stay a moment in case that was not heard.
+    /// Say that it is understood, and stay a moment in case that was not
+    /// heard. Who has heard it may be gone at once.
     fn farewell(&mut self) -> Result<(), Error> {
+        match self.stay() {
+            Err(Error::Silent { .. } | Error::PeerGone(_) | Error::Lost(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn stay(&mut self) -> Result<(), Error> {
         self.port.tell(Note::Ended)?;
         let mut pace = self.pace("leaving", STAY);
         loop {
             if self.port.receive(BATCH)?.note == Some(Note::End) {
                 self.port.tell(Note::Ended)?;
             }
-            match pace.idle() {
-                Err(Error::Silent { .. } | Error::PeerGone(_)) => return Ok(()),
-                other => other?,
-            };
+            pace.idle()?;
         }
     }
 }

@@ -76,7 +76,8 @@ pub(crate) trait Port {
     /// The via cannot be used any more.
     fn send(&mut self, count: usize) -> Result<usize, Error>;
 
-    /// Take what has arrived: about `budget` messages, at most one note.
+    /// Take what has arrived: about `budget` messages, at most one note. A
+    /// note that comes with others is kept for the next time.
     ///
     /// # Errors
     /// The via cannot be used any more.

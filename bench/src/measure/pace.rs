@@ -40,6 +40,8 @@ pub(crate) struct Pace<'a> {
     doing: &'static str,
     limit: Duration,
     heard: Instant,
+    /// Something was heard since the last look, at a time not asked for.
+    lately: bool,
     asked: Option<Instant>,
     turns: u32,
 }
@@ -52,21 +54,17 @@ impl<'a> Pace<'a> {
 
     /// The same, with the time at hand.
     pub(crate) fn from(watch: &'a Watch, via: Via, doing: &'static str, limit: Duration, now: Instant) -> Self {
-        Pace { watch, via, doing, limit, heard: now, asked: None, turns: 0 }
+        Pace { watch, via, doing, limit, heard: now, lately: false, asked: None, turns: 0 }
     }
 
-    /// Something is heard all the time: it is noted now and then.
+    /// Something was heard: as [`turn`](Pace::turn), and the silence is over.
     ///
     /// # Errors
     /// A reason to stop from outside.
     #[inline]
     pub(crate) fn hearing(&mut self) -> Result<(), Error> {
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(LOOK_EVERY) {
-            self.watch.check()?;
-            self.heard = Instant::now();
-        }
-        Ok(())
+        self.lately = true;
+        self.turn().map(drop)
     }
 
     /// One turn in which nothing happened.
@@ -91,9 +89,12 @@ impl<'a> Pace<'a> {
     }
 
     /// Look now.
-    fn look(&self) -> Result<Instant, Error> {
+    fn look(&mut self) -> Result<Instant, Error> {
         self.watch.check()?;
         let now = Instant::now();
+        if std::mem::take(&mut self.lately) {
+            self.heard = now;
+        }
         let silence = now - self.heard;
         if silence > TOO_LONG_TO_SPIN {
             yield_now();
@@ -135,6 +136,21 @@ mod tests {
         };
         assert!(matches!(error, Error::Silent { via: Via::Udp, .. }), "{error}");
         assert!((2..=51).contains(&asked), "asked {asked} times");
+    }
+
+    /// However what is heard and what is not alternate.
+    #[test]
+    fn who_is_heard_now_and_then_is_not_silent() {
+        let watch = Watch::default();
+        let limit = Duration::from_millis(50);
+        let mut pace = Pace::new(&watch, Via::Udp, "waiting", limit);
+        let begin = Instant::now();
+        while begin.elapsed() < 3 * limit {
+            pace.hearing().unwrap();
+            for _ in 1..LOOK_EVERY {
+                pace.idle().unwrap();
+            }
+        }
     }
 
     #[test]

@@ -25,20 +25,18 @@ pub(crate) fn stop(port: &mut dyn Port, via: Via, step: u32, patience: Patience,
     })
 }
 
-/// End the stage. The far side may be gone already, for it has nothing left
-/// to say: its silence is no error.
-pub(crate) fn end(port: &mut dyn Port, via: Via, watch: &Watch) -> Result<(), Error> {
-    let mut pace = Pace::new(watch, via, "ending a stage", FAREWELL);
+/// End the stage. The far side may have understood and gone already: that it
+/// is not heard any more is no error.
+pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
+    let mut pace = Pace::new(watch, via, "ending a stage", patience.silence);
     match ask(port, &mut pace, Note::End, |note| (note == Note::Ended).then_some(())) {
-        Err(Error::Silent { .. }) => Ok(()),
+        Err(Error::Silent { .. } | Error::Lost(_)) => Ok(()),
         other => other,
     }
 }
 
-/// How long the near side waits for a farewell,
-const FAREWELL: Duration = Duration::from_millis(100);
-/// and the far side stays to repeat it: a few of the near side's questions.
-pub(crate) const STAY: Duration = Duration::from_millis(8);
+/// The far side stays so long to repeat its farewell: a few of the near side's questions.
+pub(crate) const STAY: Duration = Duration::from_millis(10);
 
 fn ask<T>(
     port: &mut dyn Port,

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use am_api::{Builder, Endpoint, Handler, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
+use am_api::{Endpoint, Handler, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
 
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{FramingArg, Place, Via};
+use crate::plan::{FramingArg, Via};
 use crate::watch::Watch;
 
 /// The endpoint's name, on both sides.
@@ -29,39 +29,43 @@ struct State {
 /// One side of the via.
 pub(crate) struct Am {
     state: State,
+    /// Keeps its node running.
     endpoint: Endpoint<State>,
-    // After the endpoint, whose conversation it closes.
-    _node: Node,
     mode: String,
     framing: &'static str,
     largest: usize,
     payload: Vec<u8>,
 }
 
+/// A node with a framing.
+///
+/// # Errors
+/// The transport cannot carry a node.
+pub(crate) fn node(name: &str, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Node, Error> {
+    let builder = Node::builder(name);
+    let builder = match framing.fixed() {
+        Some(framing) => builder.framing(framing),
+        None => builder,
+    };
+    builder.open(transport).map_err(facility)
+}
+
 impl Am {
     /// The side that is connected to.
-    pub(crate) fn far(here: &Place, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Am, Error> {
-        let caps = transport.caps();
-        let (mode, largest) = (caps.mode.clone(), caps.max_frame);
-        let node = builder(here, framing).open(transport).map_err(facility)?;
+    pub(crate) fn far(node: &Node) -> Result<Am, Error> {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
         endpoint.on_reply(DATA, on_echo);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
-        Ok(Am { state, endpoint, _node: node, mode, framing: "none", largest, payload: Vec::new() })
+        // The rest is the near side's to know, which is the side that reports.
+        Ok(Am { state, endpoint, mode: String::new(), framing: "none", largest: 0, payload: Vec::new() })
     }
 
     /// The side that connects.
-    pub(crate) fn near(
-        here: &Place,
-        peer: &Place,
-        framing: FramingArg,
-        transport: Box<dyn Transport>,
-        watch: &Watch,
-    ) -> Result<Am, Error> {
-        let mut am = Am::far(here, framing, transport)?;
-        let to = am.connect(&peer.name, watch)?;
+    pub(crate) fn near(node: &Node, peer: &str, watch: &Watch) -> Result<Am, Error> {
+        let mut am = Am::far(node)?;
+        let to = am.connect(peer, watch)?;
         if let Some(how) = am.endpoint.describe(to) {
             (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
         }
@@ -88,15 +92,8 @@ impl Am {
     }
 }
 
-fn builder(here: &Place, framing: FramingArg) -> Builder {
-    let builder = Node::builder(&here.name);
-    match framing.fixed() {
-        Some(framing) => builder.framing(framing),
-        None => builder,
-    }
-}
-
-fn facility(error: impl std::error::Error) -> Error {
+/// What stands in the way of a node.
+pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }
 
@@ -128,7 +125,7 @@ fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
     match result {
         Ok(()) => Ok(Some(())),
         Err(error) if error.is_temporary() => Ok(None),
-        Err(error) => Err(Error::PeerGone(error.to_string())),
+        Err(error) => Err(Error::Lost(error.to_string())),
     }
 }
 

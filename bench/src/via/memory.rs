@@ -1,5 +1,7 @@
 //! Frames between two threads with no protocol: what the loopback transport can do.
 
+use std::collections::VecDeque;
+
 use ring::Frame;
 use transport::Transport;
 use transport::loopback::{Loopback, Plug};
@@ -7,7 +9,7 @@ use wire::frame::{ETHERNET, Link, SMALLEST, emit};
 use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Port};
+use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::Via;
 
 /// Steering lets in what has a header of ours: one for data and one for notes.
@@ -22,6 +24,8 @@ pub(crate) struct Memory {
     largest: usize,
     size: usize,
     echo: bool,
+    /// Heard and not yet handed over.
+    heard: VecDeque<Note>,
     /// First bytes of a data frame and of a note; the rest is payload.
     data: [u8; ETHERNET],
     notes: [u8; ETHERNET],
@@ -37,7 +41,17 @@ impl Memory {
         }
         let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET);
         let (data, notes) = (head(DATA, from, to), head(NOTES, from, to));
-        Ok(Memory { transport, to, mode, largest, size: 0, echo: false, data, notes })
+        Ok(Memory {
+            transport,
+            to,
+            mode,
+            largest,
+            size: 0,
+            echo: false,
+            heard: VecDeque::with_capacity(BATCH),
+            data,
+            notes,
+        })
     }
 
     /// `false` where there is no room now.
@@ -112,10 +126,11 @@ impl Port for Memory {
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
             bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
             bytes if bytes[6..ETHERNET] == *notes => {
-                arrived.note = Note::from_bytes(&bytes[ETHERNET..]).or(arrived.note);
+                self.heard.extend(Note::from_bytes(&bytes[ETHERNET..]));
             }
             _ => {}
         });
+        arrived.note = self.heard.pop_front();
         arrived.bytes = arrived.messages * self.size as u64;
         if self.echo && arrived.messages > 0 {
             self.data(arrived.messages as usize);

@@ -4,12 +4,15 @@
 //! A note differs in one bit of its source address, so that neither costs the
 //! other a byte.
 
+use std::collections::VecDeque;
+
+use afxdp::Interface;
 use afxdp::raw::Raw;
 use wire::frame::{ETHERNET, SMALLEST};
 use wire::{Address, EtherType};
 
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Port};
+use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, Via};
 
 /// Less than the receiver's ring, so that a moment of absence loses nothing.
@@ -27,6 +30,8 @@ pub(crate) struct RawPort {
     largest: usize,
     size: usize,
     echo: bool,
+    /// Heard and not yet handed over.
+    heard: VecDeque<Note>,
     out: [u8; ETHERNET],
     /// Source addresses of the other side's data and notes.
     data: [u8; 6],
@@ -36,15 +41,16 @@ pub(crate) struct RawPort {
 impl RawPort {
     /// Between two places; the program on this side's interface is there as
     /// long as this is.
-    pub(crate) fn open(interface: &str, here: &Place, peer: &Place) -> Result<RawPort, Error> {
-        let raw = Raw::open(interface)?;
+    pub(crate) fn open(interface: &Interface, peer: &Place) -> Result<RawPort, Error> {
+        let raw = Raw::open(&interface.name)?;
         Ok(RawPort {
             mode: raw.mode().to_string(),
             largest: raw.max_frame() - ETHERNET,
             raw,
             size: 0,
             echo: false,
-            out: ethernet(peer.link(), here.link()),
+            heard: VecDeque::with_capacity(BATCH),
+            out: ethernet(peer.link(), interface.address),
             data: peer.address,
             notes: marked(peer.address),
         })
@@ -123,11 +129,12 @@ impl Port for RawPort {
                     return echo;
                 }
                 if frame[6..12] == notes {
-                    arrived.note = Note::from_bytes(&frame[ETHERNET..]).or(arrived.note);
+                    self.heard.extend(Note::from_bytes(&frame[ETHERNET..]));
                 }
                 false
             })
             .map_err(failed)?;
+        arrived.note = self.heard.pop_front();
         arrived.bytes = arrived.messages * self.size as u64;
         Ok(arrived)
     }

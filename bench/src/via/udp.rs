@@ -2,8 +2,9 @@
 
 use std::io;
 use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 
+use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -59,19 +60,15 @@ impl Udp {
     }
 }
 
-/// Both ends: IPv4 where both have it, else link-local IPv6, which every
-/// interface that is up has unless it was taken away.
 fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
-    let v4 = |ip: Ipv4Addr| SocketAddr::V4(SocketAddrV4::new(ip, PORT));
-    if let (Some(own), Some(other)) = (here.ipv4, peer.ipv4) {
-        return Ok((v4(own), v4(other)));
-    }
-    let own = here.ipv6.ok_or(Error::NoIp { side: "this side's" })?;
-    let other = peer.ipv6.ok_or(Error::NoIp { side: "the far side's" })?;
+    let (own, other) = here.ip_towards(peer).ok_or(Error::NoIp)?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
-    let v6 = |ip| SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, scope));
-    Ok((v6(own), v6(other)))
+    let address = |ip| match ip {
+        IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, PORT)),
+        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, scope)),
+    };
+    Ok((address(own), address(other)))
 }
 
 /// Larger buffers where we may; without, the window still fits.
@@ -90,7 +87,7 @@ fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
     match result {
         Ok(count) => Ok(Some(count)),
         Err(e) if matches!(e.kind(), WouldBlock | ConnectionRefused) => Ok(None),
-        Err(e) if e.raw_os_error() == Some(nix::libc::ENOBUFS) => Ok(None),
+        Err(e) if matches!(e.raw_os_error(), Some(ENOBUFS | EHOSTUNREACH)) => Ok(None),
         Err(source) => Err(Error::System { doing: "using a UDP socket", source }),
     }
 }

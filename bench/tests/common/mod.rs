@@ -1,0 +1,141 @@
+//! Runs am-bench and reads what it says.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::fs;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Longer than anything here takes when nothing is wrong.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// As little as can be measured.
+pub(crate) const QUICK: &[&str] = &["--rounds", "1", "--time", "0.02"];
+/// So long that it is still going on when something happens to it.
+pub(crate) const ENDLESS: &[&str] = &["--rounds", "1", "--time", "600"];
+
+pub(crate) fn am_bench() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_am-bench"))
+}
+
+/// Run with these arguments, to the end.
+pub(crate) fn run(arguments: &[&[&str]]) -> Output {
+    am_bench().args(arguments.concat()).output().expect("am-bench runs")
+}
+
+/// Start with these arguments; what it says is kept.
+pub(crate) fn start(arguments: &[&[&str]]) -> Running {
+    Running(
+        am_bench()
+            .args(arguments.concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("am-bench starts"),
+    )
+}
+
+/// A process of ours, ended with the test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid() as i32), signal).expect("a process to signal");
+    }
+
+    /// Wait for its end; returns how it ended and what it said on standard error.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        eventually("its end", || self.0.try_wait().unwrap().is_some());
+        let status = self.0.wait().unwrap();
+        let mut text = String::new();
+        if let Some(mut errors) = self.0.stderr.take() {
+            std::io::Read::read_to_string(&mut errors, &mut text).unwrap();
+        }
+        (status, text)
+    }
+
+    /// Processes that it started.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter(|&pid| parent(pid) == Some(self.pid())).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the name, which may contain anything: state, parent.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether the process runs; one that has ended and waits to be noticed does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Wait until it is so; fails the test when it never is.
+pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !so() {
+        assert!(begin.elapsed() < LONG, "still not: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The objects that it printed; fails the test where it failed, or printed anything else.
+pub(crate) fn json(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}\n{}", output.status, text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// The last object, and that there is nothing after it.
+pub(crate) fn summary(lines: &[Value]) -> &Value {
+    let (last, others) = lines.split_last().expect("some lines");
+    assert!(others.iter().all(|line| line.get("summary").is_none()));
+    last.get("summary").expect("a summary at the end")
+}
+
+/// A latency's line has all that it should, in order.
+pub(crate) fn check_latency(line: &Value, via: &str, mode: &str, framing: &str, size: u64) {
+    let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+    assert_eq!(keys[..7], ["bench", "via", "mode", "framing", "size", "rtt_ns", "n"], "{line}");
+    let named = (&line["bench"], &line["via"], &line["mode"], &line["framing"], &line["size"]);
+    assert_eq!(named, (&"latency".into(), &via.into(), &mode.into(), &framing.into(), &size.into()));
+    let at = |key: &str| line["rtt_ns"][key].as_u64().expect(key);
+    assert!(0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("p999"), "{line}");
+    assert!(line["n"].as_u64().unwrap() > 0, "{line}");
+}
+
+/// A bandwidth's or a rate's line likewise.
+pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) {
+    let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+    assert_eq!(keys[..6], ["bench", "via", "size", "messages_per_s", "frames_per_s", "bytes_per_s"], "{line}");
+    assert_eq!((&line["bench"], &line["via"], &line["size"]), (&bench.into(), &via.into(), &size.into()));
+    let [messages, frames, bytes] =
+        ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
+    assert!(messages > 0, "{line}");
+    assert_eq!(messages, frames, "one message a frame: {line}");
+    // Each is a rounded median.
+    assert!(bytes.abs_diff(messages * size) <= size, "{line}");
+}

@@ -1,0 +1,80 @@
+//! What needs no rights: hosts in memory, and command lines that make no sense.
+
+mod common;
+
+use common::{ENDLESS, QUICK, check_latency, check_throughput, json, run, start, summary, text};
+use nix::sys::signal::Signal;
+
+const MEMORY: &[&str] = &["--hosts", "loopback"];
+
+#[test]
+fn latency_of_several_sizes() {
+    let lines = json(&run(&[&["latency", "--size", "16,1500", "--json"], MEMORY, QUICK]));
+    assert_eq!(lines.len(), 5);
+    for (nth, size) in [16, 1500].into_iter().enumerate() {
+        check_latency(&lines[2 * nth], "am", "memory", "bare", size);
+        check_latency(&lines[2 * nth + 1], "raw", "memory", "none", size);
+    }
+    let summary = summary(&lines);
+    assert!(summary["am_over_raw"].as_f64().unwrap() > 0.0, "{summary}");
+    assert_eq!(summary["sizes"].as_array().unwrap().len(), 2, "{summary}");
+    assert!(summary.get("udp_over_am").is_none(), "only pairs that ran: {summary}");
+}
+
+#[test]
+fn bandwidth_is_of_full_frames_and_rate_of_small_ones() {
+    for (bench, sizes) in [("bandwidth", [1488, 1500]), ("rate", [64, 64])] {
+        let lines = json(&run(&[&[bench, "--framing", "plain", "--json"], MEMORY, QUICK]));
+        check_throughput(&lines[0], bench, "am", sizes[0]);
+        check_throughput(&lines[1], bench, "raw", sizes[1]);
+        assert_eq!(lines[0]["framing"], "plain");
+        assert!(summary(&lines)["am_over_raw"].is_f64());
+    }
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = run(&[&["latency", "--via", "am"], MEMORY, QUICK]);
+    let table = text(&output.stdout);
+    for part in ["via  mode", "am   memory  bare", "16 B", "p99.9", "one round, "] {
+        assert!(table.contains(part), "no `{part}` in\n{table}");
+    }
+    assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
+}
+
+#[test]
+fn ctrl_c_ends_it() {
+    let running = start(&[&["latency"], MEMORY, ENDLESS]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.signal(Signal::SIGINT);
+    let (status, errors) = running.end();
+    assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
+}
+
+#[test]
+fn mistakes_end_with_2_and_say_what_to_do() {
+    for (arguments, advice) in [
+        (&["latency"][..], "--hosts veth, --hosts loopback, or --peer"),
+        (&["latency", "--hosts", "moon"], "possible values: veth, loopback"),
+        (&["latency", "--hosts", "loopback", "--via", "udp"], "--via am,raw"),
+        (&["latency", "--hosts", "loopback", "--size", "0"], "at least 1"),
+        (&["latency", "--hosts", "loopback", "--size", "1501", "--via", "raw"], "raw carries at most 1500"),
+        (&["latency", "--hosts", "loopback", "--size", "1489", "--framing", "plain"], "am carries at most 1488"),
+        (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
+        (&["serve", "--on", "eth1"], "xdp:INTERFACE"),
+        (&["travel"], "unrecognized subcommand"),
+    ] {
+        let output = run(&[arguments, QUICK]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(advice), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn help_tells_the_exit_codes() {
+    let help = text(&run(&[&["--help"]]).stdout);
+    for part in ["EXIT CODES", "130", "--hosts", "--serve", "--peer", "--framing", "am-bench latency --hosts veth"] {
+        assert!(help.contains(part), "no `{part}` in\n{help}");
+    }
+}

@@ -1,0 +1,260 @@
+//! am-bench over veth pairs, and what is left when it is ended. Needs root.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{
+    ENDLESS, QUICK, Running, am_bench, check_latency, check_throughput, eventually, is_alive, json, run, start,
+    summary, text,
+};
+use hosts::{Host, Interface, VethOptions, veth};
+use nix::sys::signal::Signal;
+
+const VETH: &[&str] = &["--hosts", "veth"];
+
+#[test]
+fn latency_by_every_via() {
+    let lines = json(&run(&[&["latency", "--json"], VETH, QUICK]));
+    check_latency(&lines[0], "am", "veth copy", "bare", 16);
+    check_latency(&lines[1], "raw", "veth copy", "none", 16);
+    check_latency(&lines[2], "udp", "veth kernel", "none", 16);
+    for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
+        assert!(summary(&lines)[ratio].as_f64().expect(ratio) > 0.0);
+    }
+}
+
+#[test]
+fn bandwidth_is_of_the_fullest_frames_of_each_via() {
+    for (options, sizes) in [
+        (&[][..], [1500, 1500, 1472]),
+        (&["--framing", "split"], [1492, 1500, 1472]),
+        (&["--framing", "plain", "--mtu", "3000"], [2988, 3000, 2972]),
+    ] {
+        let lines = json(&run(&[&["bandwidth", "--json"], options, VETH, QUICK]));
+        for (line, (via, size)) in lines.iter().zip(["am", "raw", "udp"].into_iter().zip(sizes)) {
+            check_throughput(line, "bandwidth", via, size);
+        }
+        assert!(summary(&lines)["am_over_udp"].is_f64());
+    }
+}
+
+#[test]
+fn rate_by_two_vias_in_two_rounds() {
+    let lines = json(&run(&[&["rate", "--via", "raw,am", "--json", "--rounds", "2", "--time", "0.02"], VETH]));
+    check_throughput(&lines[0], "rate", "raw", 64);
+    check_throughput(&lines[1], "rate", "am", 64);
+    assert_eq!(lines[1]["by_round"].as_array().unwrap().len(), 2);
+    assert_eq!(summary(&lines)["rounds"], 2);
+}
+
+#[test]
+fn too_large_an_mtu_is_named_with_one_that_works() {
+    let output = run(&[&["latency", "--mtu", "9000", "--via", "raw"], VETH, QUICK]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("is 9000") && errors.contains("ip link set dev am0 mtu"), "{errors}");
+}
+
+/// A session that is measuring, and its far side.
+fn measuring(via: &str) -> (Running, u32) {
+    let near = start(&[&["latency", "--via", via], VETH, ENDLESS]);
+    let mut far = None;
+    eventually("a far side that works", || {
+        far = near.children().into_iter().find(|&pid| seconds_worked(pid) > 0.2 && seconds_worked(near.pid()) > 0.2);
+        far.is_some()
+    });
+    (near, far.unwrap())
+}
+
+/// Processor time so far: both sides spin once they measure.
+fn seconds_worked(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
+    let ticks: f64 = [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<f64>().ok()).sum();
+    ticks / 100.0
+}
+
+/// The network namespace of a process.
+fn namespace(pid: u32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/ns/net")).expect("a process of ours")
+}
+
+/// Neither a process nor a thread is in it.
+fn is_deserted(namespace: &PathBuf) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let tasks = processes.filter_map(|process| fs::read_dir(process.path().join("task")).ok()).flatten().flatten();
+    !tasks.into_iter().any(|task| fs::read_link(task.path().join("ns/net")).is_ok_and(|other| other == *namespace))
+}
+
+#[test]
+fn when_the_near_side_is_killed_the_far_side_ends_and_nothing_is_left() {
+    for via in ["am", "raw", "udp"] {
+        let (near, far) = measuring(via);
+        let namespace = namespace(far);
+        near.signal(Signal::SIGKILL);
+        near.end();
+        eventually("the end of the far side", || !is_alive(far));
+        eventually("an empty namespace", || is_deserted(&namespace));
+    }
+    json(&run(&[&["latency", "--json", "--via", "am"], VETH, QUICK]));
+}
+
+#[test]
+fn when_the_far_side_is_killed_the_near_side_says_so() {
+    for via in ["am", "raw", "udp"] {
+        let (near, far) = measuring(via);
+        let namespace = namespace(far);
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(far as i32), Signal::SIGKILL).unwrap();
+        let (status, errors) = near.end();
+        assert_eq!(status.code(), Some(1), "{errors}");
+        assert!(errors.contains("the other side's process has ended"), "{errors}");
+        eventually("an empty namespace", || is_deserted(&namespace));
+    }
+}
+
+#[test]
+fn ctrl_c_ends_both_sides() {
+    let (near, far) = measuring("am");
+    let namespace = namespace(far);
+    near.signal(Signal::SIGINT);
+    let (status, errors) = near.end();
+    assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
+    assert!(!is_alive(far));
+    assert!(is_deserted(&namespace));
+}
+
+/// Two hosts and a cable, as two machines would be.
+struct Machines {
+    hosts: [Host; 2],
+    ends: [Interface; 2],
+}
+
+impl Machines {
+    fn new() -> Machines {
+        let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
+        let options = VethOptions { addresses, ..VethOptions::default() };
+        let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", &options).unwrap();
+        Machines { hosts, ends: ends.into() }
+    }
+
+    /// Start am-bench on one of them; it stays there.
+    fn start(&self, host: usize, arguments: &[&[&str]]) -> Running {
+        let name = ["alpha", "beta"][host];
+        self.hosts[host].enter(|| start(&[arguments, &[&["--on", "xdp:eth1", "--name", name]]].concat())).unwrap()
+    }
+
+    fn measure(&self, arguments: &[&[&str]]) -> std::process::Output {
+        let all = [arguments, &[&["--on", "xdp:eth1", "--name", "alpha"]]].concat();
+        self.hosts[0].enter(|| run(&all)).unwrap()
+    }
+}
+
+#[test]
+fn two_machines_that_share_a_wire() {
+    let machines = Machines::new();
+    let _far = machines.start(1, &[&["--serve"]]);
+    for bench in ["latency", "rate"] {
+        let lines = json(&machines.measure(&[&[bench, "--peer", "beta", "--json"], QUICK]));
+        let vias: Vec<&str> = lines.iter().filter_map(|line| line["via"].as_str()).collect();
+        assert_eq!(vias, ["am", "raw", "udp"]);
+        assert!(summary(&lines)["am_over_raw"].is_f64());
+    }
+    assert!(!machines.ends[0].has_xdp().unwrap(), "no program is left on the near side");
+}
+
+#[test]
+fn a_server_survives_who_is_killed_in_the_middle() {
+    let machines = Machines::new();
+    let far = machines.start(1, &[&["serve"]]);
+    let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", "raw"], ENDLESS]);
+    eventually("a program on the interface", || machines.ends[0].has_xdp().unwrap());
+    eventually("work", || seconds_worked(near.pid()) > 0.5);
+    near.signal(Signal::SIGKILL);
+    near.end();
+    eventually("no program on the interface", || !machines.ends[0].has_xdp().unwrap());
+    json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--via", "am"], QUICK]));
+    far.signal(Signal::SIGTERM);
+    assert_eq!(far.end().0.code(), Some(143));
+    assert!(!machines.ends[1].has_xdp().unwrap());
+}
+
+#[test]
+fn a_server_that_is_killed_is_missed() {
+    let machines = Machines::new();
+    let far = machines.start(1, &[&["serve"]]);
+    let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", "am"], ENDLESS]);
+    eventually("work", || seconds_worked(near.pid()) > 0.5);
+    far.signal(Signal::SIGKILL);
+    far.end();
+    assert!(!machines.ends[1].has_xdp().unwrap());
+    let (status, errors) = near.end();
+    assert_eq!(status.code(), Some(1), "{errors}");
+    assert!(errors.contains("lost") || errors.contains("ended"), "{errors}");
+}
+
+#[test]
+fn nobody_of_that_name() {
+    let machines = Machines::new();
+    let output = machines.measure(&[&["latency", "--peer", "gamma"], QUICK]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("no peer gamma answered on xdp:eth1 within 10 s"), "{errors}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let machines = Machines::new();
+    let serve = |on: &str| {
+        let output = machines.hosts[1].enter(|| run(&[&["serve", "--on", on]])).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        text(&output.stderr)
+    };
+    assert!(serve("xdp:eth7").contains("no interface eth7 here; there are: lo, eth1"));
+    machines.ends[1].down().unwrap();
+    assert!(serve("xdp:eth1").contains("`ip link set dev eth1 up`"));
+}
+
+/// As a user without any rights. The program is copied to where such a user may run it.
+fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
+    const NOBODY: u32 = 65534;
+    let directory = std::env::temp_dir().join(format!("am-bench-test-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let program = directory.join("am-bench");
+    fs::copy(am_bench().get_program(), &program).unwrap();
+    for path in [&directory, &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output =
+        Command::new(&program).args(arguments.concat()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY).output().unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+    output
+}
+
+#[test]
+fn without_rights() {
+    let output = as_nobody(&[&["latency"], VETH, QUICK]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("CAP_SYS_ADMIN") && errors.contains("sudo setcap cap_"), "{errors}");
+
+    let demo = as_nobody(&[&["demo", "--rounds", "1", "--time", "0.02"]]);
+    let shown = text(&demo.stdout);
+    assert!(demo.status.success(), "{}", text(&demo.stderr));
+    assert!(shown.contains("That is not possible here.\nnot permitted") && shown.contains("memory"), "{shown}");
+}
+
+#[test]
+fn the_demonstration() {
+    let output = run(&[&["demo", "--rounds", "1", "--time", "0.02"]]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in ["one Ethernet cable", "latency: ", "bandwidth: ", "udp  veth kernel", "times as long as"] {
+        assert!(shown.contains(part), "no `{part}` in\n{shown}");
+    }
+}
