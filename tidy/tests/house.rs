@@ -49,6 +49,18 @@ fn every_link_leads_somewhere() {
     none(links::check);
 }
 
+#[test]
+fn every_decision_has_a_number_of_its_own() {
+    let names = REPOSITORY.sources.iter().filter_map(|source| source.path.strip_prefix("docs/decisions/"));
+    let mut numbers: Vec<&str> = names.filter_map(|name| name.split_once('-')).map(|(number, _)| number).collect();
+    let count = numbers.len();
+    numbers.dedup();
+    assert!(
+        count > 0 && numbers.len() == count,
+        "two decisions with one number; the first free one is {count:04} or later"
+    );
+}
+
 /// The counters that the operating guide explains are counted somewhere.
 #[test]
 fn every_counter_on_the_page_exists() {
