@@ -151,16 +151,18 @@ impl Port for Am {
         self.state.echo = on;
     }
 
-    /// They leave with the next [`receive`](Port::receive), with one doorbell.
+    /// With one doorbell, as [`Raw`](super::raw) does.
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };
-        for sent in 0..count {
-            if settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_none() {
-                return Ok(sent);
-            }
+        let mut sent = 0;
+        while sent < count && settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_some() {
+            sent += 1;
         }
-        Ok(count)
+        if sent > 0 {
+            self.endpoint.flush();
+        }
+        Ok(sent)
     }
 
     #[inline]

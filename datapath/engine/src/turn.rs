@@ -103,6 +103,7 @@ impl Engine {
             sent += 1;
         }
         transport.flush();
+        self.core.settle();
         sent
     }
 

@@ -84,9 +84,6 @@ impl<B: Buffer> Core<B> {
             return Ok(());
         }
         queue.accept(seq);
-        if let Some(told) = message.piggyback {
-            record.on_piggyback(now, &told, &mut self.slots, &mut self.ready);
-        }
         if record.owes_ack(verdict) {
             record.queue_ack(&mut self.acks_due);
         } else if record.ack_at == Time::NEVER {
@@ -102,7 +99,23 @@ impl<B: Buffer> Core<B> {
         let body_at = message.framing.body_at() as u16;
         let delivery = Delivery { flow, class, handler, words, body_at, body: message.body, frame };
         self.endpoints.push(endpoint, delivery);
+        if let Some(told) = message.piggyback {
+            self.settle();
+            self.told = Some((header.flow, told));
+        }
         Ok(())
+    }
+
+    /// From below: look at the acknowledgement that came in with the last
+    /// message. Call after the doorbell of a turn: what others have done with
+    /// our messages can wait until the answers to theirs are on their way.
+    #[inline]
+    pub fn settle(&mut self) {
+        if let Some((flow, told)) = self.told.take()
+            && let Some(record) = self.flows.by_flow(flow)
+        {
+            record.on_piggyback(self.now, &told, &mut self.slots, &mut self.ready);
+        }
     }
 
     /// A message that came again, or too early: its sender should hear where
@@ -122,6 +135,7 @@ impl<B: Buffer> Core<B> {
     /// An acknowledgement in a frame of its own.
     #[inline(never)]
     fn on_ack(&mut self, now: Time, parsed: &Parsed<'_>, acks: &Acks) -> Result<(), Reason> {
+        self.settle();
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
         record.heard(now);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use wire::control::Name;
-use wire::{Buffer, Class, Flow};
+use wire::{Buffer, Class, Flow, Piggyback};
 
 use crate::config::Config;
 use crate::control_queue::ControlQueue;
@@ -22,7 +22,8 @@ use crate::{FlowId, WINDOW};
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///
 /// Calls come in four classes, and each says so. **Getters** change nothing.
-/// **From below**: [`on_frame`](Core::on_frame), [`on_timeout`](Core::on_timeout).
+/// **From below**: [`on_frame`](Core::on_frame), [`on_timeout`](Core::on_timeout),
+/// and, when the outputs are on their way, [`settle`](Core::settle).
 /// **From above**: [`endpoint`](Core::endpoint), [`connect`](Core::connect),
 /// [`send`](Core::send), [`release`](Core::release) and the like.
 /// **Outputs**: the `poll_*`. Any number of inputs at the same `now`; then
@@ -47,6 +48,8 @@ pub struct Core<B> {
     pub(crate) budget: Budget,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
+    /// An acknowledgement that rode in on a message and has not been looked at.
+    pub(crate) told: Option<(Flow, Piggyback)>,
     /// Requests delivered and not yet answered: a slot is set aside for each.
     pub(crate) replies_owed: usize,
     pub(crate) random: Random,
@@ -70,6 +73,7 @@ impl<B: Buffer> Core<B> {
             budget: Budget::new(config.receive_frames),
             events: VecDeque::with_capacity(16),
             counters: Counters::default(),
+            told: None,
             replies_owed: 0,
             random,
             now,

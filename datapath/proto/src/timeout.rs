@@ -17,6 +17,7 @@ impl<B: Buffer> Core<B> {
     #[inline(never)]
     pub fn on_timeout(&mut self, now: Time) {
         self.now = now;
+        self.settle();
         while let Some((at, wait, owner)) = self.timers.pop(now) {
             match wait {
                 Wait::Ack => self.ack_timeout(now, at, Flow::new(owner)),

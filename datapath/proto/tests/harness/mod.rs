@@ -154,6 +154,7 @@ impl Net {
                 assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree where it goes");
                 self.carry(at, bytes);
             }
+            self.nodes[at].iter_mut().for_each(Core::settle);
         }
     }
 
