@@ -1,12 +1,14 @@
 //! The command line: what can be said, and what of it goes together.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use wire::control::Name;
 
 use crate::error::Error;
+use crate::names;
 use crate::plan::{Amount, Bench, FramingArg, Size, Via};
+use crate::values;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -103,7 +105,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
     /// Cores of the near and the far side, of this side alone, or `none` [default: the last two]
-    #[arg(long, global = true, value_name = "A,B", value_parser = parse_cores, help_heading = "Where")]
+    #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
 
     /// What carries the messages, taken in turn [default: all that there are]
@@ -121,39 +123,14 @@ pub(crate) struct Options {
     #[arg(long, global = true, default_value_t = 5, value_name = "N", help_heading = "How much")]
     pub(crate) rounds: usize,
     /// Length of one measurement [default: 0.5, demo 0.2]
-    #[arg(long, global = true, value_parser = parse_seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) time: Option<Duration>,
     /// What comes before it and is not counted [default: a fifth of --time]
-    #[arg(long, global = true, value_parser = parse_seconds, value_name = "SECONDS", help_heading = "How much")]
+    #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) warm_up: Option<Duration>,
     /// One JSON object a line instead of a table
     #[arg(long, global = true, help_heading = "How much")]
     pub(crate) json: bool,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|time| (MOMENT..=HOUR).contains(time))
-        .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
-}
-
-const MOMENT: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn parse_cores(text: &str) -> Result<CoresArg, String> {
-    let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
-    if text == "none" {
-        return Ok(CoresArg::None);
-    }
-    let cores: Vec<usize> = text.split(',').map(|core| core.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
-    match cores[..] {
-        [one] => Ok(CoresArg::One(one)),
-        [a, b] if a != b => Ok(CoresArg::Two(a, b)),
-        [_, _] => Err("two different cores: both sides spin".to_owned()),
-        _ => Err(wrong()),
-    }
 }
 
 /// What to do, once it is known to make sense.
@@ -227,8 +204,11 @@ impl Cli {
 
 impl Options {
     fn check(&self) -> Result<(), Error> {
-        if self.rounds == 0 {
-            return Err(usage("--rounds must be at least 1"));
+        if !ROUNDS.contains(&self.rounds) {
+            return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
+        }
+        for name in [&self.name, &self.peer].into_iter().flatten() {
+            names::check(name)?;
         }
         let mut seen = Vec::new();
         for via in &self.via {
@@ -299,7 +279,7 @@ impl Options {
 
     /// What this node is called.
     pub(crate) fn node_name(&self) -> String {
-        self.name.clone().unwrap_or_else(host_name)
+        self.name.clone().unwrap_or_else(names::of_this_host)
     }
 
     /// How much to measure, where a measurement takes `time` unless it was said.
@@ -319,12 +299,8 @@ impl Options {
     }
 }
 
-/// The host's name, as far as a node's may be as long.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::LONGEST).collect();
-    if name.is_empty() { "am-bench".to_owned() } else { name }
-}
+/// Each keeps all that it measured.
+const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
 fn usage(text: &str) -> Error {
     Error::Usage(text.to_owned())
@@ -370,11 +346,15 @@ mod tests {
             "latency --hosts veth --peer beta",
             "latency --hosts veth --on xdp:eth1",
             "latency --hosts veth --rounds 0",
+            "latency --hosts veth --rounds 1001",
+            "latency --hosts veth --rounds 18446744073709551615",
             "latency --hosts veth --via am,am",
             "latency --hosts loopback --via udp",
             "latency --hosts loopback --mtu 1500",
             "latency --peer beta",
             "latency --peer beta --name beta --on xdp:eth1",
+            "latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1",
+            "serve --name= --on xdp:eth1",
             "latency --peer beta --on eth1",
             "latency --peer beta --on xdp:",
             "serve",

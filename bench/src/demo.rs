@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::plan::Bench;
 use crate::report::{INTRODUCTION, LOOPBACK, Report};
 use crate::watch::Watch;
-use crate::{measure, print};
+use crate::{measure, out, print};
 
 const TIME: Duration = Duration::from_millis(200);
 const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
@@ -18,10 +18,10 @@ const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
 /// # Errors
 /// Neither works, or it was interrupted.
 pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
-    say(options, INTRODUCTION);
+    say(options, INTRODUCTION)?;
     let session = match over(&Where::Veth(1500), options, watch) {
         Err(error) if error.exit_code() == 3 => {
-            say(options, &format!("That is not possible here.\n{error}\n\n{LOOPBACK}"));
+            say(options, &format!("That is not possible here.\n{error}\n\n{LOOPBACK}"))?;
             over(&Where::Loopback, options, watch)?
         }
         other => other?,
@@ -33,8 +33,6 @@ fn over(place: &Where, options: &Options, watch: &Watch) -> Result<Session, Erro
     measure(&BENCHES, place, options, TIME, watch)
 }
 
-fn say(options: &Options, text: &str) {
-    if !options.json {
-        println!("{text}\n");
-    }
+fn say(options: &Options, text: &str) -> Result<(), Error> {
+    if options.json { Ok(()) } else { out::say(&format!("{text}\n\n")) }
 }

@@ -28,6 +28,8 @@ mod deploy;
 mod error;
 mod link;
 mod measure;
+mod names;
+mod out;
 mod place;
 mod plan;
 mod progress;
@@ -36,10 +38,10 @@ mod rights;
 mod serve;
 mod session;
 mod stats;
+mod values;
 mod via;
 mod watch;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("am-bench: {error}");
+            out::note(&error.to_string());
             ExitCode::from(error.exit_code())
         }
     }
@@ -118,9 +120,8 @@ fn measure(
     }
 }
 
-/// Print a report. A reader that went away, as `head` does, is no error.
+/// Print a report.
 fn print(report: &Report, json: bool) -> Result<(), Error> {
     let text = if json { report.json().join("\n") + "\n" } else { report.table() };
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    out::say(&text)
 }

@@ -23,6 +23,11 @@ pub enum LoadError {
         /// The kernel's release.
         release: String,
     },
+    /// The process has no file descriptor left for programs and maps.
+    #[error(
+        "no file descriptor left to load the XDP program with: a larger `ulimit -n`, or LimitNOFILE= in the systemd unit"
+    )]
+    OpenFiles,
     /// The kernel's verifier does not accept the program: a bug of ours, or of
     /// a kernel that we have not met.
     #[error("kernel {release} rejects the program; please report this with its verifier's log:\n{log}")]
@@ -65,7 +70,10 @@ pub enum AttachError {
         interface: String,
     },
     /// The interface's driver has no XDP.
-    #[error("the driver of {interface} does not run XDP programs: use the generic mode, which is slower")]
+    #[error(
+        "the driver of {interface} does not run XDP programs: take another interface \
+         (of a bridge, a bond or a VLAN, the one beneath), or ask for the generic mode, which is slower"
+    )]
     NoNativeMode {
         /// The interface.
         interface: String,
@@ -201,7 +209,7 @@ mod tests {
             (libc::ENODEV, "`ip link` lists"),
             (libc::EBUSY, "`ip link set dev eth1 xdp off` removes it"),
             (libc::EEXIST, "`ip link show dev eth1` shows it"),
-            (libc::EOPNOTSUPP, "use the generic mode"),
+            (libc::EOPNOTSUPP, "ask for the generic mode"),
             (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),
             (libc::ENOSPC, "`ethtool -L`"),
             (libc::EPERM, "sudo setcap cap_bpf,cap_net_admin,cap_net_raw=ep"),

@@ -1,6 +1,8 @@
 //! A compiled object, loaded: what [`Steer`](crate::Steer), [`Raw`](crate::Raw)
 //! and [`Probe`](crate::Probe) have in common.
 
+use std::io;
+
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
@@ -101,12 +103,17 @@ fn creation_error(kernel: &Kernel, error: EbpfError) -> LoadError {
 
 fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
     match &error {
-        ProgramError::LoadError { io_error, verifier_log } if io_error.raw_os_error() != Some(libc::EPERM) => {
+        ProgramError::LoadError { io_error, verifier_log } if !is_refusal(io_error) => {
             let log = format!("{io_error}\n{verifier_log}");
             LoadError::Rejected { release: kernel.release().to_owned(), log }
         }
         _ => refusal(kernel, &error),
     }
+}
+
+/// Errors that are about the process, whatever the verifier said.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadError {
@@ -117,6 +124,7 @@ fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadEr
             LoadError::LockedMemory { release }
         }
         Some(libc::EPERM | libc::EACCES) => LoadError::NotPermitted,
+        Some(libc::EMFILE | libc::ENFILE) => LoadError::OpenFiles,
         _ => LoadError::Refused { release, source },
     }
 }
@@ -127,4 +135,22 @@ fn lift_memory_limit() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the structure, which lives for the call.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn too_few_file_descriptors_are_no_rejection() {
+        let kernel = Kernel::check().unwrap();
+        for number in [libc::EMFILE, libc::ENFILE] {
+            let error = io::Error::from_raw_os_error(number);
+            assert!(is_refusal(&error));
+            assert!(matches!(refusal(&kernel, &error), LoadError::OpenFiles));
+        }
+        assert!(!is_refusal(&io::Error::from_raw_os_error(libc::EINVAL)));
+    }
 }

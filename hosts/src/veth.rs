@@ -22,6 +22,9 @@ impl Default for VethOptions<'_> {
     }
 }
 
+/// The smallest MTU that IPv6 runs over.
+const IPV6_MTU: u32 = 1280;
+
 /// Join two hosts by a cable, or a host with itself. Both ends are up and have
 /// a carrier when this returns.
 ///
@@ -52,7 +55,10 @@ pub fn veth(
 
 fn configure(end: &Interface, options: &VethOptions<'_>, address: Option<&str>) -> Result<(), HostError> {
     // No link-local IPv6 address: the kernel would send frames of its own.
-    end.set(&["addrgenmode", "none"])?;
+    // Over a smaller MTU there is no IPv6, and nothing to set.
+    if options.mtu >= IPV6_MTU {
+        end.set(&["addrgenmode", "none"])?;
+    }
     if options.gro {
         end.set_gro(true)?;
     }

@@ -36,7 +36,7 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
         let far = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
         match (near, far) {
             // What went wrong over there is why it is gone.
-            (Err(Error::PeerGone(_)), Err(why)) => Err(why),
+            (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
             (near, _) => near.map(|all| Session { all, cores }),
         }
     })

@@ -119,10 +119,11 @@ struct Listening {
 }
 
 /// Wait for a plan that can be followed, and accept it; refuse all others.
+/// `ready` is called once it listens.
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn listen(link: &InterfaceLink, watch: &Watch) -> Result<Plan, Error> {
+pub(crate) fn listen(link: &InterfaceLink, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
     let mut endpoint: Endpoint<Listening> = endpoint(link, FramingArg::Auto, watch)?;
     let link = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
@@ -134,6 +135,7 @@ pub(crate) fn listen(link: &InterfaceLink, watch: &Watch) -> Result<Plan, Error>
     endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
 
     let mut listening = Listening::default();
+    ready();
     loop {
         endpoint.wait(&mut listening, LOOK);
         watch.check()?;

@@ -22,6 +22,7 @@ use hosts::{Host, VethOptions, veth};
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
+use crate::plan::Via;
 use crate::progress::Progress;
 use crate::session::{Order, run};
 use crate::watch::Watch;
@@ -32,6 +33,8 @@ use super::pipe::{Lines, Pipe};
 /// Both ends of the cable are called so.
 const INTERFACE: &str = "am0";
 const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
+/// The smallest and the largest that a veth takes.
+const KERNEL_MTU: (u32, u32) = (68, 65535);
 /// The far side has so long to end by itself.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -61,11 +64,22 @@ pub(crate) fn measure(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
+    check_mtu(mtu, &order.vias)?;
     let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
     let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
     veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
     let far = Far(beta.enter(|| start_far(cores))??);
     alpha.enter(|| near(order, cores, far, progress, watch))?
+}
+
+/// Its errors would speak of an interface that nobody else can reach.
+fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
+    let most = if vias.iter().all(|via| *via == Via::Udp) { KERNEL_MTU.1 } else { afxdp::MOST_MTU };
+    let least = KERNEL_MTU.0;
+    if (least..=most).contains(&mtu) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!("--mtu {mtu} does not go: from {least} to {most} for what is to be measured")))
 }
 
 fn start_far(cores: Cores) -> Result<Child, Error> {
@@ -92,4 +106,20 @@ fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &
     let here = link.here()?;
     let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
     Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
+        assert!(check_mtu(1500, &[Via::Am, Via::Udp]).is_ok());
+        assert!(check_mtu(9000, &[Via::Udp]).is_ok());
+        for mtu in [0, 67, 3827, u32::MAX] {
+            let error = check_mtu(mtu, &[Via::Raw]).unwrap_err();
+            assert!(error.to_string().contains("from 68 to 3826"), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
 }

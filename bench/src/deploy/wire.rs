@@ -7,6 +7,7 @@
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
+use crate::out::note;
 use crate::plan::Via;
 use crate::progress::Progress;
 use crate::serve::follow;
@@ -46,14 +47,15 @@ pub(crate) fn measure(
 /// The interface cannot be used, or [`Error::Interrupted`].
 pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
     let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
-    eprintln!("am-bench: {name} serves on xdp:{interface}; Ctrl-C ends it");
+    let mut ready = Some(format!("{name} serves on xdp:{interface}; Ctrl-C ends it"));
     loop {
-        let plan = listen(&link, watch)?;
-        eprintln!("am-bench: {} measures {} rounds", plan.near.name, plan.rounds);
+        let ready = || ready.take().into_iter().for_each(|text| note(&text));
+        let plan = listen(&link, watch, ready)?;
+        note(&format!("{} measures {} rounds", plan.near.name, plan.rounds));
         match follow(&plan, &mut link, watch) {
-            Ok(()) => eprintln!("am-bench: done"),
+            Ok(()) => note("done"),
             Err(error @ (Error::Interrupted { .. } | Error::Open(_))) => return Err(error),
-            Err(error) => eprintln!("am-bench: {error}"),
+            Err(error) => note(&error.to_string()),
         }
     }
 }

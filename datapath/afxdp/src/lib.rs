@@ -108,4 +108,5 @@ pub use mode::Mode;
 pub use open::open;
 pub use options::{Attach, Copying, HugePages, Options, OptionsError, Program, Rings};
 pub use rights::Missing;
+pub use umem::MOST_MTU;
 pub use xdp::Xdp;

@@ -27,8 +27,8 @@ pub(crate) const HEADROOM: usize = 256;
 /// The two sizes of a chunk that the kernel takes: half a page and a page.
 const CHUNKS: [usize; 2] = [2048, 4096];
 
-/// The largest MTU whose frames fit.
-const MOST_MTU: usize = CHUNKS[1] - HEADROOM - ETHERNET;
+/// The largest MTU of an interface whose frames fit the memory shared with the kernel.
+pub const MOST_MTU: u32 = (CHUNKS[1] - HEADROOM - ETHERNET) as u32;
 
 /// The shared memory, and one descriptor per frame.
 pub(crate) struct Memory {
@@ -66,7 +66,7 @@ fn chunk_for(interface: &Interface) -> Result<usize, OpenError> {
     CHUNKS.into_iter().find(fits).ok_or_else(|| OpenError::Mtu {
         interface: interface.name.clone(),
         mtu: interface.mtu,
-        most: MOST_MTU as u32,
+        most: MOST_MTU,
     })
 }
 

@@ -1,0 +1,52 @@
+//! What is said, where it may be that nobody listens: `println!` panics there.
+
+use std::io::{ErrorKind, Write, stderr, stdout};
+
+use crate::error::Error;
+
+/// Say on standard output. A reader that went away, as `head` does, is no error.
+///
+/// # Errors
+/// [`Error::System`] where it cannot be written, as on a full disk.
+pub(crate) fn say(text: &str) -> Result<(), Error> {
+    said(stdout().lock(), text)
+}
+
+fn said(mut to: impl Write, text: &str) -> Result<(), Error> {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(Error::system("writing to standard output")),
+    }
+}
+
+/// On standard error. Where that fails there is nobody left to tell.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(stderr(), "am-bench: {}", harmless(text));
+}
+
+/// Names and reasons come from the network, and may steer a terminal.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::pipe;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_from_the_network_steers_no_terminal() {
+        assert_eq!(harmless("alpha\x1b[2J\r\nbeta"), "alpha\u{fffd}[2J\u{fffd}\nbeta");
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error_and_a_full_disk_is() {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        assert!(said(writer, "text").is_ok());
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert_eq!(said(full, "text").unwrap_err().exit_code(), 1);
+    }
+}
