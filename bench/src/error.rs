@@ -39,9 +39,7 @@ pub(crate) enum Error {
     )]
     NoIp,
     /// A capability is missing.
-    #[error(
-        "not permitted: this needs {missing}, which {why}\n  run as root:           sudo {command}\n  or grant it for good:  sudo setcap {caps}+ep {program}"
-    )]
+    #[error("not permitted: this needs {missing}, which {why}\n  run as root:           sudo {command}{grant}")]
     Capability {
         /// Which are missing.
         missing: String,
@@ -49,10 +47,8 @@ pub(crate) enum Error {
         why: &'static str,
         /// The command as it was given.
         command: String,
-        /// All that are needed, as `setcap` wants them.
-        caps: String,
-        /// The path of this program.
-        program: String,
+        /// Another way, on a line of its own; empty where there is none.
+        grant: String,
     },
     /// Something that the system does not have or does not let us use.
     #[error("{0}")]

@@ -161,8 +161,8 @@ pub struct CountersError(pub(crate) io::Error);
 fn advice() -> String {
     let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
     format!(
-        "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN, and CAP_NET_RAW for its sockets): \
-         `sudo setcap cap_bpf,cap_net_admin,cap_net_raw=ep {program}`"
+        "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN, and CAP_NET_RAW and CAP_IPC_LOCK for its sockets): \
+         `sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep {program}`"
     )
 }
 
@@ -212,7 +212,7 @@ mod tests {
             (libc::EOPNOTSUPP, "ask for the generic mode"),
             (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),
             (libc::ENOSPC, "`ethtool -L`"),
-            (libc::EPERM, "sudo setcap cap_bpf,cap_net_admin,cap_net_raw=ep"),
+            (libc::EPERM, "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep"),
         ] {
             let text = attach_error(number).to_string();
             assert!(text.contains(advice) && text.contains("eth1"), "{text}");

@@ -44,8 +44,10 @@ impl fmt::Display for Missing {
 }
 
 /// All that are needed, also those that this thread has: `setcap` replaces.
+/// And CAP_IPC_LOCK, without which the usual limit of locked memory is too low.
 fn setcap_list() -> String {
-    NEEDED.map(|(right, _)| right.to_string().to_lowercase()).join(",")
+    let rights = NEEDED.map(|(right, _)| right).into_iter().chain([Capability::CAP_IPC_LOCK]);
+    rights.map(|right| right.to_string().to_lowercase()).collect::<Vec<_>>().join(",")
 }
 
 fn program() -> String {
@@ -60,7 +62,7 @@ mod tests {
     fn each_missing_right_is_named_with_its_purpose() {
         let error = missing(|right| right == Capability::CAP_NET_RAW).to_string();
         assert!(error.starts_with("CAP_NET_RAW to make an AF_XDP socket: run as root"), "{error}");
-        assert!(error.contains("setcap cap_net_raw,cap_net_admin,cap_bpf=ep "), "{error}");
+        assert!(error.contains("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep "), "{error}");
         assert_eq!(missing(|_| true).0.len(), 3);
     }
 

@@ -139,7 +139,13 @@ fn missing_capabilities() {
     let options = Options::new("am0");
     let error = without(&[Capability::CAP_NET_RAW], &options);
     assert!(matches!(error, OpenError::Rights(_)));
-    says(&error, &["missing CAP_NET_RAW to make an AF_XDP socket: ", "setcap cap_net_raw,cap_net_admin,cap_bpf=ep "]);
+    says(
+        &error,
+        &[
+            "missing CAP_NET_RAW to make an AF_XDP socket: ",
+            "setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep ",
+        ],
+    );
     let error = without(&[Capability::CAP_NET_ADMIN, Capability::CAP_BPF, Capability::CAP_SYS_ADMIN], &options);
     says(&error, &["missing CAP_NET_ADMIN to attach an XDP program, CAP_BPF to load it: "]);
 }
