@@ -15,8 +15,23 @@ impl Holders {
     pub(crate) fn find() -> Holders {
         let Ok(entries) = fs::read_dir("/proc") else { return Holders::default() };
         let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Holders(numbers.filter(|&pid| has_rings(pid)).map(|pid| (pid, command(pid))).collect())
+        let this = std::process::id();
+        let holds = |&pid: &u32| pid != this && is_in_reach(pid) && has_rings(pid);
+        let mut holders: Vec<u32> = numbers.filter(holds).collect();
+        if holders.is_empty() {
+            // Nobody else: then it is an earlier socket of our own.
+            holders.push(this);
+        }
+        Holders(holders.into_iter().map(|pid| (pid, command(pid))).collect())
     }
+}
+
+/// Whether a thread of the process is in our network namespace: no other can
+/// have opened a socket on our interface, or hardly.
+fn is_in_reach(pid: u32) -> bool {
+    let Ok(ours) = fs::read_link("/proc/thread-self/ns/net") else { return true };
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| fs::read_link(thread.path().join("ns/net")).is_ok_and(|theirs| theirs == ours))
 }
 
 fn has_rings(pid: u32) -> bool {
