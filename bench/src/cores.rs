@@ -21,13 +21,29 @@ fn usable() -> Vec<usize> {
     cores
 }
 
+/// Those that share the execution units of this one, itself included.
+fn siblings(core: usize) -> Vec<usize> {
+    let file = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    parse_list(&std::fs::read_to_string(file).unwrap_or_default())
+}
+
+/// Numbers and ranges: `2,34` or `2-3`.
+fn parse_list(text: &str) -> Vec<usize> {
+    let parts = text.trim().split(',');
+    let ranges = parts.filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
 impl Cores {
     /// The cores for both sides on one machine.
     ///
     /// # Errors
     /// [`Error::NoCore`].
     pub(crate) fn both(asked: CoresArg) -> Result<Cores, Error> {
-        Cores::choose(asked, &usable())
+        Cores::choose(asked, &usable(), siblings)
     }
 
     /// The core for this side alone.
@@ -43,13 +59,17 @@ impl Cores {
         }
     }
 
-    fn choose(asked: CoresArg, usable: &[usize]) -> Result<Cores, Error> {
+    fn choose(asked: CoresArg, usable: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Result<Cores, Error> {
         Ok(match (asked, usable) {
             (CoresArg::None, _) => Cores { near: None, far: None },
             (CoresArg::Two(near, far), _) => Cores { near: Some(check(near, usable)?), far: Some(check(far, usable)?) },
             (CoresArg::One(near), _) => Cores { near: Some(check(near, usable)?), far: None },
             // The last: the first are where interrupts and the rest of the system tend to be.
-            (CoresArg::Default, [.., near, far]) => Cores { near: Some(*near), far: Some(*far) },
+            (CoresArg::Default, [others @ .., next, far]) => {
+                let siblings = siblings(*far);
+                let alone = others.iter().chain([next]).rev().find(|core| !siblings.contains(core));
+                Cores { near: Some(*alone.unwrap_or(next)), far: Some(*far) }
+            }
             // On a single core, two that spin must be able to make room for each other.
             (CoresArg::Default, _) => Cores { near: None, far: None },
         })
@@ -87,23 +107,39 @@ pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
 mod tests {
     use super::*;
 
+    fn single(core: usize) -> Vec<usize> {
+        vec![core]
+    }
+
     #[test]
     fn the_last_two_unless_said() {
-        let choose = |asked| Cores::choose(asked, &[0, 1, 4, 5]).unwrap();
+        let choose = |asked| Cores::choose(asked, &[0, 1, 4, 5], single).unwrap();
         assert_eq!(choose(CoresArg::Default), Cores { near: Some(4), far: Some(5) });
         assert_eq!(choose(CoresArg::Two(1, 0)), Cores { near: Some(1), far: Some(0) });
         assert_eq!(choose(CoresArg::None), Cores { near: None, far: None });
     }
 
     #[test]
+    fn the_two_halves_of_a_core_are_no_two_cores() {
+        let pairs = |core: usize| vec![core & !1, core | 1];
+        let cores = Cores::choose(CoresArg::Default, &[0, 1, 2, 3], pairs).unwrap();
+        assert_eq!(cores, Cores { near: Some(1), far: Some(3) });
+        let cores = Cores::choose(CoresArg::Default, &[2, 3], pairs).unwrap();
+        assert_eq!(cores, Cores { near: Some(2), far: Some(3) }, "where there are no others");
+        assert_eq!(parse_list("2,34\n"), [2, 34]);
+        assert_eq!(parse_list("2-3\n"), [2, 3]);
+        assert!(parse_list("").is_empty());
+    }
+
+    #[test]
     fn one_core_is_left_to_the_scheduler() {
-        let cores = Cores::choose(CoresArg::Default, &[3]).unwrap();
+        let cores = Cores::choose(CoresArg::Default, &[3], single).unwrap();
         assert_eq!(cores.spoken(), "neither side pinned to a core");
     }
 
     #[test]
     fn a_core_that_is_not_there_is_refused() {
-        let error = Cores::choose(CoresArg::Two(0, 7), &[0, 1]).unwrap_err();
+        let error = Cores::choose(CoresArg::Two(0, 7), &[0, 1], single).unwrap_err();
         assert_eq!(error.to_string(), "no core 7 for this process: it may use 0, 1");
     }
 }

@@ -10,7 +10,7 @@ use crate::report::{INTRODUCTION, LOOPBACK, Report};
 use crate::watch::Watch;
 use crate::{measure, out, print};
 
-const TIME: Duration = Duration::from_millis(200);
+const TIME: Duration = Duration::from_millis(100);
 const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
 
 /// Show it over a cable or, where something is missing for that, in memory.

@@ -50,6 +50,7 @@ use clap::Parser;
 use cli::{Cli, Options, Task, Where};
 use cores::Cores;
 use deploy::Session;
+use deploy::wire::Way;
 use error::Error;
 use plan::{Bench, Via};
 use progress::Progress;
@@ -73,7 +74,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let options = &cli.options;
     match cli.task()? {
         Task::Measure(benches, place) => {
-            let session = measure(&benches, &place, options, HALF_A_SECOND, &watch)?;
+            let session = measure(&benches, &place, options, A_QUARTER, &watch)?;
             print(&Report::new(&session.all, session.cores), options.json)
         }
         Task::Far(interface) => {
@@ -89,7 +90,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     }
 }
 
-const HALF_A_SECOND: Duration = Duration::from_millis(500);
+const A_QUARTER: Duration = Duration::from_millis(250);
 
 fn measure(
     benches: &[Bench],
@@ -100,6 +101,7 @@ fn measure(
 ) -> Result<Session, Error> {
     let order = Order {
         vias: options.vias(place.vias()),
+        without_udp_if_need_be: options.via.is_empty(),
         benches: benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect(),
         framing: options.framing.unwrap_or(place.framing()),
         amount: options.amount(time),
@@ -114,8 +116,8 @@ fn measure(
         Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
         Where::Peer(peer, interface) => {
             rights::check(false, &[Via::Am])?;
-            let core = Cores::own(asked)?;
-            deploy::wire::measure(&order, &options.node_name(), peer, interface, core, &progress, watch)
+            let (name, core) = (options.node_name(), Cores::own(asked)?);
+            deploy::wire::measure(&order, Way { name: &name, peer, interface, core }, &progress, watch)
         }
     }
 }

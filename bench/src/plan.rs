@@ -8,6 +8,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::{Address, Framing};
 
+use crate::error::Error;
+
 /// Grows when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 1;
 
@@ -202,8 +204,25 @@ impl Plan {
 pub(crate) enum Answer {
     /// It begins.
     Accepted(Place),
+    /// It cannot: kernel UDP was asked for, and the two sides have no IP
+    /// addresses to talk by.
+    NoIp,
     /// It does not, and why.
     Refused(String),
+}
+
+impl Answer {
+    /// Where the far side is.
+    ///
+    /// # Errors
+    /// It said no.
+    pub(crate) fn into_place(self) -> Result<Place, Error> {
+        match self {
+            Answer::Accepted(place) => Ok(place),
+            Answer::NoIp => Err(Error::NoIp),
+            Answer::Refused(why) => Err(Error::Refused(why)),
+        }
+    }
 }
 
 /// How much is measured.

@@ -34,7 +34,10 @@ pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
     needed.sort_by_key(|(capability, _)| *capability as u8);
     needed.dedup_by_key(|(capability, _)| *capability as u8);
     let grants = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
-    missing(&needed, grants, |capability| has_cap(None, CapSet::Effective, capability).unwrap_or(false))
+    let has = |capability| has_cap(None, CapSet::Effective, capability).unwrap_or(false);
+    // CAP_BPF is what CAP_SYS_ADMIN was for, and still is.
+    let bpf = |capability| capability == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
+    missing(&needed, grants, |capability| has(capability) || bpf(capability))
 }
 
 /// `besides`: what else to grant, where the program alone can be given rights.

@@ -33,6 +33,8 @@ pub(crate) trait Link {
 pub(crate) struct Order {
     /// By these.
     pub(crate) vias: Vec<Via>,
+    /// Nobody asked for kernel UDP by name.
+    pub(crate) without_udp_if_need_be: bool,
     /// These, at these sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
     /// In this framing.

@@ -136,8 +136,11 @@ struct Machines {
 
 impl Machines {
     fn new() -> Machines {
+        Machines::with(Some(("10.77.0.1/24", "10.77.0.2/24")))
+    }
+
+    fn with(addresses: Option<(&str, &str)>) -> Machines {
         let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
-        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
         let options = VethOptions { addresses, ..VethOptions::default() };
         let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", &options).unwrap();
         Machines { hosts, ends: ends.into() }
@@ -166,6 +169,19 @@ fn two_machines_that_share_a_wire() {
         assert!(summary(&lines)["am_over_raw"].is_f64());
     }
     assert!(!machines.ends[0].has_xdp().unwrap(), "no program is left on the near side");
+}
+
+#[test]
+fn a_wire_without_ip_addresses() {
+    let machines = Machines::with(None);
+    let _far = machines.start(1, &[&["--serve"]]);
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]);
+    let vias: Vec<String> = json(&output).iter().filter_map(|line| Some(line["via"].as_str()?.to_owned())).collect();
+    assert_eq!(vias, ["am", "raw"]);
+    assert!(text(&output.stderr).contains("without udp: the two interfaces have no IP addresses"));
+
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--via", "udp"], QUICK]);
+    assert_eq!(output.status.code(), Some(3), "asked for by name, it is missed");
 }
 
 #[test]

@@ -43,11 +43,7 @@ impl Control for Asking<'_> {
             endpoint.wait(&mut answer, LOOK);
             self.check(deadline, watch)?;
         }
-        match answer {
-            Some(Answer::Accepted(place)) => Ok(place),
-            Some(Answer::Refused(why)) => Err(Error::Refused(why)),
-            None => Err(self.unknown()),
-        }
+        answer.ok_or_else(|| self.unknown())?.into_place()
     }
 }
 

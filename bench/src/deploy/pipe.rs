@@ -81,10 +81,7 @@ pub(crate) struct Pipe<W> {
 impl<W: Write> Control for Pipe<W> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
         write_line(&mut self.to, plan)?;
-        match self.from.next(ANSWER, watch)?.ok_or_else(gone)? {
-            Answer::Accepted(place) => Ok(place),
-            Answer::Refused(why) => Err(Error::Refused(why)),
-        }
+        self.from.next(ANSWER, watch)?.ok_or_else(gone)?.into_place()
     }
 }
 

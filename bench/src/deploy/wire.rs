@@ -17,26 +17,50 @@ use crate::watch::Watch;
 use super::Session;
 use super::message::{Asking, listen};
 
-/// Measure against the node called `peer`.
+/// Where the far side is, by which way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way<'a> {
+    /// What this node is called.
+    pub(crate) name: &'a str,
+    /// What the other is called.
+    pub(crate) peer: &'a str,
+    /// This side's interface.
+    pub(crate) interface: &'a str,
+    /// This side's core.
+    pub(crate) core: Option<usize>,
+}
+
+/// Measure against the peer. Where the wire has no IP addresses, and nobody
+/// asked for kernel UDP by name, it is left out.
 ///
 /// # Errors
 /// What is missing, or whatever ended the session early.
-pub(crate) fn measure(
+pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
+    let mut link = InterfaceLink::new(Side::Near, way.name, way.interface, pin(way.core)?)?;
+    match attempt(order, way.peer, &mut link, progress, watch) {
+        Err(error @ Error::NoIp) if order.without_udp_if_need_be => {
+            eprintln!("am-bench: without udp: {error}");
+            let order =
+                Order { vias: order.vias.iter().copied().filter(|via| *via != Via::Udp).collect(), ..order.clone() };
+            attempt(&order, way.peer, &mut link, progress, watch)
+        }
+        other => other,
+    }
+}
+
+fn attempt(
     order: &Order,
-    name: &str,
     peer: &str,
-    interface: &str,
-    core: Option<usize>,
+    link: &mut InterfaceLink,
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    let mut link = InterfaceLink::new(Side::Near, name, interface, pin(core)?)?;
-    let mut control = Asking { link: link.clone(), peer };
     let here = link.here()?;
     if order.vias.contains(&Via::Udp) && here.ipv4.is_none() && here.ipv6.is_none() {
         return Err(Error::NoIp);
     }
-    let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
+    let mut control = Asking { link: link.clone(), peer };
+    let (all, there) = run(order, &here, &mut control, link, progress, watch)?;
     Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
 }
 

@@ -16,7 +16,7 @@ use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, Via};
 
 /// Less than the receiver's ring, so that a moment of absence loses nothing.
-const WINDOW: u64 = 1024;
+const WINDOW: u64 = 512;
 /// Frames of the network's first EtherType, as ours have in `bare`.
 const ETHERTYPE: EtherType = EtherType::DEFAULT;
 /// The bit of the source address that marks notes: "locally administered", so

@@ -34,7 +34,7 @@ use crate::program::Attached;
 pub const BATCH: usize = 64;
 
 /// Chunks for what arrives: half as many as the fill ring has entries.
-const ARRIVALS: usize = 2048;
+const ARRIVALS: usize = 1024;
 /// Chunks with the frame to send. Few, so that they stay in the cache.
 const OUTGOING: usize = 1024;
 /// Chunks for other frames.
