@@ -39,12 +39,10 @@ pub(crate) enum Error {
     )]
     NoIp,
     /// A capability is missing.
-    #[error("not permitted: this needs {missing}, which {why}\n  run as root:           sudo {command}{grant}")]
+    #[error("not permitted: missing {missing}\n  run as root:           sudo {command}{grant}")]
     Capability {
-        /// Which are missing.
+        /// Which are missing, and what they are for.
         missing: String,
-        /// What the first of them is for.
-        why: &'static str,
         /// The command as it was given.
         command: String,
         /// Another way, on a line of its own; empty where there is none.

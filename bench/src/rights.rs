@@ -7,14 +7,17 @@ use caps::{CapSet, Capability, has_cap};
 use crate::error::Error;
 use crate::plan::Via;
 
-const HOSTS: [(Capability, &str); 2] = [
-    (Capability::CAP_SYS_ADMIN, "network namespaces are made with"),
-    (Capability::CAP_NET_ADMIN, "interfaces are set up and XDP programs attached with"),
+/// A right, and what for.
+type Right = (Capability, &'static str);
+
+const HOSTS: [Right; 2] = [
+    (Capability::CAP_SYS_ADMIN, "to make network namespaces"),
+    (Capability::CAP_NET_ADMIN, "to set up interfaces and attach XDP programs"),
 ];
-const AF_XDP: [(Capability, &str); 3] = [
-    (Capability::CAP_NET_RAW, "AF_XDP sockets are opened with"),
-    (Capability::CAP_BPF, "XDP programs are loaded with"),
-    (Capability::CAP_NET_ADMIN, "XDP programs are attached with"),
+const AF_XDP: [Right; 3] = [
+    (Capability::CAP_NET_ADMIN, "to attach XDP programs"),
+    (Capability::CAP_NET_RAW, "to open AF_XDP sockets"),
+    (Capability::CAP_BPF, "to load XDP programs"),
 ];
 
 /// Make sure of what `--hosts veth` needs (`hosts`), and what these vias do.
@@ -22,47 +25,43 @@ const AF_XDP: [(Capability, &str); 3] = [
 /// # Errors
 /// [`Error::Capability`] names all that are missing and, where there is one, the line that grants them.
 pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
-    // Hosts are set up by `ip`, which does not get what a file is granted;
-    // frames take more locked memory than the usual limit allows.
-    let mut needed: Vec<(Capability, &'static str)> = Vec::new();
-    if hosts {
-        needed.extend(HOSTS);
-    }
+    // Frames take more locked memory than the usual limit allows. Hosts are
+    // set up by `ip`, which does not get what a file is granted.
+    let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
+    let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
+    // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
+    let has = |right| has(right) || right == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
+    missing(&needed(hosts, vias), besides, has)
+}
+
+fn needed(hosts: bool, vias: &[Via]) -> Vec<Right> {
+    let mut needed: Vec<Right> = if hosts { HOSTS.to_vec() } else { Vec::new() };
     if vias.iter().any(|via| *via != Via::Udp) {
-        needed.extend(AF_XDP);
+        let more = AF_XDP.iter().filter(|(right, _)| !needed.iter().any(|(known, _)| known == right));
+        needed.extend(more.copied().collect::<Vec<_>>());
     }
-    needed.sort_by_key(|(capability, _)| *capability as u8);
-    needed.dedup_by_key(|(capability, _)| *capability as u8);
-    let grants = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
-    let has = |capability| has_cap(None, CapSet::Effective, capability).unwrap_or(false);
-    // CAP_BPF is what CAP_SYS_ADMIN was for, and still is.
-    let bpf = |capability| capability == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
-    missing(&needed, grants, |capability| has(capability) || bpf(capability))
+    needed
 }
 
 /// `besides`: what else to grant, where the program alone can be given rights.
-fn missing(
-    needed: &[(Capability, &'static str)],
-    besides: Option<Capability>,
-    has: impl Fn(Capability) -> bool,
-) -> Result<(), Error> {
-    let missing: Vec<_> = needed.iter().filter(|(capability, _)| !has(*capability)).collect();
-    let Some((_, why)) = missing.first() else { return Ok(()) };
-    let names = |list: &mut dyn Iterator<Item = Capability>| list.map(|c| c.to_string()).collect::<Vec<_>>();
+fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capability) -> bool) -> Result<(), Error> {
+    let missing: Vec<String> =
+        needed.iter().filter(|(right, _)| !has(*right)).map(|(right, purpose)| format!("{right} {purpose}")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let all = needed.iter().map(|(right, _)| *right);
     Err(Error::Capability {
-        missing: names(&mut missing.iter().map(|(capability, _)| *capability)).join(", "),
-        why,
+        missing: missing.join(", "),
         command: env::args().collect::<Vec<_>>().join(" "),
-        grant: besides.map_or(String::new(), |more| {
-            let all = needed.iter().map(|(capability, _)| *capability).chain([more]);
-            grant(&names(&mut { all }).join(",").to_lowercase())
-        }),
+        grant: besides.map_or(String::new(), |more| grant(all.chain([more]))),
     })
 }
 
-fn grant(capabilities: &str) -> String {
+fn grant(capabilities: impl Iterator<Item = Capability>) -> String {
+    let names: Vec<String> = capabilities.map(|capability| capability.to_string().to_lowercase()).collect();
     let program = env::current_exe().map_or("am-bench".to_owned(), |path| path.display().to_string());
-    format!("\n  or grant it for good:  sudo setcap {capabilities}+ep {program}")
+    format!("\n  or grant it for good:  sudo setcap {}+ep {program}", names.join(","))
 }
 
 #[cfg(test)]
@@ -73,8 +72,9 @@ mod tests {
     fn what_is_missing_is_named_with_the_line_that_grants_it() {
         let error = missing(&AF_XDP, Some(Capability::CAP_IPC_LOCK), |c| c == Capability::CAP_NET_ADMIN).unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("not permitted: this needs CAP_NET_RAW, CAP_BPF, which AF_XDP sockets"), "{text}");
-        assert!(text.contains("sudo setcap cap_net_raw,cap_bpf,cap_net_admin,cap_ipc_lock+ep /"), "{text}");
+        let start = "not permitted: missing CAP_NET_RAW to open AF_XDP sockets, CAP_BPF to load XDP programs\n";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep /"), "{text}");
         assert_eq!(error.exit_code(), 3);
         assert!(missing(&AF_XDP, None, |_| true).is_ok());
     }
@@ -84,5 +84,14 @@ mod tests {
     fn hosts_are_made_as_root() {
         let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();
         assert!(text.contains("sudo ") && !text.contains("setcap"), "{text}");
+    }
+
+    #[test]
+    fn each_is_needed_once_and_none_in_vain() {
+        let names = |hosts, vias: &[Via]| needed(hosts, vias).iter().map(|(right, _)| *right).collect::<Vec<_>>();
+        use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
+        assert_eq!(names(true, &[Via::Am, Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
+        assert_eq!(names(true, &[Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
+        assert_eq!(names(false, &[Via::Udp]), []);
     }
 }

@@ -56,8 +56,14 @@ fn rate_by_two_vias_in_two_rounds() {
 fn too_large_an_mtu_is_named_with_one_that_works() {
     let output = run(&[&["latency", "--mtu", "9000", "--via", "raw"], VETH, QUICK]);
     let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("--mtu 9000 does not go: from 68 to 3826"), "{errors}");
+
+    let machines = Machines::with(&VethOptions { mtu: 9000, ..VethOptions::default() });
+    let output = machines.measure(&[&["latency", "--peer", "beta"], QUICK]);
+    let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{errors}");
-    assert!(errors.contains("is 9000") && errors.contains("ip link set dev am0 mtu"), "{errors}");
+    assert!(errors.contains("is 9000") && errors.contains("ip link set dev eth1 mtu"), "{errors}");
 }
 
 /// A session that is measuring, and its far side.
@@ -136,13 +142,13 @@ struct Machines {
 
 impl Machines {
     fn new() -> Machines {
-        Machines::with(Some(("10.77.0.1/24", "10.77.0.2/24")))
+        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
+        Machines::with(&VethOptions { addresses, ..VethOptions::default() })
     }
 
-    fn with(addresses: Option<(&str, &str)>) -> Machines {
+    fn with(options: &VethOptions<'_>) -> Machines {
         let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
-        let options = VethOptions { addresses, ..VethOptions::default() };
-        let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", &options).unwrap();
+        let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", options).unwrap();
         Machines { hosts, ends: ends.into() }
     }
 
@@ -173,7 +179,7 @@ fn two_machines_that_share_a_wire() {
 
 #[test]
 fn a_wire_without_ip_addresses() {
-    let machines = Machines::with(None);
+    let machines = Machines::with(&VethOptions::default());
     let _far = machines.start(1, &[&["--serve"]]);
     let output = machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]);
     let vias: Vec<String> = json(&output).iter().filter_map(|line| Some(line["via"].as_str()?.to_owned())).collect();
@@ -257,7 +263,12 @@ fn without_rights() {
     let output = as_nobody(&[&["latency"], VETH, QUICK]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{errors}");
-    assert!(errors.contains("CAP_SYS_ADMIN") && errors.contains("sudo setcap cap_"), "{errors}");
+    assert!(errors.contains("missing CAP_SYS_ADMIN to make") && errors.contains("run as root:  "), "{errors}");
+
+    let server = as_nobody(&[&["serve", "--on", "xdp:eth1"]]);
+    let errors = text(&server.stderr);
+    assert_eq!(server.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("missing CAP_NET_ADMIN to attach") && errors.contains("sudo setcap cap_"), "{errors}");
 
     let demo = as_nobody(&[&["demo", "--rounds", "1", "--time", "0.02"]]);
     let shown = text(&demo.stdout);
