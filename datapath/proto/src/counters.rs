@@ -42,7 +42,8 @@ counters! {
     control_sent: "Discovery and set-up frames sent.",
     control_received: "The same, received.",
     no_frame: "Times that no fresh frame was to be had for an acknowledgement or control frame.",
-    peers_ignored: "Beacons of more peers than can be remembered.",
+    peers_forgotten: "Peers forgotten for others: there were more than are remembered.",
+    peers_ignored: "Beacons of more peers than can be remembered, and none to forget.",
     stale_control: "Set-up frames of an earlier run of a peer, or that answer nothing we asked.",
 }
 

@@ -15,6 +15,7 @@ impl<B: Buffer> Core<B> {
     /// Its incarnation may be 0: not known.
     pub fn add_peer(&mut self, peer: Peer) {
         self.learned(self.now, peer);
+        self.peers.keep(peer.node);
     }
 
     /// Introduce this node to everybody; `answer`: and ask who is there.
@@ -57,7 +58,11 @@ impl<B: Buffer> Core<B> {
     fn learned(&mut self, now: Time, peer: Peer) {
         match self.peers.learn(peer) {
             News::Same => {}
-            News::New => self.advance_asking(now),
+            News::New => self.advance_asking(now, peer.name),
+            News::Instead => {
+                self.counters.peers_forgotten += 1;
+                self.advance_asking(now, peer.name);
+            }
             News::Restarted => self.restarted(peer),
             News::Stale => self.counters.stale_control += 1,
             News::TooMany => self.counters.peers_ignored += 1,

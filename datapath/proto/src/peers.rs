@@ -35,15 +35,21 @@ pub(crate) struct PeerRecord {
     pub(crate) peer: Peer,
     pub(crate) path: Path,
     pub(crate) armed: Armed,
+    /// Of a static table: nothing on the network may make us forget it.
+    fixed: bool,
 }
 
-/// The most peers that are remembered: one for each flow there can be. More
-/// are ignored, so that a flood of made-up beacons fills no memory.
-const MOST: usize = wire::Flow::COUNT;
+/// The most peers that are remembered, so that a flood of made-up beacons
+/// fills no memory and takes no time to look through. For a new one another is
+/// forgotten: were the new one ignored, the flood would cut off all that we
+/// have yet to meet. Whoever is forgotten and wanted is asked for again.
+const MOST: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     records: Vec<PeerRecord>,
+    /// Where to look next for one to forget.
+    hand: usize,
 }
 
 /// The run of a peer that has not said itself which it is.
@@ -60,6 +66,8 @@ pub(crate) enum News {
     Restarted,
     /// Known in a later run: the news is old.
     Stale,
+    /// Not heard of before; another was forgotten for it.
+    Instead,
     /// Not known, and no room to remember it.
     TooMany,
 }
@@ -68,11 +76,7 @@ impl Peers {
     /// Learn or refresh.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
         let Some(record) = self.records.iter_mut().find(|record| record.peer.node == peer.node) else {
-            if self.records.len() == MOST {
-                return News::TooMany;
-            }
-            self.records.push(PeerRecord { peer, path: Path::Unknown, armed: Armed::default() });
-            return News::New;
+            return self.add(PeerRecord { peer, path: Path::Unknown, armed: Armed::default(), fixed: false });
         };
         let known = record.peer.incarnation;
         if peer.incarnation < known {
@@ -87,6 +91,31 @@ impl Peers {
             UNHEARD => News::New,
             _ => News::Restarted,
         }
+    }
+
+    fn add(&mut self, record: PeerRecord) -> News {
+        if self.records.len() < MOST {
+            self.records.push(record);
+            return News::New;
+        }
+        let Some(at) = self.least_wanted() else { return News::TooMany };
+        self.hand = at + 1;
+        // A timer of the old one finds the new one's not armed.
+        self.records[at] = record;
+        News::Instead
+    }
+
+    /// One that nobody has talked to, or else one that is not being probed.
+    /// Flows do not need their peer's record once they are open.
+    fn least_wanted(&self) -> Option<usize> {
+        let around = || (0..MOST).map(|n| (self.hand + n) % MOST).filter(|&at| !self.records[at].fixed);
+        let unused = around().find(|&at| matches!(self.records[at].path, Path::Unknown));
+        unused.or_else(|| around().find(|&at| matches!(self.records[at].path, Path::Known(..))))
+    }
+
+    /// Never forget this one.
+    pub(crate) fn keep(&mut self, node: NodeId) {
+        self.records.iter_mut().filter(|record| record.peer.node == node).for_each(|record| record.fixed = true);
     }
 
     /// The address of a peer that is in a static table and has not been heard
@@ -152,8 +181,33 @@ mod tests {
     fn a_flood_of_names_is_bounded() {
         let mut peers = Peers::default();
         let news: Vec<News> = (0..MOST as u64 + 1).map(|node| peers.learn(peer(node, 1))).collect();
-        assert_eq!(news.last(), Some(&News::TooMany));
+        assert_eq!(news.last(), Some(&News::Instead));
         assert_eq!(peers.iter().count(), MOST);
-        assert_eq!(peers.learn(peer(0, 2)), News::Restarted, "those that are known still are");
+        assert_eq!(peers.by_node(NodeId(0)), None, "the oldest is forgotten");
+        assert_eq!(peers.learn(peer(1, 2)), News::Restarted, "those that are known still are");
+    }
+
+    #[test]
+    fn a_flood_does_not_make_us_forget_whom_we_talk_to() {
+        let mut peers = Peers::default();
+        for node in [1, 2] {
+            peers.learn(peer(node, 1));
+        }
+        peers.keep(NodeId(1));
+        peers.get(1).expect("just learned").path = Path::Known(Framing::Bare, FramingWhy::NothingLearns);
+        for node in 3..3 * MOST as u64 {
+            peers.learn(peer(node, 1));
+        }
+        assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_some());
+    }
+
+    #[test]
+    fn a_static_table_that_fills_all_room_stays() {
+        let mut peers = Peers::default();
+        for node in 0..MOST as u64 {
+            peers.learn(peer(node, 1));
+            peers.keep(NodeId(node));
+        }
+        assert_eq!(peers.learn(peer(1 << 20, 1)), News::TooMany);
     }
 }

@@ -58,7 +58,8 @@ impl<B: Buffer> Core<B> {
                 Some(_) => Path::Known(Framing::Split, FramingWhy::SwitchLearns),
             };
             record.path = concluded;
-            return self.advance_asking(now);
+            let name = record.peer.name;
+            return self.advance_asking(now, name);
         }
         probing.tries += 1;
         let (step, to, framing) = match probing.forged_seen {
@@ -104,7 +105,8 @@ impl<B: Buffer> Core<B> {
             }
             (Step::Learned, Some(_)) => {
                 record.path = Path::Known(Framing::Bare, FramingWhy::NothingLearns);
-                self.advance_asking(now);
+                let name = record.peer.name;
+                self.advance_asking(now, name);
             }
             _ => {}
         }

@@ -71,9 +71,10 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Something was learned that flows being set up may be waiting for.
-    pub(crate) fn advance_asking(&mut self, now: Time) {
-        let asking = self.flows.iter().filter(|record| record.phase == Phase::Asking);
+    /// Something was learned of this peer that flows being set up may be waiting for.
+    pub(crate) fn advance_asking(&mut self, now: Time, peer: Name) {
+        let waits = |record: &&FlowRecord| record.phase == Phase::Asking && record.remote.node_name == peer;
+        let asking = self.flows.iter().filter(waits);
         let asking: Vec<Flow> = asking.map(|record| record.id.flow).collect();
         for flow in asking {
             if let Some(record) = self.flows.by_flow(flow) {

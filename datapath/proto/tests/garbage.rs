@@ -94,8 +94,11 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
         let bytes = control_frame(&Control::Beacon(beacon));
         net.core(alpha).on_frame(now, Buf::of(&bytes));
     }
-    assert!(net.core(alpha).counters().peers_ignored > 0);
+    assert!(net.core(alpha).counters().peers_forgotten > 0);
     assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }));
+    // Nor those that come after the flood.
+    let (_gamma, _) = net.node("gamma");
+    net.connect(alpha, here, "gamma");
 }
 
 fn control_frame(control: &Control) -> Vec<u8> {
