@@ -13,9 +13,10 @@ readonly LOGS="$TARGET/logs"
 say() { printf '%s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }
 
-# The comment at the head of a script is its help.
+# The comment at the head of a script is its help. Its name may be relative to
+# where it was called; we are in the repository by now.
 help_and_exit() {
-    sed -n '2,/^$/s/^# \{0,1\}//p' "$1"
+    sed -n '2,/^$/s/^# \{0,1\}//p' "scripts/${1##*/}"
     exit 0
 }
 
