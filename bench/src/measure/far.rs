@@ -66,6 +66,7 @@ impl<'a> Far<'a> {
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => break,
                 Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
+                Some(Note::HowMany { step, sent }) => self.port.tell(Note::Got { step, messages, of: Some(sent) })?,
                 _ => {}
             }
             if arrived.messages > 0 {
@@ -96,7 +97,7 @@ impl<'a> Far<'a> {
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => return Ok(count.messages),
                 Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
-                Some(Note::HowMany { step: s }) if s == step.number => self.port.tell(count.got(true))?,
+                Some(Note::HowMany { step: s, sent }) if s == step.number => self.port.tell(count.got(Some(sent)))?,
                 _ => {}
             }
             if let Some(counted) = count.counted
@@ -163,7 +164,7 @@ impl Count {
             }
             _ => {}
         }
-        (self.messages - self.told >= self.every?).then(|| self.got(false))
+        (self.messages - self.told >= self.every?).then(|| self.got(None))
     }
 
     fn interval(&self, (begin, messages, bytes): (Instant, u64, u64), now: Instant) -> Note {
@@ -175,9 +176,9 @@ impl Count {
         }
     }
 
-    fn got(&mut self, asked: bool) -> Note {
+    fn got(&mut self, of: Option<u64>) -> Note {
         self.told = self.messages;
-        Note::Got { step: self.step.number, messages: self.messages, asked }
+        Note::Got { step: self.step.number, messages: self.messages, of }
     }
 }
 
@@ -217,6 +218,6 @@ mod tests {
         let (mut count, now) = (count(Some(16)), Instant::now());
         let told: Vec<u64> = (1..=16).filter(|_| count.on_data(1, 64, now).is_some()).collect();
         assert_eq!(told, [4, 8, 12, 16]);
-        assert_eq!(count.got(true), Note::Got { step: 1, messages: 16, asked: true });
+        assert_eq!(count.got(Some(20)), Note::Got { step: 1, messages: 16, of: Some(20) });
     }
 }

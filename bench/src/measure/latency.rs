@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::plan::Via;
 use crate::watch::Watch;
 
-use super::{Pace, Patience, Port, Step, start, stop};
+use super::{Note, Pace, Patience, Port, Step, start, stop};
 
 /// Nanoseconds from the call that sends a request to the return of the one
 /// that brings its reply: exact to one part in a thousand, up to 10 s.
 pub(crate) type RoundTrips = Histogram<u64>;
 
-/// A message without flow control of its own that is not answered for so long is lost.
-const LOST: Duration = Duration::from_millis(20);
+/// After so long without a reply, ask whether the request has arrived at all.
+const LATE: Duration = Duration::from_millis(20);
 
 /// What was measured.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(crate) fn latency(
 ) -> Result<Latency, Error> {
     start(port, via, step, patience, watch)?;
     let mut latency = Latency { round_trips: round_trips(), lost: 0 };
-    let mut table = Table { port, via, patience, watch };
+    let mut table = Table { port, via, step: step.number, patience, watch, served: 0 };
     table.play(step.warm_up, |_| {})?;
     latency.lost = table.play(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
     stop(port, via, step.number, patience, watch)?;
@@ -52,8 +52,11 @@ pub(crate) fn latency(
 struct Table<'a> {
     port: &'a mut dyn Port,
     via: Via,
+    step: u32,
     patience: Patience,
     watch: &'a Watch,
+    /// Balls so far.
+    served: u64,
 }
 
 impl Table<'_> {
@@ -78,6 +81,7 @@ impl Table<'_> {
 
     #[inline]
     fn serve(&mut self) -> Result<(), Error> {
+        self.served += 1;
         if self.port.send(1)? == 1 {
             return Ok(());
         }
@@ -91,20 +95,28 @@ impl Table<'_> {
         }
     }
 
-    /// Wait for the reply; `false` where it is lost.
+    /// Wait for the reply; `false` where it is lost. It is lost for certain
+    /// when the answer to a later question is there before it, for notes and
+    /// data keep their order. A reply taken for lost and then for the next
+    /// one's would make all that follow too early.
     #[inline]
     fn back(&mut self, sent: Instant) -> Result<bool, Error> {
         let mut pace = Pace::from(self.watch, self.via, "waiting for a reply", self.patience.silence, sent);
-        let may_be_lost = self.port.window().is_some();
+        let mut next_question = sent + LATE;
         loop {
-            if self.port.receive(1)?.messages > 0 {
+            let arrived = self.port.receive(1)?;
+            if arrived.messages > 0 {
                 return Ok(true);
             }
-            if let Some(now) = pace.idle()?
-                && may_be_lost
-                && now - sent > LOST
-            {
+            if matches!(arrived.note, Some(Note::Got { of, .. }) if of == Some(self.served)) {
                 return Ok(false);
+            }
+            if let Some(now) = pace.idle()?
+                && self.port.window().is_some()
+                && now > next_question
+            {
+                self.port.tell(Note::HowMany { step: self.step, sent: self.served })?;
+                next_question = now + LATE;
             }
         }
     }
@@ -140,6 +152,20 @@ mod tests {
         let faults = Faults { lose_data: 10, lose_notes: 2, ..Faults::default() };
         let measured = fake::across(faults, measure).unwrap();
         assert!(measured.lost > 0);
+    }
+
+    /// Replies that are later than the patience for one are neither lost nor
+    /// taken for the next.
+    #[test]
+    fn late_replies_are_late() {
+        let faults = Faults { delay: LATE, ..Faults::default() };
+        let measured = fake::across(faults, measure).unwrap();
+        assert!(
+            measured.round_trips.min() >= 2 * LATE.as_nanos() as u64 * 999 / 1000,
+            "{}",
+            measured.round_trips.min()
+        );
+        assert_eq!(measured.lost, 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!    │ Hello {bench, size, times} ─────────────▶│  repeated until answered
 //!    │◀────────────────────────────────── Ready │
 //!    │ data ───────────────────────────────────▶│
-//!    │◀──────────── data (latency) · Got (flow) │  a via with no flow control gets a window
+//!    │◀──────────── data (latency) · Got (flow, losses) │  a via with no flow control gets a window
 //!    │◀────────────── Counted {messages, bytes} │  not for latency: the receiver's own interval
 //!    │ Stop ───────────────────────────────────▶│
 //!    │◀─────────────────────── Stopped {in all} │

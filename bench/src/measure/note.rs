@@ -27,10 +27,10 @@ pub(crate) enum Note {
     Hello(Step),
     /// Data may come.
     Ready { step: u32 },
-    /// So many data messages have arrived; `asked` if in answer to `HowMany`.
-    Got { step: u32, messages: u64, asked: bool },
-    /// Tell me with `Got`.
-    HowMany { step: u32 },
+    /// So many data messages have arrived; in answer to `HowMany` with what it said.
+    Got { step: u32, messages: u64, of: Option<u64> },
+    /// I have sent so many, more than 0: tell me with `Got`.
+    HowMany { step: u32, sent: u64 },
     /// So much arrived in the interval that was to be measured.
     Counted { step: u32, messages: u64, bytes: u64, time: Duration },
     /// No data comes any more.
@@ -59,8 +59,8 @@ impl Note {
                 [head, s.size as u64, s.warm_up.as_nanos() as u64, s.time.as_nanos() as u64]
             }
             Note::Ready { step } => [head(2, 0, step), 0, 0, 0],
-            Note::Got { step, messages, asked } => [head(3, asked as u64, step), messages, 0, 0],
-            Note::HowMany { step } => [head(4, 0, step), 0, 0, 0],
+            Note::Got { step, messages, of } => [head(3, 0, step), messages, of.unwrap_or(0), 0],
+            Note::HowMany { step, sent } => [head(4, 0, step), sent, 0, 0],
             Note::Counted { step, messages, bytes, time } => {
                 [head(5, 0, step), messages, bytes, time.as_nanos() as u64]
             }
@@ -83,8 +83,8 @@ impl Note {
                 time: Duration::from_nanos(c),
             }),
             2 => Note::Ready { step },
-            3 => Note::Got { step, messages: a, asked: extra != 0 },
-            4 => Note::HowMany { step },
+            3 => Note::Got { step, messages: a, of: (b > 0).then_some(b) },
+            4 => Note::HowMany { step, sent: a },
             5 => Note::Counted { step, messages: a, bytes: b, time: Duration::from_nanos(c) },
             6 => Note::Stop { step },
             7 => Note::Stopped { step, messages: a },
@@ -122,9 +122,9 @@ mod tests {
         vec![
             Note::Hello(Step { number: u32::MAX, bench: Bench::Rate, size: 1500, warm_up, time }),
             Note::Ready { step: 1 },
-            Note::Got { step: 2, messages: u64::MAX, asked: true },
-            Note::Got { step: 2, messages: 3, asked: false },
-            Note::HowMany { step: 3 },
+            Note::Got { step: 2, messages: u64::MAX, of: Some(7) },
+            Note::Got { step: 2, messages: 3, of: None },
+            Note::HowMany { step: 3, sent: 9 },
             Note::Counted { step: 4, messages: 5, bytes: 6, time },
             Note::Stop { step: 5 },
             Note::Stopped { step: 6, messages: 7 },

@@ -50,8 +50,6 @@ struct Sender {
     lost: u64,
     /// When it was allowed nothing for the first time since it last sent.
     stalled: Option<Instant>,
-    /// How much had been sent when it last asked.
-    asked: u64,
 }
 
 impl Sender {
@@ -64,7 +62,7 @@ impl Sender {
                 Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
                     return Ok(Throughput { messages, bytes, time, lost: 0 });
                 }
-                Some(Note::Got { step: s, messages, asked }) if s == step => self.on_got(messages, asked),
+                Some(Note::Got { step: s, messages, of }) if s == step => self.on_got(messages, of),
                 _ => {}
             }
             if sent > 0 {
@@ -73,8 +71,7 @@ impl Sender {
             } else if let Some(now) = pace.idle()?
                 && self.is_stalled(now)
             {
-                self.asked = self.sent;
-                port.tell(Note::HowMany { step })?;
+                port.tell(Note::HowMany { step, sent: self.sent })?;
             }
         }
     }
@@ -88,10 +85,10 @@ impl Sender {
 
     /// Notes and data keep their order: what was sent before we asked and is
     /// not in the answer is lost.
-    fn on_got(&mut self, messages: u64, asked: bool) {
+    fn on_got(&mut self, messages: u64, of: Option<u64>) {
         self.arrived = self.arrived.max(messages);
-        if asked {
-            self.lost = self.lost.max(self.asked.saturating_sub(messages));
+        if let Some(sent) = of {
+            self.lost = self.lost.max(sent.saturating_sub(messages));
         }
     }
 
@@ -144,8 +141,8 @@ mod tests {
 
     #[test]
     fn what_was_sent_after_the_question_is_not_lost() {
-        let mut sender = Sender { window: Some(8), sent: 20, asked: 15, ..Sender::default() };
-        sender.on_got(12, true);
+        let mut sender = Sender { window: Some(8), sent: 20, ..Sender::default() };
+        sender.on_got(12, Some(15));
         assert_eq!((sender.lost, sender.arrived), (3, 12));
         assert_eq!(sender.room(), 3, "five are on their way, eight may be");
     }

@@ -149,3 +149,61 @@ impl Port for Memory {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use transport::loopback::wire;
+
+    use super::*;
+
+    fn pair() -> (Memory, Memory) {
+        let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
+        let (here, there) = (near.address(), far.address());
+        let mut ports = (Memory::open(near, there).unwrap(), Memory::open(far, here).unwrap());
+        ports.0.prepare(16).unwrap();
+        ports.1.prepare(16).unwrap();
+        ports
+    }
+
+    #[test]
+    fn no_note_overtakes_another() {
+        let (mut near, mut far) = pair();
+        assert_eq!(near.send(3).unwrap(), 3);
+        let notes = [Note::Stop { step: 1 }, Note::HowMany { step: 2, sent: 3 }, Note::End];
+        for note in notes {
+            near.tell(note).unwrap();
+        }
+        let first = far.receive(BATCH).unwrap();
+        assert_eq!(first, Arrived { messages: 3, bytes: 48, note: Some(notes[0]) });
+        assert_eq!(far.receive(BATCH).unwrap().note, Some(notes[1]));
+        assert_eq!(far.receive(BATCH).unwrap().note, Some(notes[2]));
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
+    }
+
+    #[test]
+    fn what_arrives_is_sent_back_where_that_is_wanted() {
+        let (mut near, mut far) = pair();
+        near.send(2).unwrap();
+        far.echo(true);
+        far.receive(BATCH).unwrap();
+        assert_eq!(near.receive(BATCH).unwrap().messages, 2);
+    }
+
+    #[test]
+    fn a_full_queue_says_so_and_loses_nothing() {
+        let (mut near, mut far) = pair();
+        let mut sent = 0;
+        loop {
+            match near.send(BATCH).unwrap() {
+                0 => break,
+                more => sent += more,
+            }
+        }
+        let mut arrived = 0;
+        while let Arrived { messages: more @ 1.., .. } = far.receive(BATCH).unwrap() {
+            arrived += more as usize;
+        }
+        assert_eq!(arrived, sent);
+        assert!(near.prepare(1501).is_err());
+    }
+}
