@@ -1,0 +1,127 @@
+//! The bare peer over a veth pair: nothing is lost in its hands, nor mixed up. Needs root.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use afxdp::raw::{BATCH, Raw};
+use hosts::{Host, VethOptions, veth};
+use wire::frame::{ETHERNET, SMALLEST};
+use wire::{Address, EtherType};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Two ends of a cable, both of this thread.
+struct Cable {
+    ends: [Raw; 2],
+    addresses: [Address; 2],
+    _hosts: [Host; 2],
+}
+
+impl Cable {
+    fn new() -> Cable {
+        let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+        let (a, b) = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
+        let open = |host: &Host| host.enter(|| Raw::open("am0").unwrap()).unwrap();
+        let addresses = [Address(a.address()), Address(b.address())];
+        Cable { ends: [open(&hosts[0]), open(&hosts[1])], addresses, _hosts: hosts }
+    }
+
+    /// A frame from one end to the other, filled with `content`.
+    fn frame(&self, from: usize, content: u8, length: usize) -> Vec<u8> {
+        let mut frame = vec![content; length];
+        frame[..6].copy_from_slice(&self.addresses[1 - from].0);
+        frame[6..12].copy_from_slice(&self.addresses[from].0);
+        frame[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+        frame
+    }
+
+    /// Wait until so many have come to this end, all the same as `expected`.
+    fn expect(&mut self, end: usize, mut count: usize, expected: &[u8]) {
+        let begin = Instant::now();
+        while count > 0 {
+            count -= self.ends[end]
+                .receive(BATCH, &mut |frame| {
+                    assert_eq!(frame, expected);
+                    false
+                })
+                .unwrap();
+            assert!(begin.elapsed() < LONG, "{count} are missing");
+        }
+    }
+}
+
+/// Many times more frames than there are chunks, each end's in turn.
+#[test]
+fn every_frame_arrives_as_it_was_written() {
+    let mut cable = Cable::new();
+    for (round, length) in [SMALLEST, 100, 1514].into_iter().cycle().take(30).enumerate() {
+        let (from, content) = (round % 2, round as u8);
+        let frame = cable.frame(from, content, length);
+        cable.ends[from].write(&frame).unwrap();
+        for _ in 0..10 {
+            assert_eq!(cable.ends[from].send(BATCH).unwrap(), BATCH);
+            cable.expect(1 - from, BATCH, &frame);
+        }
+    }
+}
+
+#[test]
+fn echoes_come_back_and_their_chunks_go_home() {
+    let mut cable = Cable::new();
+    let frame = cable.frame(0, 7, 200);
+    let mut turned = frame.clone();
+    let (to, from) = turned[..12].split_at_mut(6);
+    to.swap_with_slice(from);
+    cable.ends[0].write(&frame).unwrap();
+    for _ in 0..500 {
+        assert_eq!(cable.ends[0].send(16).unwrap(), 16);
+        let (mut echoed, begin) = (0, Instant::now());
+        while echoed < 16 {
+            echoed += cable.ends[1]
+                .receive(BATCH, &mut |frame| {
+                    let (to, from) = frame[..12].split_at_mut(6);
+                    to.swap_with_slice(from);
+                    true
+                })
+                .unwrap();
+            assert!(begin.elapsed() < LONG);
+        }
+        cable.expect(0, 16, &turned);
+    }
+}
+
+#[test]
+fn notes_do_not_disturb_the_written_frame() {
+    let mut cable = Cable::new();
+    let (frame, note) = (cable.frame(0, 1, 1514), cable.frame(0, 2, SMALLEST));
+    cable.ends[0].write(&frame).unwrap();
+    for _ in 0..100 {
+        assert!(cable.ends[0].send_note(&note).unwrap());
+        cable.expect(1, 1, &note);
+        assert_eq!(cable.ends[0].send(1).unwrap(), 1);
+        cable.expect(1, 1, &frame);
+    }
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused() {
+    let mut cable = Cable::new();
+    let frame = cable.frame(0, 0, 1515);
+    assert_eq!(cable.ends[0].max_frame(), 1514);
+    assert_eq!(cable.ends[0].write(&frame).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(cable.ends[0].send_note(&frame).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(cable.ends[0].mode().to_string(), "veth copy");
+}
+
+/// Opened and closed again and again, as a benchmark's rounds do.
+#[test]
+fn an_end_that_was_closed_can_be_opened() {
+    let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+    let (a, _) = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
+    for _ in 0..5 {
+        let raw = hosts[0].enter(|| Raw::open("am0").unwrap()).unwrap();
+        assert!(a.has_xdp().unwrap());
+        drop(raw);
+        assert!(!a.has_xdp().unwrap());
+    }
+}
