@@ -25,11 +25,11 @@ impl<S> Endpoint<S> {
         }
         while handled < BUDGET {
             let next = port.shared.borrow_mut().next(port.id);
-            let Some((delivery, reply_frame)) = next else { break };
+            let Some(delivery) = next else { break };
             let _credit = Credit { port, flow: delivery.flow, class: delivery.class };
-            match reply_frame {
-                Some(frame) => handlers.run_request(port, state, &delivery, frame),
-                None => handlers.run_reply(port, state, &delivery),
+            match delivery.class {
+                Class::Request => handlers.run_request(port, state, &delivery),
+                Class::Reply => handlers.run_reply(port, state, &delivery),
             }
             handled += 1;
         }
@@ -56,9 +56,9 @@ impl Drop for Credit<'_> {
 
 impl<S> Handlers<S> {
     #[inline]
-    fn run_request(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>, reply_frame: Frame) {
+    fn run_request(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
         // Where the handler is missing the token is dropped, and so the reply forgone.
-        let token = Token::new(Rc::downgrade(&port.shared), delivery.flow, reply_frame);
+        let token = Token::new(Rc::downgrade(&port.shared), delivery.flow);
         match self.requests.get(Handler(delivery.handler)) {
             Some(run) => run(state, Message::new(port, delivery), token),
             None => self.run_unhandled(port, state, delivery),

@@ -64,12 +64,13 @@ impl<S> Endpoint<S> {
 
     /// Messages handled, and whether anything happened at all.
     fn turn(&mut self, state: &mut S) -> (usize, bool) {
-        let received = self.port.shared.borrow_mut().inhale();
-        let handled = self.dispatch(state);
         let mut shared = self.port.shared.borrow_mut();
-        if handled > 0 {
-            // Handlers take time, and what leaves now is timed by this clock.
-            shared.now = shared.clock.now();
+        let received = shared.inhale();
+        let mut handled = 0;
+        if shared.has_work() {
+            drop(shared);
+            handled = self.dispatch(state);
+            shared = self.port.shared.borrow_mut();
         }
         let sent = shared.exhale();
         (handled, received + handled + sent > 0)
@@ -145,9 +146,12 @@ impl<S> Endpoint<S> {
         if busy {
             self.idle.busy();
         } else {
-            let shared = self.port.shared.borrow();
-            let due = shared.engine.sleep_until();
-            self.idle.wait(shared.now, due.min(until), shared.transport.caps().wake.as_deref());
+            let mut shared = self.port.shared.borrow_mut();
+            let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
+            if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
+                let now = shared.clock.now();
+                shared.core().settle(now);
+            }
         }
         handled
     }

@@ -24,9 +24,7 @@ impl Port {
 
     /// Let what was sent leave now instead of with the next poll.
     pub fn flush(&self) {
-        let mut shared = self.shared.borrow_mut();
-        shared.now = shared.clock.now();
-        shared.exhale();
+        self.shared.borrow_mut().exhale();
     }
 
     /// Another tag from now on. Conversations made with the old one end, and
@@ -42,7 +40,6 @@ impl Drop for Port {
         if let Ok(mut shared) = self.shared.try_borrow_mut() {
             shared.core().close_endpoint(self.id);
             shared.inboxes.remove(self.id);
-            shared.now = shared.clock.now();
             shared.exhale();
         }
     }

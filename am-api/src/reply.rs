@@ -3,7 +3,6 @@
 use std::fmt;
 
 use proto::{FlowId, FlowState, ReturnReason};
-use ring::Frame;
 use wire::{Class, WORD};
 
 use crate::request::RequestError;
@@ -82,14 +81,14 @@ impl From<RequestError> for ReplyError {
 pub struct Token {
     shared: Remembered,
     flow: FlowId,
-    /// For the reply; `None` once used.
-    frame: Option<Frame>,
+    /// Neither used nor forgone.
+    valid: bool,
 }
 
 impl Token {
     #[inline]
-    pub(crate) fn new(shared: Remembered, flow: FlowId, frame: Frame) -> Self {
-        Token { shared, flow, frame: Some(frame) }
+    pub(crate) fn new(shared: Remembered, flow: FlowId) -> Self {
+        Token { shared, flow, valid: true }
     }
 
     /// Answer: at the side that asked, its function for `handler` runs with
@@ -101,23 +100,13 @@ impl Token {
     pub fn reply(mut self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
         let shared = self.shared.upgrade().ok_or(ReplyError::Closed)?;
         let mut shared = shared.borrow_mut();
-        let at = match shared.room(self.flow, Class::Reply, words, payload) {
-            Ok(at) => at,
-            Err(error) => return Err(self.give_up(&mut shared, error)),
-        };
-        let Some(frame) = self.frame.take() else { return Err(ReplyError::Closed) };
-        shared.send(self.flow, Class::Reply, handler, words, payload, at, frame).map_err(|(error, frame)| {
-            self.frame = Some(frame);
-            self.give_up(&mut shared, error)
+        let frame = shared.for_replies.pop().ok_or(ReplyError::Closed)?;
+        self.valid = false;
+        shared.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
+            shared.for_replies.push(frame);
+            shared.core().forgo(self.flow);
+            error.into()
         })
-    }
-
-    #[cold]
-    fn give_up(&mut self, shared: &mut crate::shared::Shared, error: RequestError) -> ReplyError {
-        if let Some(frame) = self.frame.take() {
-            shared.forgo(self.flow, frame);
-        }
-        error.into()
     }
 
     /// Who asked.
@@ -139,11 +128,11 @@ impl Token {
 impl Drop for Token {
     #[inline]
     fn drop(&mut self) {
-        if let Some(frame) = self.frame.take()
+        if self.valid
             && let Some(shared) = self.shared.upgrade()
             && let Ok(mut shared) = shared.try_borrow_mut()
         {
-            shared.forgo(self.flow, frame);
+            shared.core().forgo(self.flow);
         }
     }
 }

@@ -3,7 +3,7 @@
 use proto::{FlowId, ReturnReason, SendError};
 use ring::Frame;
 use wire::control::Refusal;
-use wire::{Buffer, Class, MAX_WORDS, WORD};
+use wire::{Class, MAX_WORDS, WORD};
 
 use crate::connect::refusal;
 use crate::shared::Shared;
@@ -74,31 +74,14 @@ impl Port {
     #[inline]
     pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         let mut shared = self.shared.borrow_mut();
-        let at = shared.room(to.0, Class::Request, words, payload)?;
         let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        shared.send(to.0, Class::Request, handler, words, payload, at, frame).map_err(|(error, _)| error)
+        shared.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
     }
 }
 
 impl Shared {
-    /// Where in its frame the message's body would stand.
+    /// Admit the message, and write it into the frame. On an error the frame comes back.
     #[inline]
-    pub(crate) fn room(
-        &mut self,
-        flow: FlowId,
-        class: Class,
-        words: &[u64],
-        payload: &[u8],
-    ) -> Result<usize, RequestError> {
-        if words.len() > MAX_WORDS {
-            return Err(RequestError::TooManyWords(words.len()));
-        }
-        Ok(self.core().admits(flow, class, body_bytes(words, payload))?)
-    }
-
-    /// Write the body and admit the message. On an error the frame comes back.
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub(crate) fn send(
         &mut self,
         flow: FlowId,
@@ -106,34 +89,24 @@ impl Shared {
         handler: Handler,
         words: &[u64],
         payload: &[u8],
-        at: usize,
-        mut frame: Frame,
+        frame: Frame,
     ) -> Result<(), (RequestError, Frame)> {
-        let needs = body_bytes(words, payload);
-        if !write_body(&mut frame, at, words, payload) {
-            return Err((RequestError::TooLarge { needs, most: 0 }, frame));
+        if words.len() > MAX_WORDS {
+            return Err((RequestError::TooManyWords(words.len()), frame));
         }
-        let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, needs);
+        let body = words.len() * WORD + payload.len();
+        let write = |place: &mut [u8]| write_body(place, words, payload);
+        let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 }
 
+/// Words in network byte order, then the payload.
 #[inline]
-fn body_bytes(words: &[u64], payload: &[u8]) -> usize {
-    words.len() * WORD + payload.len()
-}
-
-/// Words in network byte order, then the payload. `false` where the frame's
-/// memory cannot hold them.
-#[inline]
-fn write_body(frame: &mut Frame, at: usize, words: &[u64], payload: &[u8]) -> bool {
-    let body = frame.space().and_then(|space| space.get_mut(at..at + body_bytes(words, payload)));
-    let Some((for_words, for_payload)) = body.map(|body| body.split_at_mut(words.len() * WORD)) else {
-        return false;
-    };
+fn write_body(place: &mut [u8], words: &[u64], payload: &[u8]) {
+    let (for_words, for_payload) = place.split_at_mut(words.len() * WORD);
     for (place, word) in for_words.chunks_exact_mut(WORD).zip(words) {
         place.copy_from_slice(&word.to_be_bytes());
     }
     for_payload.copy_from_slice(payload);
-    true
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use engine::{Clock, Engine};
-use proto::{Core, Delivery, EndpointId, FlowId, Time};
+use proto::{Core, Delivery, EndpointId};
 use ring::Frame;
 use transport::Transport;
 
@@ -19,10 +19,8 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) clock: Clock,
-    /// The time of this turn.
-    pub(crate) now: Time,
-    /// A frame at hand for the next reply.
-    spare: Option<Frame>,
+    /// A frame for each reply that is promised, and one more.
+    pub(crate) for_replies: Vec<Frame>,
     pub(crate) inboxes: Inboxes,
     pub(crate) tally: Tally,
 }
@@ -36,13 +34,16 @@ pub(crate) struct Tally {
     pub(crate) no_reply_frame: u64,
 }
 
-/// A message to dispatch, and for a request the frame of its reply.
-pub(crate) type Next = (Delivery<Frame>, Option<Frame>);
-
 impl Shared {
     pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock) -> Self {
-        let now = clock.now();
-        Shared { engine, transport, clock, now, spare: None, inboxes: Inboxes::default(), tally: Tally::default() }
+        Shared {
+            for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
+            engine,
+            transport,
+            clock,
+            inboxes: Inboxes::default(),
+            tally: Tally::default(),
+        }
     }
 
     #[inline]
@@ -53,15 +54,35 @@ impl Shared {
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
     pub(crate) fn inhale(&mut self) -> usize {
-        self.now = self.clock.now();
-        self.engine.inhale(self.now, &mut *self.transport)
+        self.engine.inhale(|| self.clock.now(), &mut *self.transport)
+    }
+
+    /// Whether there is anything for handlers to do.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.engine.core().has_deliveries() || self.has_news()
     }
 
     /// Second half of a turn; see [`Engine::exhale`].
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
         let inboxes = &mut self.inboxes;
-        self.engine.exhale(self.now, &mut *self.transport, &mut |event| inboxes.put(event))
+        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| inboxes.put(event));
+        if sent > 0 {
+            self.set_aside();
+        }
+        sent
+    }
+
+    /// Frames for the replies to requests that are yet to be given out. One
+    /// more than was promised is at hand when the next one comes.
+    #[inline]
+    fn set_aside(&mut self) -> bool {
+        let promised = self.engine.core().replies_owed();
+        if self.for_replies.len() <= promised {
+            self.for_replies.extend(self.engine.pool().take());
+        }
+        self.for_replies.len() > promised
     }
 
     /// Whether anything but messages has happened that an endpoint may want to
@@ -72,22 +93,18 @@ impl Shared {
     }
 
     /// The next message for an endpoint, replies first. A request is given out
-    /// together with a frame for its reply, so that no reply fails for lack of
-    /// memory; while there is none, requests wait.
+    /// when a frame for its reply is set aside, so that no reply fails for lack
+    /// of memory; while there is none, requests wait.
     #[inline]
-    pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Next> {
+    pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
         if let Some(reply) = self.core().poll_reply(endpoint) {
-            return Some((reply, None));
+            return Some(reply);
         }
-        let Some(reserved) = self.spare.take().or_else(|| self.engine.pool().take()) else {
+        if !self.set_aside() {
             self.tally.no_reply_frame += 1;
             return None;
-        };
-        let Some(request) = self.core().poll_request(endpoint) else {
-            self.spare = Some(reserved);
-            return None;
-        };
-        Some((request, Some(reserved)))
+        }
+        self.core().poll_request(endpoint)
     }
 
     /// What next happened to a conversation of an endpoint, with the names of
@@ -95,13 +112,6 @@ impl Shared {
     pub(crate) fn flow_event(&mut self, endpoint: EndpointId) -> Option<Letter> {
         let (change, flow, names) = self.inboxes.take(endpoint)?;
         Some((change, flow, names.or_else(|| self.engine.core().remote(flow))))
-    }
-
-    /// The right to reply lapses; the reply's frame serves the next.
-    #[inline]
-    pub(crate) fn forgo(&mut self, flow: FlowId, frame: Frame) {
-        self.core().forgo(flow);
-        self.spare = Some(frame);
     }
 }
 

@@ -6,6 +6,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
+use crate::fill_level::FillLevel;
 use crate::frames::Frames;
 use crate::{bind, stats};
 
@@ -17,11 +18,9 @@ pub(crate) const BURST: usize = 64;
 pub(crate) struct Rx {
     arrived: RxQueue,
     fill: FillQueue,
-    /// Entries that the fill ring lacks.
+    level: FillLevel,
+    /// Blanks that the fill ring lacks.
     lacking: usize,
-    /// So many lacking entries are put in even while frames arrive; fewer wait
-    /// until nothing does.
-    too_many_lacking: usize,
     /// No frame was left for the fill ring when it was last filled.
     starving: bool,
     /// Whether the kernel may stop for want of blanks and wait for a call.
@@ -47,11 +46,12 @@ pub(crate) struct RxCounters {
 impl Rx {
     pub(crate) fn new(arrived: RxQueue, fill: FillQueue, entries: u32, zero_copy: bool, busy_poll: bool) -> Rx {
         let descriptors = Box::new([FrameDesc::default(); BURST]);
+        let level = FillLevel::new(entries as usize, zero_copy);
         Rx {
             arrived,
             fill,
-            lacking: entries as usize,
-            too_many_lacking: BURST.min(entries as usize / 4),
+            lacking: level.get(),
+            level,
             starving: false,
             zero_copy,
             busy_poll,
@@ -77,7 +77,8 @@ impl Rx {
         while received < budget {
             let burst = self.burst(frames, budget - received, each);
             received += burst;
-            if self.lacking > self.too_many_lacking || burst == 0 {
+            // A few wait until nothing arrives.
+            if self.lacking > BURST.min(self.level.get() / 4) || burst == 0 {
                 self.refill(frames);
             }
             if burst < BURST {
@@ -96,7 +97,9 @@ impl Rx {
         let room = &mut self.descriptors[..budget.min(BURST)];
         // SAFETY: the ring's frames are all of the one UMEM there is.
         let count = unsafe { self.arrived.consume(room) };
-        self.lacking += count;
+        let fd = self.arrived.fd();
+        let empty = || fd.xdp_statistics().map_or(0, |statistics| statistics.rx_fill_ring_empty_descs());
+        self.lacking += count + self.level.on_burst(count, count == BURST, empty);
         for descriptor in &self.descriptors[..count] {
             self.counters.frames += 1;
             self.counters.bytes += descriptor.lengths().data() as u64;
@@ -107,7 +110,7 @@ impl Rx {
         count
     }
 
-    /// Blanks into the fill ring, until it is full or no frame is left.
+    /// Blanks into the fill ring, up to its level or until no frame is left.
     #[inline]
     pub(crate) fn refill(&mut self, frames: &mut Frames) {
         while self.lacking > 0 {

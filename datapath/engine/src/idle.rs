@@ -73,13 +73,16 @@ impl Idle {
 
     /// Nothing happened: wait as befits the time since something last did, at
     /// most until `until`. `wake` is the transport's: see [`transport::Caps::wake`].
+    /// Returns whether the core was given away, so that `now` is long over.
     #[inline]
-    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&OwnedFd>) {
-        match self.step(now, until) {
+    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&OwnedFd>) -> bool {
+        let step = self.step(now, until);
+        match step {
             Step::Spin => std::hint::spin_loop(),
             Step::Yield => thread::yield_now(),
             Step::Sleep(longest) => sleep(longest, wake),
         }
+        step != Step::Spin
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! The loop, on one page.
 
+use std::mem;
+
 use proto::{Core, Event, Time, Transmit};
 use ring::{Frame, Pool};
 use transport::Transport;
@@ -17,6 +19,12 @@ pub struct Engine {
     pool: Pool,
     /// The transport was full: this frame goes first when there is room again.
     held: Option<Transmit<Frame>>,
+    /// Frames that came in with this turn.
+    received: usize,
+    /// What could wait has been looked at in this turn.
+    settled: bool,
+    /// The last turn left it to this one.
+    postponed: bool,
 }
 
 /// What a turn did.
@@ -38,7 +46,7 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        Engine { core, pool, held: None }
+        Engine { core, pool, held: None, received: 0, settled: false, postponed: false }
     }
 
     /// The protocol's state.
@@ -56,45 +64,63 @@ impl Engine {
         &self.pool
     }
 
-    /// When the next turn has to come at the latest: at once, where the
-    /// transport was full.
+    /// When the next turn has to come at the latest: at once, where anything is
+    /// left to do.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.held.is_some() { Time::default() } else { self.core.sleep_until() }
+        if self.postponed || self.has_output() { Time::default() } else { self.core.sleep_until() }
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        self.held.is_some() || self.core.has_output()
     }
 
     /// One turn. Streamed as Fast Messages' LANai control program is (Pakin et
     /// al., §4.2, figure 2b): a burst at a time in each direction, instead of
     /// going through every stage for every frame. `events` gets what happened
     /// besides messages.
-    pub fn turn<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T, events: &mut dyn FnMut(Event)) -> Turn {
-        let received = self.inhale(now, transport);
-        let sent = self.exhale(now, transport, events);
+    pub fn turn<T: Transport + ?Sized>(
+        &mut self,
+        now: impl Fn() -> Time,
+        transport: &mut T,
+        events: &mut dyn FnMut(Event),
+    ) -> Turn {
+        let received = self.inhale(&now, transport);
+        let sent = self.exhale(&now, transport, events);
         Turn { received, sent }
     }
 
-    /// The first half: what arrived, and what time has brought. A caller with
-    /// handlers to run runs them after it, so that their answers leave with
-    /// the second half's doorbell.
-    pub fn inhale<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) -> usize {
-        let received = transport.receive(BURST, &mut |frame| self.core.on_frame(now, frame));
-        if self.core.sleep_until() <= now {
-            self.core.on_timeout(now);
+    /// The first half: what arrived, or, where nothing did, what time has
+    /// brought. A caller with handlers to run runs them after it, so that their
+    /// answers leave with the second half's doorbell.
+    #[inline]
+    pub fn inhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
+        self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
+        self.settled = self.received == 0 && !self.has_output();
+        if self.settled {
+            self.settle(now());
         }
-        received
+        self.received
     }
 
-    /// The second half: what is to leave, and one doorbell for all of it.
+    /// The second half: what is to leave, and one doorbell for all of it. Then
+    /// the clock is read, and what could wait is looked at: while the frames
+    /// are on their way. A turn that brought something and has nothing to send
+    /// leaves that to the next, which probably has the answer to send.
+    #[inline]
     pub fn exhale<T: Transport + ?Sized>(
         &mut self,
-        now: Time,
+        now: impl FnOnce() -> Time,
         transport: &mut T,
         events: &mut dyn FnMut(Event),
     ) -> usize {
-        self.steer(transport, events);
+        if self.core.has_events() {
+            self.steer(transport, events);
+        }
         let mut sent = 0;
         while sent < BURST
-            && let Some(Transmit { to, frame }) = self.next(now)
+            && let Some(Transmit { to, frame }) = self.next()
         {
             if let Err(frame) = transport.send(to, frame) {
                 self.held = Some(Transmit { to, frame });
@@ -103,12 +129,26 @@ impl Engine {
             sent += 1;
         }
         transport.flush();
-        self.core.settle();
+        let received = mem::take(&mut self.received);
+        let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
+        if !mem::take(&mut self.settled) && !postpone {
+            self.settle(now());
+        }
+        self.postponed = postpone;
         sent
+    }
+
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        self.core.settle(now);
+        if self.core.sleep_until() <= now {
+            self.core.on_timeout(now);
+        }
     }
 
     /// Steering comes before sending: the frame that tells a peer its flow id
     /// must not be answered before the answer would be let in.
+    #[cold]
     fn steer<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
         while let Some(event) = self.core.poll_event() {
             match event {
@@ -118,9 +158,10 @@ impl Engine {
         }
     }
 
-    fn next(&mut self, now: Time) -> Option<Transmit<Frame>> {
+    #[inline]
+    fn next(&mut self) -> Option<Transmit<Frame>> {
         let pool = &self.pool;
-        self.held.take().or_else(|| self.core.poll_transmit(now, &mut || pool.take()))
+        self.held.take().or_else(|| self.core.poll_transmit(&mut || pool.take()))
     }
 
     /// Tell every peer that this node goes, as far as the transport takes it:
@@ -129,7 +170,7 @@ impl Engine {
         const TURNS: usize = 64;
         self.core.shut_down();
         for _ in 0..TURNS {
-            if self.exhale(now, transport, &mut |_| ()) == 0 && self.held.is_none() {
+            if self.exhale(|| now, transport, &mut |_| ()) == 0 && self.held.is_none() {
                 break;
             }
         }

@@ -108,15 +108,13 @@ impl Host {
     fn turn(&mut self, now: Time) -> engine::Turn {
         self.notes.calls.clear();
         let events = &mut self.events;
-        self.engine.turn(now, &mut self.notes, &mut |event| events.push(event))
+        self.engine.turn(|| now, &mut self.notes, &mut |event| events.push(event))
     }
 
     fn request(&mut self, to: FlowId, number: u64) {
-        let mut frame = self.notes.caps.pool.take().unwrap();
-        let core = self.engine.core_mut();
-        let at = core.admits(to, Class::Request, 8).unwrap();
-        frame.space().unwrap()[at..at + 8].copy_from_slice(&number.to_be_bytes());
-        core.send(to, Class::Request, 0, 1, frame, 8).unwrap();
+        let frame = self.notes.caps.pool.take().unwrap();
+        let write = |place: &mut [u8]| place.copy_from_slice(&number.to_be_bytes());
+        self.engine.core_mut().send(to, Class::Request, 0, 1, frame, 8, write).unwrap();
     }
 }
 

@@ -103,7 +103,7 @@ impl<B: Buffer> Core<B> {
 
     /// Take a flow out of service: its credits, its messages, its steering.
     fn retire(&mut self, id: FlowId, reason: ReturnReason) {
-        self.settle();
+        self.settle(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Dead(_)) {
             return;

@@ -77,6 +77,11 @@ impl<B> Endpoints<B> {
     }
 
     #[inline]
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
         if let Some(endpoint) = self.get(id) {
             endpoint.received[delivery.class].push_back(delivery);

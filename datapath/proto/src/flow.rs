@@ -103,6 +103,10 @@ pub(crate) struct FlowRecord {
     pub(crate) ack_forced: bool,
     /// When the acknowledgement must go at the latest.
     pub(crate) ack_at: Time,
+    /// In the list of flows to settle.
+    pub(crate) touched: bool,
+    /// Acknowledgements that rode in on messages and have not been looked at.
+    pub(crate) told: Option<Piggyback>,
     pub(crate) ack_armed: Armed,
     pub(crate) resend_armed: Armed,
     pub(crate) setup_armed: Armed,
@@ -140,6 +144,8 @@ impl FlowRecord {
             ack_queued: false,
             ack_forced: false,
             ack_at: Time::NEVER,
+            touched: false,
+            told: None,
             ack_armed: Armed::default(),
             resend_armed: Armed::default(),
             setup_armed: Armed::default(),
@@ -204,10 +210,13 @@ impl FlowRecord {
         self.send.0[0].in_flight() || self.send.0[1].in_flight()
     }
 
-    /// Something came from the peer: it is alive.
+    /// There is something to settle: see [`Core::settle`](crate::Core::settle).
     #[inline]
-    pub(crate) fn heard(&mut self, now: Time) {
-        self.silent_since = now;
+    pub(crate) fn touch(&mut self, touched: &mut Vec<Flow>) {
+        if !self.touched {
+            self.touched = true;
+            touched.push(self.id.flow);
+        }
     }
 
     /// Whether an acknowledgement would tell the peer anything.

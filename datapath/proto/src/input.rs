@@ -4,15 +4,12 @@ use std::collections::VecDeque;
 
 use wire::control::Control;
 use wire::frame::{self, Parsed};
-use wire::{Ack, Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, expand};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
-use crate::slots::{Link, Slots};
-use crate::time::Time;
-use crate::timers::Wait;
 
 /// Messages from a peer that are acknowledged at once, without waiting for
 /// something to ride on: FM 1.0's aggregated acknowledgements (§4.5).
@@ -30,19 +27,19 @@ struct Message {
 
 impl<B: Buffer> Core<B> {
     /// From below: a frame that was steered to this node. Whatever is wrong
-    /// with it is counted.
+    /// with it is counted. It is taken in at the time that the core was last
+    /// told ([`Core::settle`]): messages do not wait for a clock to be read.
     #[inline]
-    pub fn on_frame(&mut self, now: Time, frame: B) {
-        self.now = now;
+    pub fn on_frame(&mut self, frame: B) {
         let parsed = match frame::parse(frame.bytes(), self.config.ethertype) {
             Ok(parsed) => parsed,
             Err(reason) => return self.counters.drop(reason),
         };
         let outcome = match parsed.header.kind {
-            Kind::Request => self.message(now, Message::new(&parsed, Class::Request), frame),
-            Kind::Reply => self.message(now, Message::new(&parsed, Class::Reply), frame),
-            Kind::Ack => Acks::parse(parsed.payload).and_then(|acks| self.on_ack(now, &parsed, &acks)),
-            Kind::Control => self.on_control(now, &parsed),
+            Kind::Request => self.message(Message::new(&parsed, Class::Request), frame),
+            Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
+            Kind::Ack => self.on_ack(&parsed),
+            Kind::Control => self.on_control(&parsed),
         };
         if let Err(reason) = outcome {
             self.counters.drop(reason);
@@ -51,7 +48,8 @@ impl<B: Buffer> Core<B> {
 
     /// Set-up is rare: it is kept out of the way of messages.
     #[cold]
-    fn on_control(&mut self, now: Time, parsed: &Parsed<'_>) -> Result<(), Reason> {
+    fn on_control(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
+        let now = self.now;
         let (source, body) = (parsed.source, Control::parse(parsed.payload)?);
         self.counters.control_received += 1;
         match body {
@@ -67,11 +65,10 @@ impl<B: Buffer> Core<B> {
     }
 
     #[inline]
-    fn message(&mut self, now: Time, message: Message, frame: B) -> Result<(), Reason> {
+    fn message(&mut self, message: Message, frame: B) -> Result<(), Reason> {
         let Message { header, class, .. } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(message.framing, &header)?;
-        record.heard(now);
         let queue = &mut record.receive[class];
         let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
         let verdict = queue.verdict(seq);
@@ -86,9 +83,10 @@ impl<B: Buffer> Core<B> {
         queue.accept(seq);
         if record.owes_ack(verdict) {
             record.queue_ack(&mut self.acks_due);
-        } else if record.ack_at == Time::NEVER {
-            record.ack_at = now.later(self.waits.ack_delay);
-            self.timers.arm(&mut record.ack_armed, Wait::Ack, header.flow.id(), record.ack_at);
+        }
+        record.touch(&mut self.touched);
+        if let Some(told) = message.piggyback {
+            record.put_told(told);
         }
         match class {
             Class::Request => self.counters.requests_received += 1,
@@ -99,23 +97,7 @@ impl<B: Buffer> Core<B> {
         let body_at = message.framing.body_at() as u16;
         let delivery = Delivery { flow, class, handler, words, body_at, body: message.body, frame };
         self.endpoints.push(endpoint, delivery);
-        if let Some(told) = message.piggyback {
-            self.settle();
-            self.told = Some((header.flow, told));
-        }
         Ok(())
-    }
-
-    /// From below: look at the acknowledgement that came in with the last
-    /// message. Call after the doorbell of a turn: what others have done with
-    /// our messages can wait until the answers to theirs are on their way.
-    #[inline]
-    pub fn settle(&mut self) {
-        if let Some((flow, told)) = self.told.take()
-            && let Some(record) = self.flows.by_flow(flow)
-        {
-            record.on_piggyback(self.now, &told, &mut self.slots, &mut self.ready);
-        }
     }
 
     /// A message that came again, or too early: its sender should hear where
@@ -133,21 +115,11 @@ impl<B: Buffer> Core<B> {
     }
 
     /// An acknowledgement in a frame of its own.
-    #[inline(never)]
-    fn on_ack(&mut self, now: Time, parsed: &Parsed<'_>, acks: &Acks) -> Result<(), Reason> {
-        self.settle();
-        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
+    fn on_ack(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
+        let flow = parsed.header.flow;
+        let record = self.flows.by_flow(flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
-        record.heard(now);
-        self.counters.acks_received += 1;
-        for class in Class::ALL {
-            let ack = acks.classes[class.index()];
-            record.on_told(now, class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
-            if ack.sack != 0 {
-                let resent = record.on_selected(now, class, &ack, &mut self.slots, &mut self.ready);
-                self.counters.fast_retransmits += resent as u64;
-            }
-        }
+        self.put_acks(flow, Acks::parse(parsed.payload)?);
         Ok(())
     }
 }
@@ -182,68 +154,6 @@ impl FlowRecord {
             self.ack_queued = true;
             acks_due.push_back(self.id.flow);
         }
-    }
-
-    /// An acknowledgement that rode in the padding. Most say something new of
-    /// one class only.
-    #[inline]
-    fn on_piggyback<B: Buffer>(
-        &mut self,
-        now: Time,
-        told: &Piggyback,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
-    ) {
-        for class in Class::ALL {
-            let (near_accepted, near_limit) = self.send[class].near();
-            let told = told.classes[class.index()];
-            if (told.accepted, told.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
-                let accepted = expand(told.accepted as u32, 16, near_accepted);
-                let limit = expand(told.limit as u32, 16, near_limit);
-                self.on_told(now, class, accepted, limit, slots, ready);
-            }
-        }
-    }
-
-    /// The receiver has everything before `accepted` and allows everything
-    /// before `limit`.
-    fn on_told<B: Buffer>(
-        &mut self,
-        now: Time,
-        class: Class,
-        accepted: Seq,
-        limit: Seq,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
-    ) {
-        let queue = &mut self.send[class];
-        let progress = queue.acknowledge(slots, accepted);
-        queue.allow(limit);
-        queue.give_out(slots, ready);
-        if progress.acked > 0 {
-            self.rtt.backoff = 0;
-        }
-        if let Some(sent_at) = progress.sample {
-            self.rtt.sample(now.since(sent_at));
-        }
-    }
-
-    /// Messages beyond a gap have arrived. Returns how many before them are
-    /// sent again.
-    #[cold]
-    fn on_selected<B: Buffer>(
-        &mut self,
-        now: Time,
-        class: Class,
-        ack: &Ack,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
-    ) -> u32 {
-        let queue = &mut self.send[class];
-        if queue.acknowledge_selected(slots, ack.accepted, ack.sack) > 0 {
-            self.rtt.backoff = 0;
-        }
-        queue.resend_lost(slots, ready, ack.accepted, ack.sack, now.earlier(self.rtt.patience()))
     }
 }
 

@@ -43,6 +43,7 @@ mod receive_queue;
 mod rtt;
 mod send;
 mod send_queue;
+mod settle;
 mod setup;
 mod slots;
 mod time;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use wire::control::Name;
-use wire::{Buffer, Class, Flow, Piggyback};
+use wire::{Acks, Buffer, Class, Flow};
 
 use crate::config::Config;
 use crate::control_queue::ControlQueue;
@@ -48,8 +48,12 @@ pub struct Core<B> {
     pub(crate) budget: Budget,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
-    /// An acknowledgement that rode in on a message and has not been looked at.
-    pub(crate) told: Option<(Flow, Piggyback)>,
+    /// Messages that left since they were last settled.
+    pub(crate) left: Vec<Link>,
+    /// Flows to settle.
+    pub(crate) touched: Vec<Flow>,
+    /// Acknowledgements in frames of their own, to settle.
+    pub(crate) acks_in: VecDeque<(Flow, Acks)>,
     /// Requests delivered and not yet answered: a slot is set aside for each.
     pub(crate) replies_owed: usize,
     pub(crate) random: Random,
@@ -73,7 +77,9 @@ impl<B: Buffer> Core<B> {
             budget: Budget::new(config.receive_frames),
             events: VecDeque::with_capacity(16),
             counters: Counters::default(),
-            told: None,
+            left: Vec::with_capacity(config.send_frames),
+            touched: Vec::with_capacity(64),
+            acks_in: VecDeque::with_capacity(64),
             replies_owed: 0,
             random,
             now,
@@ -120,6 +126,24 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn sleep_until(&self) -> Time {
         self.timers.next()
+    }
+
+    /// Getter: whether [`Core::poll_event`] has anything.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Getter: whether [`Core::poll_transmit`] may have anything.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        !(self.ready.is_empty() && self.acks_due.is_empty() && self.control.is_empty())
+    }
+
+    /// Getter: the time that the core was last told.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// Output: what else happened.

@@ -1,13 +1,14 @@
 //! From above: messages, and what becomes of those that arrived.
 
+use std::collections::VecDeque;
+
 use wire::{Buffer, Class};
 
-use crate::flow::Phase;
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
-use crate::slots::Link;
+use crate::slots::{Link, Slots};
 use crate::time::Time;
-use crate::timers::Wait;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent, nothing is kept.
@@ -42,43 +43,15 @@ pub enum SendError {
 }
 
 impl<B: Buffer> Core<B> {
-    /// Getter: whether a message with `body` bytes of words and payload would be
-    /// admitted now, and where in its frame the body is to stand.
+    /// From above: send a message with `body` bytes of words (`words` of them)
+    /// and payload, which `write` writes to where they are to stand in `frame`.
+    /// A reply uses up the right that came with its request.
     ///
     /// # Errors
-    /// Why not.
+    /// Why not; the frame comes back, and the right to reply stays. A reply on
+    /// an open flow fails only when it is too large.
     #[inline]
-    pub fn admits(&self, flow: FlowId, class: Class, body: usize) -> Result<usize, SendError> {
-        let record = self.flows.get(flow).ok_or(SendError::Unknown)?;
-        match record.phase {
-            Phase::Open => {}
-            Phase::Asking => return Err(SendError::Connecting),
-            Phase::Refused(why) => return Err(SendError::Refused(why)),
-            Phase::Dead(reason) => return Err(SendError::Dead(reason)),
-        }
-        let most = record.route.max_body as usize;
-        if body > most {
-            return Err(SendError::TooLarge { needs: body, most });
-        }
-        if class == Class::Request {
-            if record.send[class].credit() == 0 {
-                return Err(SendError::NoCredit);
-            }
-            if self.slots.free() <= self.replies_owed {
-                return Err(SendError::Full(self.slots.total()));
-            }
-        }
-        Ok(record.route.framing.body_at())
-    }
-
-    /// From above: send a message whose body (`words` words, then payload;
-    /// `body` bytes together) stands in `frame` where [`Core::admits`] said. A
-    /// reply uses up the right that came with its request.
-    ///
-    /// # Errors
-    /// As [`Core::admits`]; the frame comes back, and the right to reply stays.
-    /// A reply on an open flow fails only when it is too large.
-    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
         &mut self,
         flow: FlowId,
@@ -87,37 +60,34 @@ impl<B: Buffer> Core<B> {
         words: u8,
         mut frame: B,
         body: usize,
+        write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
-        match self.admits(flow, class, body) {
-            Ok(body_at) => frame.set_len(body_at + body),
-            Err(error) => return Err((error, frame)),
+        let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
+        if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed, self.now) {
+            return Err((error, frame));
         }
-        let Some(link) = self.slots.take() else {
-            return Err((SendError::Full(self.slots.total()), frame));
+        let at = record.route.framing.body_at();
+        let Some(place) = frame.space().and_then(|space| space.get_mut(at..at + body)) else {
+            return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
         };
+        write(place);
+        frame.set_len(at + body);
+        let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
         match class {
             Class::Request => self.counters.requests_sent += 1,
             Class::Reply => {
                 self.counters.replies_sent += 1;
-                self.forgo(flow);
+                self.replies_owed = self.replies_owed.saturating_sub(1);
             }
         }
         let slot = &mut self.slots[link];
         slot.frame = Some(frame);
         (slot.flow, slot.class, slot.handler, slot.words) = (flow.flow, class, handler, words);
-        slot.body = body as u32;
-        slot.sent = 0;
-        self.enqueue(flow, class, link);
+        (slot.body, slot.sent) = (body as u32, 0);
+        let queue = &mut record.send[class];
+        queue.push(&mut self.slots, link);
+        queue.give_out(&mut self.slots, &mut self.ready);
         Ok(())
-    }
-
-    #[inline]
-    fn enqueue(&mut self, flow: FlowId, class: Class, link: Link) {
-        if let Some(record) = self.flows.by_flow(flow.flow) {
-            let queue = &mut record.send[class];
-            queue.push(&mut self.slots, link);
-            queue.give_out(&mut self.slots, &mut self.ready);
-        }
     }
 
     /// From above: the right to reply that came with a request of this flow is
@@ -136,10 +106,8 @@ impl<B: Buffer> Core<B> {
         queue.release();
         if queue.is_urgent() {
             record.queue_ack(&mut self.acks_due);
-        } else if record.ack_at == Time::NEVER {
-            record.ack_at = self.now.later(self.waits.ack_delay);
-            self.timers.arm(&mut record.ack_armed, Wait::Ack, flow.flow.id(), record.ack_at);
         }
+        record.touch(&mut self.touched);
     }
 
     /// Output: the next message for an endpoint, replies first. Requests are
@@ -165,5 +133,54 @@ impl<B: Buffer> Core<B> {
         let request = self.endpoints.pop(endpoint, Class::Request)?;
         self.replies_owed += 1;
         Some(request)
+    }
+
+    /// Getter: requests delivered whose right to reply is neither used nor forgone.
+    #[inline]
+    pub fn replies_owed(&self) -> usize {
+        self.replies_owed
+    }
+
+    /// Getter: whether any message waits to be delivered, to whichever endpoint.
+    #[inline]
+    pub fn has_deliveries(&self) -> bool {
+        self.endpoints.has_waiting()
+    }
+}
+
+impl FlowRecord {
+    /// Whether a message with `body` bytes of words and payload is admitted now.
+    #[inline]
+    fn admits<B: Buffer>(
+        &mut self,
+        class: Class,
+        body: usize,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        replies_owed: usize,
+        now: Time,
+    ) -> Result<(), SendError> {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Asking => return Err(SendError::Connecting),
+            Phase::Refused(why) => return Err(SendError::Refused(why)),
+            Phase::Dead(reason) => return Err(SendError::Dead(reason)),
+        }
+        let most = self.route.max_body as usize;
+        if body > most {
+            return Err(SendError::TooLarge { needs: body, most });
+        }
+        if class == Class::Reply {
+            return Ok(());
+        }
+        if self.send[class].credit() == 0 {
+            // Credit may have come that was not looked at yet.
+            let told = self.told.take().ok_or(SendError::NoCredit)?;
+            self.on_piggyback(now, &told, slots, ready);
+            if self.send[class].credit() == 0 {
+                return Err(SendError::NoCredit);
+            }
+        }
+        if slots.free() <= replies_owed { Err(SendError::Full(slots.total())) } else { Ok(()) }
     }
 }

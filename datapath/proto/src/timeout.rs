@@ -16,8 +16,7 @@ impl<B: Buffer> Core<B> {
     /// sooner does no harm.
     #[inline(never)]
     pub fn on_timeout(&mut self, now: Time) {
-        self.now = now;
-        self.settle();
+        self.settle(now);
         while let Some((at, wait, owner)) = self.timers.pop(now) {
             match wait {
                 Wait::Ack => self.ack_timeout(now, at, Flow::new(owner)),

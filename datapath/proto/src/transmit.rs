@@ -8,16 +8,13 @@ use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 use crate::node::Core;
 use crate::output::Transmit;
 use crate::slots::Link;
-use crate::time::Time;
-use crate::timers::Wait;
 
 impl<B: Buffer> Core<B> {
     /// Output: the next frame to send, `None` when there is none. `fresh`
     /// gives an empty frame for what the core writes itself (set-up,
     /// acknowledgements) or `None` when the pool has none; that waits then.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Time, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
-        self.now = now;
+    pub fn poll_transmit(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         if !self.control.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
         {
@@ -25,7 +22,7 @@ impl<B: Buffer> Core<B> {
         }
         while let Some(link) = self.ready.pop_front() {
             if self.slots.popped(link)
-                && let Some(transmit) = self.transmit_message(now, link)
+                && let Some(transmit) = self.transmit_message(link)
             {
                 return Some(transmit);
             }
@@ -34,7 +31,7 @@ impl<B: Buffer> Core<B> {
     }
 
     #[inline]
-    fn transmit_message(&mut self, now: Time, link: Link) -> Option<Transmit<B>> {
+    fn transmit_message(&mut self, link: Link) -> Option<Transmit<B>> {
         let slot = &mut self.slots[link];
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;
@@ -59,12 +56,7 @@ impl<B: Buffer> Core<B> {
         let frame = frame.share();
         self.counters.retransmitted += (slot.sent > 0) as u64;
         slot.sent = slot.sent.saturating_add(1);
-        slot.sent_at = now;
-        if !record.resend_armed.is_armed() {
-            record.silent_since = now;
-            let due = now.later(record.rtt.timeout(&self.waits));
-            self.timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
-        }
+        self.left.push(link);
         Some(Transmit { to: route.to, frame })
     }
 

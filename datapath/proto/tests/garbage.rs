@@ -39,13 +39,12 @@ fn real_frames() -> Vec<Vec<u8>> {
     let flow = net.connect(alpha, here, "beta");
     for n in 0..40 {
         net.send(alpha, flow, Class::Request, n, b"some payload").unwrap();
-        let now = net.now;
-        while let Some(transmit) = net.core(alpha).poll_transmit(now, &mut || Some(Buf::fresh(2048))) {
+        while let Some(transmit) = net.core(alpha).poll_transmit(&mut || Some(Buf::fresh(2048))) {
             frames.push(transmit.frame.bytes().to_vec());
-            net.core(beta).on_frame(now, transmit.frame);
+            net.core(beta).on_frame(transmit.frame);
         }
         net.extract(beta, there);
-        while let Some(transmit) = net.core(beta).poll_transmit(now, &mut || Some(Buf::fresh(2048))) {
+        while let Some(transmit) = net.core(beta).poll_transmit(&mut || Some(Buf::fresh(2048))) {
             frames.push(transmit.frame.bytes().to_vec());
         }
     }
@@ -63,8 +62,7 @@ fn garbage_never_panics_and_is_counted() {
     net.connect(alpha, here, "beta");
     for n in 0..200_000 {
         let bytes = garbage(&mut random, &real);
-        let now = net.now;
-        net.core(alpha).on_frame(now, Buf::of(&bytes));
+        net.core(alpha).on_frame(Buf::of(&bytes));
         while net.core(alpha).poll_deliver(here).is_some() {}
         if n % 1000 == 0 {
             net.idle(Duration::from_micros(200));
@@ -80,7 +78,6 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
     let (alpha, here) = net.node("alpha");
     let (_beta, _) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
-    let now = net.now;
     for n in 0..20_000u64 {
         let beacon = Beacon {
             node: NodeId(1000 + n),
@@ -92,7 +89,7 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
             answer: n % 2 == 0,
         };
         let bytes = control_frame(&Control::Beacon(beacon));
-        net.core(alpha).on_frame(now, Buf::of(&bytes));
+        net.core(alpha).on_frame(Buf::of(&bytes));
     }
     assert!(net.core(alpha).counters().peers_forgotten > 0);
     assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }));

@@ -45,19 +45,29 @@ pub struct PiggybackClass {
 }
 
 impl Piggyback {
+    #[inline]
     fn to_bytes(self) -> [u8; BLOCK] {
-        let [q, r] = self.classes;
-        let mut bytes = [0; BLOCK];
-        for (at, field) in [q.accepted, q.limit, r.accepted, r.limit].into_iter().enumerate() {
-            bytes[2 * at..2 * at + 2].copy_from_slice(&field.to_be_bytes());
-        }
-        bytes
+        let [q, r] = self.classes.map(|class| (class.accepted as u64) << 16 | class.limit as u64);
+        (q << 32 | r).to_be_bytes()
     }
 
-    fn from_bytes(b: &[u8; BLOCK]) -> Self {
-        let field = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
-        let class = |at| PiggybackClass { accepted: field(at), limit: field(at + 2) };
-        Piggyback { classes: [class(0), class(4)] }
+    #[inline]
+    fn from_bytes(bytes: &[u8; BLOCK]) -> Self {
+        let number = u64::from_be_bytes(*bytes);
+        let class = |at: u32| PiggybackClass { accepted: (number >> (at + 16)) as u16, limit: (number >> at) as u16 };
+        Piggyback { classes: [class(32), class(0)] }
+    }
+
+    /// What both of them together say.
+    #[inline]
+    #[must_use]
+    pub fn later(self, other: Piggyback) -> Piggyback {
+        let later = |a: u16, b: u16| if (b.wrapping_sub(a) as i16) < 0 { a } else { b };
+        let class = |at: usize| PiggybackClass {
+            accepted: later(self.classes[at].accepted, other.classes[at].accepted),
+            limit: later(self.classes[at].limit, other.classes[at].limit),
+        };
+        Piggyback { classes: [class(0), class(1)] }
     }
 }
 

@@ -147,14 +147,14 @@ impl Net {
     pub fn drain(&mut self) {
         for at in 0..self.nodes.len() {
             while let Some(transmit) =
-                self.nodes[at].as_mut().and_then(|core| core.poll_transmit(self.now, &mut || Some(Buf::fresh(2048))))
+                self.nodes[at].as_mut().and_then(|core| core.poll_transmit(&mut || Some(Buf::fresh(2048))))
             {
                 self.sent += 1;
                 let bytes = transmit.frame.bytes().to_vec();
                 assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree where it goes");
                 self.carry(at, bytes);
             }
-            self.nodes[at].iter_mut().for_each(Core::settle);
+            self.nodes[at].iter_mut().for_each(|core| core.settle(self.now));
         }
     }
 
@@ -224,7 +224,8 @@ impl Net {
         let mut table = wire::steer::Table::new(EtherType::DEFAULT, own);
         table.flows.fill(1);
         if let wire::steer::Decision::Socket(_) = wire::steer::steer(bytes, &table) {
-            core.on_frame(self.now, Buf::of(bytes));
+            core.settle(self.now);
+            core.on_frame(Buf::of(bytes));
         }
     }
 
@@ -260,12 +261,11 @@ impl Net {
         payload: &[u8],
     ) -> Result<(), proto::SendError> {
         let body = 8 + payload.len();
-        let body_at = self.core(from).admits(flow, class, body)?;
-        let mut frame = Buf::fresh(2048);
-        let space = frame.space().unwrap();
-        space[body_at..body_at + 8].copy_from_slice(&word.to_be_bytes());
-        space[body_at + 8..body_at + body].copy_from_slice(payload);
-        self.core(from).send(flow, class, 3, 1, frame, body).map_err(|(error, _)| error)
+        let write = |place: &mut [u8]| {
+            place[..8].copy_from_slice(&word.to_be_bytes());
+            place[8..].copy_from_slice(payload);
+        };
+        self.core(from).send(flow, class, 3, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
     }
 
     /// The next message for an endpoint, handled: no reply, credit back.

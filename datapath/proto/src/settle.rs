@@ -1,0 +1,169 @@
+//! From below: what could wait until the doorbell had rung.
+//!
+//! A message goes from the frame to its handler, and its answer to the wire,
+//! before anybody looks at the clock. What others have done with our messages,
+//! and when ours left, is looked at while the frames are on their way:
+//! FM 1.0's rule that nothing is done in the critical loop that can be done
+//! outside it (§4.2).
+
+use std::collections::VecDeque;
+
+use wire::{Ack, Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
+
+use crate::flow::FlowRecord;
+use crate::node::Core;
+use crate::slots::{Link, Slots};
+use crate::time::Time;
+use crate::timers::Wait;
+
+impl<B: Buffer> Core<B> {
+    /// From below: it is `now`, and what [`Core::poll_transmit`] gave is on its
+    /// way. Call after the doorbell of a turn, or, in a turn without one, when
+    /// there is nothing else to do. What follows from it leaves with the next turn.
+    #[inline]
+    pub fn settle(&mut self, now: Time) {
+        self.now = now;
+        if !self.left.is_empty() {
+            self.stamp(now);
+        }
+        if !self.touched.is_empty() {
+            self.look_at_touched(now);
+        }
+        if !self.acks_in.is_empty() {
+            self.look_at_acks(now);
+        }
+    }
+
+    /// Getter: whether acknowledgements came in frames of their own and have not been looked at.
+    #[inline]
+    pub fn has_acks(&self) -> bool {
+        !self.acks_in.is_empty()
+    }
+
+    /// Messages have left: their acknowledgements are waited for from now on.
+    fn stamp(&mut self, now: Time) {
+        let Core { left, slots, flows, timers, waits, .. } = self;
+        for link in left.drain(..) {
+            let slot = &mut slots[link];
+            slot.sent_at = now;
+            let Some(record) = flows.by_flow(slot.flow) else { continue };
+            if !record.resend_armed.is_armed() {
+                record.silent_since = now;
+                let due = now.later(record.rtt.timeout(waits));
+                timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
+            }
+        }
+    }
+
+    /// Flows that messages came in on, or whose messages were handled.
+    fn look_at_touched(&mut self, now: Time) {
+        let Core { touched, flows, slots, ready, timers, waits, .. } = self;
+        for flow in touched.drain(..) {
+            let Some(record) = flows.by_flow(flow) else { continue };
+            record.touched = false;
+            record.silent_since = now;
+            if let Some(told) = record.told.take() {
+                record.on_piggyback(now, &told, slots, ready);
+            }
+            if record.ack_at == Time::NEVER && !record.ack_queued && record.has_to_tell() {
+                record.ack_at = now.later(waits.ack_delay);
+                timers.arm(&mut record.ack_armed, Wait::Ack, flow.id(), record.ack_at);
+            }
+        }
+    }
+
+    fn look_at_acks(&mut self, now: Time) {
+        while let Some((flow, acks)) = self.acks_in.pop_front() {
+            let Some(record) = self.flows.by_flow(flow) else { continue };
+            record.silent_since = now;
+            for class in Class::ALL {
+                let ack = acks.classes[class.index()];
+                record.on_told(now, class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
+                if ack.sack != 0 {
+                    let resent = record.on_selected(now, class, &ack, &mut self.slots, &mut self.ready);
+                    self.counters.fast_retransmits += resent as u64;
+                }
+            }
+        }
+    }
+
+    /// An acknowledgement in a frame of its own, checked.
+    #[inline]
+    pub(crate) fn put_acks(&mut self, flow: Flow, acks: Acks) {
+        self.counters.acks_received += 1;
+        self.acks_in.push_back((flow, acks));
+    }
+}
+
+impl FlowRecord {
+    /// An acknowledgement rode in on a message. One that is not looked at yet
+    /// gives way to a later one.
+    #[inline]
+    pub(crate) fn put_told(&mut self, told: Piggyback) {
+        self.told = Some(match self.told {
+            Some(earlier) => earlier.later(told),
+            None => told,
+        });
+    }
+
+    /// Most say something new of one class only.
+    #[inline]
+    pub(crate) fn on_piggyback<B: Buffer>(
+        &mut self,
+        now: Time,
+        told: &Piggyback,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) {
+        for class in Class::ALL {
+            let (near_accepted, near_limit) = self.send[class].near();
+            let told = told.classes[class.index()];
+            if (told.accepted, told.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
+                let accepted = expand(told.accepted as u32, 16, near_accepted);
+                let limit = expand(told.limit as u32, 16, near_limit);
+                self.on_told(now, class, accepted, limit, slots, ready);
+            }
+        }
+    }
+
+    /// The receiver has everything before `accepted` and allows everything
+    /// before `limit`.
+    fn on_told<B: Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        accepted: Seq,
+        limit: Seq,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) {
+        let queue = &mut self.send[class];
+        let progress = queue.acknowledge(slots, accepted);
+        queue.allow(limit);
+        queue.give_out(slots, ready);
+        if progress.acked > 0 {
+            self.rtt.backoff = 0;
+        }
+        if let Some(sent_at) = progress.sample {
+            self.rtt.sample(now.since(sent_at));
+        }
+    }
+
+    /// Messages beyond a gap have arrived. Returns how many before them are
+    /// sent again.
+    #[cold]
+    fn on_selected<B: Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        ack: &Ack,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) -> u32 {
+        let queue = &mut self.send[class];
+        if queue.acknowledge_selected(slots, ack.accepted, ack.sack) > 0 {
+            self.rtt.backoff = 0;
+        }
+        queue.resend_lost(slots, ready, ack.accepted, ack.sack, now.earlier(self.rtt.patience()))
+    }
+}
