@@ -1,8 +1,10 @@
 //! What to open, and how.
 
+use bpf::AttachMode;
 use wire::EtherType;
 
 use crate::busy_poll::BusyPoll;
+use crate::interface::Interface;
 
 /// What to open, and how. [`Options::new`] has good values for all but the
 /// interface's name.
@@ -108,14 +110,29 @@ pub enum Program {
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
-    /// In the driver, or not at all.
+    /// Where it is fastest: in the driver, but for a veth of one queue, whose
+    /// driver mode copies once more and hands frames over later than the
+    /// generic path (docs/decisions/0012).
     #[default]
+    Auto,
+    /// In the driver, or not at all.
     Native,
     /// In the driver; where it has no XDP, in the kernel's generic receive
     /// path, which costs about as much as not using XDP.
     NativeOrGeneric,
     /// In the generic receive path.
     Generic,
+}
+
+impl Attach {
+    /// Where the program is attached first.
+    pub(crate) fn first(self, interface: &Interface) -> AttachMode {
+        match self {
+            Attach::Auto if interface.driver == "veth" && interface.queues == Some(1) => AttachMode::Generic,
+            Attach::Generic => AttachMode::Generic,
+            Attach::Auto | Attach::Native | Attach::NativeOrGeneric => AttachMode::Native,
+        }
+    }
 }
 
 /// How frames go between NIC and memory.

@@ -66,8 +66,7 @@ impl Attached {
     pub(crate) fn new(options: &Options, interface: &Interface, socket: &impl AsFd) -> Result<Attached, OpenError> {
         let mut program = Loaded::new(options, interface)?;
         program.set_socket(options.queue, socket)?;
-        let first = if options.attach == Attach::Generic { AttachMode::Generic } else { AttachMode::Native };
-        let attachment = match program.attach_as(interface, first) {
+        let attachment = match program.attach_as(interface, options.attach.first(interface)) {
             Err(AttachError::NoNativeMode { .. }) if options.attach == Attach::NativeOrGeneric => {
                 program.attach_as(interface, AttachMode::Generic)
             }
