@@ -64,7 +64,7 @@ impl<B: Buffer> Core<B> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn message(&mut self, message: Message, frame: B) -> Result<(), Reason> {
         let Message { header, class, .. } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Buffer, Class};
+use wire::{Buffer, Class, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -66,12 +66,12 @@ impl<B: Buffer> Core<B> {
         if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed, self.now) {
             return Err((error, frame));
         }
-        let at = record.route.framing.body_at();
-        let Some(place) = frame.space().and_then(|space| space.get_mut(at..at + body)) else {
+        let framing = record.route.framing;
+        let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
             return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
         };
         write(place);
-        frame.set_len(at + body);
+        frame.set_len(framing.body_at() + body);
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
         match class {
             Class::Request => self.counters.requests_sent += 1,

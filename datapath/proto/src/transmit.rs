@@ -105,7 +105,7 @@ impl<B: Buffer> Core<B> {
     ) -> Option<Transmit<B>> {
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
         let space = frame.space()?;
-        space.get_mut(framing.body_at()..)?.get_mut(..body.len())?.copy_from_slice(body);
+        frame::body(space, framing, body.len()).ok()?.copy_from_slice(body);
         let length = frame::emit(space, framing, &wire, header, body.len(), None).ok()?;
         frame.set_len(length);
         Some(Transmit { to, frame })

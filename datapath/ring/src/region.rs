@@ -138,7 +138,9 @@ impl Region {
 /// # Safety
 /// The caller dropped the last handle of frame `index`, and does nothing more
 /// with the region.
-#[inline]
+// Not inlined: frames are dropped in many places, and a path that is cold after
+// each call of the kernel is faster the shorter it is.
+#[inline(never)]
 pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
     // SAFETY: the region lives, since this frame is not home yet.
     let this = unsafe { region.as_ref() };

@@ -9,7 +9,7 @@
 
 use crate::header::{Flow, Header, Kind};
 use crate::trailer::SHORT;
-use crate::{Address, Reason};
+use crate::Reason;
 
 /// The version bits of the two framings that hide in the source address.
 pub(crate) const VERSION: u64 = 1;
@@ -20,23 +20,23 @@ pub(crate) const FREE: u32 = 46;
 // Version, kind, flow, words, short, handler, sequence.
 const _: () = assert!(2 + 2 + Flow::BITS + 3 + 1 + 8 + 16 == FREE);
 
+const GROUP: u64 = 1 << 40;
 const LOCAL: u64 = 1 << 41;
 const LOW_40: u64 = (1 << 40) - 1;
 
-/// The 46 bits as an address: group bit 0, local bit 1.
+/// The 46 bits as an address, as a number: group bit 0, local bit 1.
 #[inline]
-pub(crate) const fn to_source(bits: u64) -> Address {
-    Address::from_u64((bits >> 40) << 42 | LOCAL | bits & LOW_40)
+pub(crate) const fn to_source(bits: u64) -> u64 {
+    (bits >> 40) << 42 | LOCAL | bits & LOW_40
 }
 
 /// The 46 bits of an address, or why it carries none.
 #[inline]
-pub(crate) const fn from_source(source: Address) -> Result<u64, Reason> {
-    if source.is_group() || !source.is_local() {
+pub(crate) const fn from_source(source: u64) -> Result<u64, Reason> {
+    if source & (GROUP | LOCAL) != LOCAL {
         return Err(Reason::Source);
     }
-    let number = source.to_u64();
-    Ok((number >> 42) << 40 | number & LOW_40)
+    Ok((source >> 42) << 40 | source & LOW_40)
 }
 
 /// The version bits.
@@ -46,7 +46,7 @@ pub(crate) const fn version(bits: u64) -> u64 {
 }
 
 #[inline]
-pub(crate) fn emit(header: &Header, short: bool) -> Address {
+pub(crate) fn emit(header: &Header, short: bool) -> u64 {
     let form = form(header, short) as u64;
     let code = header.kind.code(header.handler) as u64;
     to_source(

@@ -47,10 +47,28 @@ pub const fn length(framing: Framing, body: usize) -> usize {
     if length < SMALLEST { SMALLEST } else { length }
 }
 
-/// Write a frame around the `body` bytes that stand at [`Framing::body_at`]:
-/// Ethernet header, our header, and for a short frame padding and trailer.
-/// `piggyback` is left out where there is no room for it ([`has_room`]).
-/// Returns the frame's length.
+/// Where a body of this length is to be written, before the frame around it is
+/// ([`emit`]). What pads a short frame is cleared.
+///
+/// # Errors
+/// [`TooLong`], where `space` cannot hold the frame.
+#[inline]
+pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8], TooLong> {
+    let length = length(framing, body);
+    if trailer::is_short(framing, body)
+        && let Some(frame) = space.first_chunk_mut::<SMALLEST>()
+    {
+        // A constant number of bytes takes three instructions, the right one a call.
+        frame[ETHERNET..].fill(0);
+    }
+    let at = framing.body_at();
+    if space.len() < length { Err(TooLong { needs: length }) } else { Ok(&mut space[at..at + body]) }
+}
+
+/// Write a frame around the `body` bytes that stand where [`body`] said:
+/// Ethernet header, our header, and for a short frame the trailer. `piggyback`
+/// is left out where there is no room for it ([`has_room`]). Returns the
+/// frame's length.
 ///
 /// # Errors
 /// [`TooLong`], and nothing is written, where `space` cannot hold the frame.
@@ -64,38 +82,44 @@ pub fn emit(
     piggyback: Option<&Piggyback>,
 ) -> Result<usize, TooLong> {
     let length = length(framing, body);
-    if space.len() < length {
+    let fits = space.len() >= length;
+    let Some(frame) = space.first_chunk_mut::<SMALLEST>().filter(|_| fits) else {
         return Err(TooLong { needs: length });
-    }
+    };
     let short = trailer::is_short(framing, body);
-    let source = write_header(space, framing, link, header, short);
-    space[..6].copy_from_slice(&link.to.0);
-    space[6..12].copy_from_slice(&source.0);
-    if short && let Some(frame) = space.first_chunk_mut::<SMALLEST>() {
+    let (source, ethertype) = write_header(frame, framing, link, header, short);
+    frame[..6].copy_from_slice(&link.to.0);
+    // Source and EtherType: eight bytes, one store.
+    frame[6..ETHERNET].copy_from_slice(&(source << 16 | ethertype as u64).to_be_bytes());
+    if short {
         trailer::emit(frame, framing, body, piggyback);
     }
     Ok(length)
 }
 
-/// Our header into EtherType and payload; returns the source address to write.
+/// Our header into the payload; returns source address and EtherType to write.
 #[inline]
-fn write_header(space: &mut [u8], framing: Framing, link: &Link, header: &Header, short: bool) -> Address {
-    let ethertype = if framing == Framing::Plain { link.ethertype.plain() } else { link.ethertype.hidden() };
-    space[12..ETHERNET].copy_from_slice(&ethertype.to_be_bytes());
-    let payload = &mut space[ETHERNET..];
+fn write_header(
+    frame: &mut [u8; SMALLEST],
+    framing: Framing,
+    link: &Link,
+    header: &Header,
+    short: bool,
+) -> (u64, u16) {
+    let payload = &mut frame[ETHERNET..];
     match framing {
-        Framing::Bare => bare::emit(header, short),
+        Framing::Bare => (bare::emit(header, short), link.ethertype.hidden()),
         Framing::Split => {
             if let Some(rest) = payload.first_chunk_mut() {
                 split::emit(rest, header, short);
             }
-            split::source(header.flow, link.from)
+            (split::source(header.flow, link.from), link.ethertype.hidden())
         }
         Framing::Plain => {
             if let Some(rest) = payload.first_chunk_mut() {
                 plain::emit(rest, header, short);
             }
-            link.from
+            (link.from.to_u64(), link.ethertype.plain())
         }
     }
 }
@@ -114,7 +138,7 @@ pub fn refresh(frame: &mut [u8], framing: Framing, body: usize, piggyback: &Pigg
 /// framing: what a learning switch sees. On [`Flow::NODE`] it is the address
 /// with which discovery probes what the network lets through.
 pub const fn split_source(flow: Flow, from: Address) -> Address {
-    split::source(flow, from)
+    Address::from_u64(split::source(flow, from))
 }
 
 /// A frame taken apart; borrows its bytes.
@@ -142,8 +166,11 @@ pub struct Parsed<'a> {
 #[inline]
 pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<Parsed<'_>, Reason> {
     let smallest = frame.first_chunk::<SMALLEST>().ok_or(Reason::Short)?;
-    let source = Address([frame[6], frame[7], frame[8], frame[9], frame[10], frame[11]]);
-    let (framing, (header, form)) = read_header(smallest, source, ethertype)?;
+    // Source and EtherType: eight bytes, one load.
+    let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
+    let number = u64::from_be_bytes(*number);
+    let source = number >> 16;
+    let (framing, (header, form)) = read_header(smallest, source, number as u16 == ethertype.plain())?;
     if (header.kind == Kind::Control) != (header.flow == Flow::NODE) {
         return Err(Reason::NodeFlow);
     }
@@ -159,18 +186,14 @@ pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<Parsed<'_>, Reason> {
         return Err(Reason::Words);
     }
     let (words, payload) = frame[framing.body_at()..][..body].split_at(words);
-    Ok(Parsed { framing, header, words, payload, piggyback, source })
+    Ok(Parsed { framing, header, words, payload, piggyback, source: Address::from_u64(source) })
 }
 
 #[inline]
-fn read_header(
-    frame: &[u8; SMALLEST],
-    source: Address,
-    ethertype: EtherType,
-) -> Result<(Framing, (Header, u8)), Reason> {
+fn read_header(frame: &[u8; SMALLEST], source: u64, is_plain: bool) -> Result<(Framing, (Header, u8)), Reason> {
     let payload = &frame[ETHERNET..];
     let (rest, _) = payload.split_first_chunk::<12>().ok_or(Reason::Short)?;
-    if u16::from_be_bytes([frame[12], frame[13]]) == ethertype.plain() {
+    if is_plain {
         return Ok((Framing::Plain, plain::parse(rest)?));
     }
     let bits = bare::from_source(source)?;

@@ -22,7 +22,7 @@ const _: () = assert!(1 + 1 + 2 + 4 == Framing::Split.cost());
 
 /// The source address of a flow's frames from the node with this true address.
 #[inline]
-pub(crate) const fn source(flow: Flow, from: Address) -> Address {
+pub(crate) const fn source(flow: Flow, from: Address) -> u64 {
     to_source(VERSION << 44 | (flow.id() as u64) << 30 | from.to_u64() & ORIGIN)
 }
 

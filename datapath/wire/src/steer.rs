@@ -89,7 +89,7 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
 /// learns: the `split` source of flow 0, of any sender.
 #[inline]
 fn is_probe(to: Address) -> bool {
-    bare::from_source(to).is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
+    bare::from_source(to.to_u64()).is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
 }
 
 fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {
@@ -100,7 +100,7 @@ fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {
 }
 
 fn find_hidden(frame: &[u8; SMALLEST], source: Address) -> Result<(Kind, Flow), Reason> {
-    let bits = bare::from_source(source)?;
+    let bits = bare::from_source(source.to_u64())?;
     let (field, code, flow) = match bare::version(bits) {
         bare::VERSION => ((bits >> 42 & 3) as u8, (bits >> 16) as u8, Flow::truncated(bits >> 28)),
         split::VERSION => (frame[ETHERNET] >> 6, frame[ETHERNET + 1], split::flow(bits)),

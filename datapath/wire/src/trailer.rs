@@ -83,15 +83,14 @@ pub const fn has_room(framing: Framing, body: usize) -> bool {
     framing.body_at() + body + BLOCK <= LAST
 }
 
-/// Write padding and trailer of a short frame.
+/// Write the trailer of a short frame, whose padding is clear.
 #[inline]
 pub(crate) fn emit(frame: &mut [u8; SMALLEST], framing: Framing, body: usize, piggyback: Option<&Piggyback>) {
-    frame[framing.body_at() + body..].fill(0);
-    let piggyback = piggyback.filter(|_| has_room(framing, body));
     frame[LAST] = (body as u8) << 2;
-    if let Some(acks) = piggyback {
-        frame[LAST] |= ACK;
-        frame[LAST - BLOCK..LAST].copy_from_slice(&acks.to_bytes());
+    if has_room(framing, body) {
+        frame[LAST] |= if piggyback.is_some() { ACK } else { 0 };
+        let acks = piggyback.map_or([0; BLOCK], |acks| acks.to_bytes());
+        frame[LAST - BLOCK..LAST].copy_from_slice(&acks);
     }
 }
 
