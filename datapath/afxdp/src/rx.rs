@@ -99,6 +99,7 @@ impl Rx {
         let count = unsafe { self.arrived.consume(room) };
         let fd = self.arrived.fd();
         let empty = || fd.xdp_statistics().map_or(0, |statistics| statistics.rx_fill_ring_empty_descs());
+        self.descriptors[..count].iter().for_each(|descriptor| frames.pool().prefetch(descriptor.addr()));
         self.lacking += count + self.level.on_burst(count, count == BURST, empty);
         for descriptor in &self.descriptors[..count] {
             self.counters.frames += 1;
