@@ -24,8 +24,7 @@ impl<S> Endpoint<S> {
             handled = handlers.run_returned(port, state);
         }
         while handled < BUDGET {
-            let next = port.shared.borrow_mut().next(port.id);
-            let Some(delivery) = next else { break };
+            let Some(delivery) = port.next() else { break };
             let _credit = Credit { port, flow: delivery.flow, class: delivery.class };
             match delivery.class {
                 Class::Request => handlers.run_request(port, state, &delivery),
@@ -34,6 +33,14 @@ impl<S> Endpoint<S> {
             handled += 1;
         }
         handled
+    }
+}
+
+impl Port {
+    #[inline]
+    fn next(&self) -> Option<Delivery<Frame>> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.engine.core().has_deliveries() { shared.next(self.id) } else { None }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use engine::Idle;
+use engine::{Idle, Look};
+use proto::Time;
 
 use crate::handler::Handlers;
 use crate::{FlowEvent, Handler, Message, NotOpen, Port, Remote, RequestError, Returned, Token};
@@ -17,11 +18,13 @@ pub struct Endpoint<S> {
     pub(crate) port: Port,
     pub(crate) handlers: Handlers<S>,
     idle: Idle,
+    /// Turns that found nothing, one after the other.
+    idle_turns: u32,
 }
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(port: Port, idle: Idle) -> Self {
-        Endpoint { port, handlers: Handlers::default(), idle }
+        Endpoint { port, handlers: Handlers::default(), idle, idle_turns: 0 }
     }
 
     /// Run this for requests that name `handler`. Unless the token is used or
@@ -59,13 +62,14 @@ impl<S> Endpoint<S> {
     /// messages), let out what is to leave. Returns how many messages were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
-        self.turn(state).0
+        self.turn(state, Look::AtAll).0
     }
 
     /// Messages handled, and whether anything happened at all.
-    fn turn(&mut self, state: &mut S) -> (usize, bool) {
+    #[inline]
+    fn turn(&mut self, state: &mut S, look: Look) -> (usize, bool) {
         let mut shared = self.port.shared.borrow_mut();
-        let received = shared.inhale();
+        let received = shared.inhale(look);
         let mut handled = 0;
         if shared.has_work() {
             drop(shared);
@@ -80,7 +84,7 @@ impl<S> Endpoint<S> {
     /// or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
-        self.poll_until(state, timeout, |_, just| {
+        self.poll_until(state, timeout, |_, _, just| {
             handled += just;
             handled > 0
         });
@@ -89,7 +93,7 @@ impl<S> Endpoint<S> {
 
     /// Poll until the state is as wanted or the time is over; the first is `true`.
     pub fn wait_until(&mut self, state: &mut S, timeout: Duration, mut wanted: impl FnMut(&S) -> bool) -> bool {
-        wanted(state) || self.poll_until(state, timeout, |state, _| wanted(state))
+        wanted(state) || self.poll_until(state, timeout, |_, state, _| wanted(state))
     }
 
     /// Poll until the connection is open.
@@ -97,13 +101,8 @@ impl<S> Endpoint<S> {
     /// # Errors
     /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`].
     pub fn wait_open(&mut self, state: &mut S, to: Remote, timeout: Duration) -> Result<(), NotOpen> {
-        let mut open = self.port.ready(to);
-        let until = self.now() + timeout;
-        while open == Err(NotOpen::Connecting) && self.now() < until {
-            self.rest_or_turn(state, until);
-            open = self.port.ready(to);
-        }
-        open
+        self.poll_until(state, timeout, |port, _, _| port.ready(to) != Err(NotOpen::Connecting));
+        self.port.ready(to)
     }
 
     /// [`Port::request`] that polls until there is room, however long the
@@ -121,43 +120,61 @@ impl<S> Endpoint<S> {
     ) -> Result<(), RequestError> {
         loop {
             match self.port.request(to, handler, words, payload) {
-                Err(error) if error.is_temporary() => self.rest_or_turn(state, proto::Time::NEVER),
+                Err(error) if error.is_temporary() => self.rest_or_turn(state, Time::NEVER),
                 done => return done,
             };
         }
     }
 
-    fn poll_until(&mut self, state: &mut S, timeout: Duration, mut done: impl FnMut(&mut S, usize) -> bool) -> bool {
-        let until = self.now() + timeout;
+    /// `done` gets what it may look at, and how many messages the turn before it has handled.
+    fn poll_until(
+        &mut self,
+        state: &mut S,
+        timeout: Duration,
+        mut done: impl FnMut(&Port, &mut S, usize) -> bool,
+    ) -> bool {
+        // The first turn that finds nothing reads the clock, and the time starts with it.
+        let mut until = None;
         loop {
-            let handled = self.rest_or_turn(state, until);
-            if done(state, handled) {
+            let handled = self.rest_or_turn(state, until.unwrap_or_default());
+            if done(&self.port, state, handled) {
                 return true;
             }
-            if self.now() >= until {
-                return false;
+            let now = self.port.shared.borrow().engine.core().now();
+            match until {
+                None if handled == 0 => until = Some(now + timeout),
+                Some(until) if now >= until => return false,
+                _ => {}
             }
         }
     }
 
     /// A turn, and a rest where it found nothing. Returns messages handled.
-    fn rest_or_turn(&mut self, state: &mut S, until: proto::Time) -> usize {
-        let (handled, busy) = self.turn(state);
+    /// Of turns that find nothing one after the other most only glance: this
+    /// loop is tight, so that the clock need not be read in each.
+    #[inline]
+    fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
+        const LOOK_EVERY: u32 = 8;
+        let look = if self.idle_turns.is_multiple_of(LOOK_EVERY) { Look::AtAll } else { Look::AtFrames };
+        let (handled, busy) = self.turn(state, look);
         if busy {
+            self.idle_turns = 0;
             self.idle.busy();
         } else {
-            let mut shared = self.port.shared.borrow_mut();
-            let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
-            if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
-                let now = shared.clock.now();
-                shared.core().settle(now);
-            }
+            self.idle_turns = self.idle_turns.wrapping_add(1);
+            self.rest(until);
         }
         handled
     }
 
-    fn now(&self) -> proto::Time {
-        self.port.shared.borrow().clock.now()
+    #[inline]
+    fn rest(&mut self, until: Time) {
+        let mut shared = self.port.shared.borrow_mut();
+        let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
+        if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
+            let now = shared.clock.now();
+            shared.core().settle(now);
+        }
     }
 }
 

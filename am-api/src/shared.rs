@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use engine::{Clock, Engine};
+use engine::{Clock, Engine, Look};
 use proto::{Core, Delivery, EndpointId};
 use ring::Frame;
 use transport::Transport;
@@ -53,8 +53,8 @@ impl Shared {
 
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
-    pub(crate) fn inhale(&mut self) -> usize {
-        self.engine.inhale(|| self.clock.now(), &mut *self.transport)
+    pub(crate) fn inhale(&mut self, look: Look) -> usize {
+        self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
     }
 
     /// Whether there is anything for handlers to do.

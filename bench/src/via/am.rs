@@ -2,8 +2,9 @@
 //! its reply.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
+use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
 
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
@@ -15,6 +16,9 @@ const ENDPOINT: &str = "am-bench";
 
 const DATA: Handler = Handler(0);
 const NOTE: Handler = Handler(1);
+
+/// So long at most until the caller looks at the world.
+const A_WHILE: Duration = Duration::from_micros(1);
 
 /// What the handlers of one side work on.
 #[derive(Default)]
@@ -42,7 +46,7 @@ pub(crate) struct Am {
 /// # Errors
 /// The transport cannot carry a node.
 pub(crate) fn node(name: &str, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name);
+    let builder = Node::builder(name).idle(Idle::spinning());
     let builder = match framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,
@@ -167,7 +171,7 @@ impl Port for Am {
 
     #[inline]
     fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
-        self.endpoint.poll(&mut self.state);
+        self.endpoint.wait(&mut self.state, A_WHILE);
         let note = self.state.notes.pop_front();
         Ok(Arrived { note, ..std::mem::take(&mut self.state.arrived) })
     }

@@ -124,7 +124,11 @@ impl Tx {
         if self.lent == 0 {
             return;
         }
-        self.submit();
+        if !self.queued.is_empty() {
+            self.submit();
+        } else if self.waiting() == 0 {
+            return self.reap(frames);
+        }
         if self.outgoing.needs_wakeup() {
             self.kick();
         }
@@ -134,25 +138,39 @@ impl Tx {
     /// Call the kernel until it has taken everything, or takes nothing. One
     /// call moves 32 frames in copy mode, where it was not told otherwise. What
     /// is left is called for again with the next flush.
+    #[inline]
     fn kick(&mut self) {
-        let mut waiting = self.waiting();
-        while waiting > 0 {
-            self.counters.kicks += 1;
-            match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
-                Ok(_) => return,
+        self.counters.kicks += 1;
+        if let Err(error) = send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            self.kick_again(error);
+        }
+    }
+
+    #[cold]
+    fn kick_again(&mut self, mut error: Errno) {
+        let mut waiting = u32::MAX;
+        loop {
+            match error {
                 // In copy mode the kernel stops at a frame that it had to drop.
-                Err(Errno::EBUSY) => self.counters.dropped += 1,
-                Err(Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV) => {
+                Errno::EBUSY => self.counters.dropped += 1,
+                Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
                     self.counters.link_errors += 1;
                     return;
                 }
                 // It has moved what it moves at once, or is out of buffers.
-                Err(_) => (),
+                _ => (),
             }
             let before = std::mem::replace(&mut waiting, self.waiting());
             if waiting == before {
                 self.counters.stalls += 1;
+            }
+            if waiting == 0 || waiting == before {
                 return;
+            }
+            self.counters.kicks += 1;
+            match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
+                Ok(_) => return,
+                Err(again) => error = again,
             }
         }
     }

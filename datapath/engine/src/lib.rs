@@ -35,4 +35,4 @@ mod turn;
 pub use clock::{Clock, Hand, incarnation};
 pub use idle::Idle;
 pub use pin::{PinError, pin};
-pub use turn::{BURST, Engine, Turn};
+pub use turn::{BURST, Engine, Look, Turn};

@@ -27,6 +27,16 @@ pub struct Engine {
     postponed: bool,
 }
 
+/// What a turn that finds no frame looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// At the clock too, and at what is due.
+    AtAll,
+    /// At frames only: for loops that come back at once. A frame is noticed
+    /// the sooner the shorter a turn is.
+    AtFrames,
+}
+
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
@@ -86,19 +96,24 @@ impl Engine {
         transport: &mut T,
         events: &mut dyn FnMut(Event),
     ) -> Turn {
-        let received = self.inhale(&now, transport);
+        let received = self.inhale(Look::AtAll, &now, transport);
         let sent = self.exhale(&now, transport, events);
         Turn { received, sent }
     }
 
-    /// The first half: what arrived, or, where nothing did, what time has
-    /// brought. A caller with handlers to run runs them after it, so that their
+    /// The first half: what arrived, or, where nothing did and `look` says so,
+    /// what time has brought. A caller with handlers to run runs them after it, so that their
     /// answers leave with the second half's doorbell.
     #[inline]
-    pub fn inhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
+    pub fn inhale<T: Transport + ?Sized>(
+        &mut self,
+        look: Look,
+        now: impl FnOnce() -> Time,
+        transport: &mut T,
+    ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
         self.settled = self.received == 0 && !self.has_output();
-        if self.settled {
+        if self.settled && (look == Look::AtAll || self.postponed) {
             self.settle(now());
         }
         self.received
