@@ -81,6 +81,7 @@ mod bind;
 mod busy_poll;
 mod close;
 mod errors;
+mod expected;
 mod fill_level;
 mod frames;
 mod holders;

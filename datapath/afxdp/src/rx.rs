@@ -6,6 +6,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
+use crate::expected::Expected;
 use crate::fill_level::FillLevel;
 use crate::frames::Frames;
 use crate::{bind, stats};
@@ -19,6 +20,7 @@ pub(crate) struct Rx {
     arrived: RxQueue,
     fill: FillQueue,
     level: FillLevel,
+    expected: Expected,
     /// Blanks that the fill ring lacks.
     lacking: usize,
     /// No frame was left for the fill ring when it was last filled.
@@ -52,6 +54,7 @@ impl Rx {
             fill,
             lacking: level.get(),
             level,
+            expected: Expected::new(entries as usize, zero_copy),
             starving: false,
             zero_copy,
             busy_poll,
@@ -94,16 +97,21 @@ impl Rx {
     /// At most [`BURST`] frames.
     #[inline]
     fn burst(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        let room = &mut self.descriptors[..budget.min(BURST)];
+        let most = budget.min(BURST);
+        let there = self.arrived.nb_avail(most as u32);
+        if there == 0 {
+            return 0;
+        }
+        self.expected.next(there as usize).for_each(|address| frames.pool().prefetch(address));
         // SAFETY: the ring's frames are all of the one UMEM there is.
-        let count = unsafe { self.arrived.consume(room) };
+        let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
         let fd = self.arrived.fd();
         let empty = || fd.xdp_statistics().map_or(0, |statistics| statistics.rx_fill_ring_empty_descs());
-        self.descriptors[..count].iter().for_each(|descriptor| frames.pool().prefetch(descriptor.addr()));
         self.lacking += count + self.level.on_burst(count, count == BURST, empty);
         for descriptor in &self.descriptors[..count] {
             self.counters.frames += 1;
             self.counters.bytes += descriptor.lengths().data() as u64;
+            self.expected.arrived(descriptor.addr());
             if !frames.arrived(descriptor, each) {
                 self.counters.invalid += 1;
             }
@@ -133,6 +141,7 @@ impl Rx {
         let mut count = 0;
         for place in &mut self.descriptors[..most] {
             let Some(blank) = frames.blank() else { break };
+            self.expected.put(blank.addr());
             *place = blank;
             count += 1;
         }
