@@ -135,6 +135,7 @@ impl Engine {
         }
         let mut sent = 0;
         while sent < BURST
+            && self.has_output()
             && let Some(Transmit { to, frame }) = self.next()
         {
             if let Err(frame) = transport.send(to, frame) {
@@ -175,8 +176,11 @@ impl Engine {
 
     #[inline]
     fn next(&mut self) -> Option<Transmit<Frame>> {
+        if self.held.is_some() {
+            return self.held.take();
+        }
         let pool = &self.pool;
-        self.held.take().or_else(|| self.core.poll_transmit(&mut || pool.take()))
+        self.core.poll_transmit(&mut || pool.take())
     }
 
     /// Tell every peer that this node goes, as far as the transport takes it:

@@ -81,7 +81,7 @@ impl<B> Endpoints<B> {
         self.waiting > 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
         if let Some(endpoint) = self.get(id) {
             endpoint.received[delivery.class].push_back(delivery);
@@ -91,9 +91,13 @@ impl<B> Endpoints<B> {
 
     #[inline]
     pub(crate) fn pop(&mut self, id: EndpointId, class: Class) -> Option<Delivery<B>> {
-        let delivery = self.get(id)?.received[class].pop_front()?;
+        let queue = &mut self.get(id)?.received[class];
+        if queue.is_empty() {
+            return None;
+        }
+        let delivery = queue.pop_front();
         self.waiting -= 1;
-        Some(delivery)
+        delivery
     }
 
     /// A message that the endpoint sent comes back to it.

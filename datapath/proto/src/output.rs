@@ -70,6 +70,9 @@ impl<B: Buffer> Delivery<B> {
     #[inline]
     pub fn words(&self) -> Words {
         let mut words = Words { count: self.words, ..Words::default() };
+        if self.words == 0 {
+            return words;
+        }
         for (word, bytes) in words.words.iter_mut().zip(self.body().chunks_exact(WORD)).take(self.words as usize) {
             *word = bytes.try_into().map_or(0, u64::from_be_bytes);
         }
