@@ -67,7 +67,7 @@ mod tests {
         assert_eq!([burst(9), burst(9), burst(9), burst(9)], [0, 0, 0, 256], "as many as there were blanks");
         assert_eq!((0..16).map(|_| burst(9)).sum::<usize>(), 0, "no news");
         assert_eq!((0..16).map(|_| burst(10)).sum::<usize>(), 512, "as many as the ring holds");
-        assert_eq!((0..99).map(|n| burst(n)).sum::<usize>(), 0, "and no more");
+        assert_eq!((0..99).map(burst).sum::<usize>(), 0, "and no more");
     }
 
     #[test]

@@ -99,12 +99,12 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
 }
 
 fn control_frame(control: &Control) -> Vec<u8> {
-    use wire::frame::{Link, emit};
+    use wire::frame::{Link, body as place, emit};
     use wire::{EtherType, Flow, Framing, Header, Kind};
     let mut body = [0; Control::LONGEST];
     let length = control.emit(&mut body);
     let mut frame = vec![0; 256];
-    frame[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
+    place(&mut frame, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to: Address::BROADCAST, from: Address([2, 9, 9, 9, 9, 9]), ethertype: EtherType::DEFAULT };
     let length = emit(&mut frame, Framing::Plain, &link, &header, length, None).unwrap();

@@ -7,9 +7,9 @@
 //!        1
 //! ```
 
+use crate::Reason;
 use crate::header::{Flow, Header, Kind};
 use crate::trailer::SHORT;
-use crate::Reason;
 
 /// The version bits of the two framings that hide in the source address.
 pub(crate) const VERSION: u64 = 1;

@@ -99,13 +99,7 @@ pub fn emit(
 
 /// Our header into the payload; returns source address and EtherType to write.
 #[inline]
-fn write_header(
-    frame: &mut [u8; SMALLEST],
-    framing: Framing,
-    link: &Link,
-    header: &Header,
-    short: bool,
-) -> (u64, u16) {
+fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, short: bool) -> (u64, u16) {
     let payload = &mut frame[ETHERNET..];
     match framing {
         Framing::Bare => (bare::emit(header, short), link.ethertype.hidden()),

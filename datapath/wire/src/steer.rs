@@ -89,7 +89,8 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
 /// learns: the `split` source of flow 0, of any sender.
 #[inline]
 fn is_probe(to: Address) -> bool {
-    bare::from_source(to.to_u64()).is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
+    bare::from_source(to.to_u64())
+        .is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
 }
 
 fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {

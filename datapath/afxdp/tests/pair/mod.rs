@@ -125,8 +125,8 @@ pub(crate) fn message(from: &Xdp, to: Address, number: u32) -> Option<Frame> {
     let mut frame = from.caps().pool.take()?;
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 1, words: 0, seq: 0 };
     let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
-    let (space, body) = (frame.space().unwrap(), Framing::Bare.body_at());
-    space[body..body + 4].copy_from_slice(&number.to_be_bytes());
+    let space = frame.space().unwrap();
+    frame::body(space, Framing::Bare, 4).unwrap().copy_from_slice(&number.to_be_bytes());
     let length = frame::emit(space, Framing::Bare, &link, &header, 4, None).unwrap();
     frame.set_len(length);
     Some(frame)

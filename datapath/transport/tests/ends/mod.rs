@@ -28,7 +28,7 @@ pub(crate) fn numbered(from: &dyn Transport, to: Address, number: u32) -> Frame 
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: number };
     let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let space = frame.space().unwrap();
-    space[Framing::Split.body_at()..][..20].fill(number as u8);
+    frame::body(space, Framing::Split, 20).unwrap().fill(number as u8);
     let length = frame::emit(space, Framing::Split, &link, &header, 20, None).unwrap();
     frame.set_len(length);
     frame

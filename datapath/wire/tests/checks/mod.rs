@@ -57,7 +57,8 @@ pub(crate) fn frame_parse(bytes: &[u8]) {
 fn rewrite(bytes: &[u8], parsed: &Parsed<'_>) -> Vec<u8> {
     let body = [parsed.words, parsed.payload].concat();
     let mut space = vec![0; bytes.len()];
-    space[parsed.framing.body_at()..][..body.len()].copy_from_slice(&body);
+    let place = frame::body(&mut space, parsed.framing, body.len());
+    place.expect("as long as the frame it came from").copy_from_slice(&body);
     let link = Link { to: OWN, from: parsed.source, ethertype: EtherType::DEFAULT };
     let header: &Header = &parsed.header;
     frame::emit(&mut space, parsed.framing, &link, header, body.len(), parsed.piggyback.as_ref())

@@ -29,7 +29,8 @@ impl Message {
     /// The frame, written into memory that held something else before.
     pub(crate) fn emit(&self) -> Vec<u8> {
         let mut space = vec![STALE; SPACE];
-        space[self.framing.body_at()..][..self.body.len()].copy_from_slice(&self.body);
+        let body = frame::body(&mut space, self.framing, self.body.len());
+        body.expect("there is space").copy_from_slice(&self.body);
         let length =
             frame::emit(&mut space, self.framing, &self.link, &self.header, self.body.len(), self.piggyback.as_ref())
                 .expect("there is space");

@@ -27,7 +27,8 @@ proptest! {
     #[test]
     fn two_memories_one_frame(message in any::message(), stale: u8) {
         let mut space = vec![stale; 9_100];
-        space[message.framing.body_at()..][..message.body.len()].copy_from_slice(&message.body);
+        let body = wire::frame::body(&mut space, message.framing, message.body.len());
+        body.expect("there is space").copy_from_slice(&message.body);
         let length = wire::frame::emit(
             &mut space, message.framing, &message.link, &message.header, message.body.len(), message.piggyback.as_ref(),
         ).expect("there is space");
