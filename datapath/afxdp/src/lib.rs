@@ -82,7 +82,6 @@ mod busy_poll;
 mod close;
 mod errors;
 mod expected;
-mod fill_level;
 mod frames;
 mod holders;
 mod ifreq;

@@ -12,7 +12,8 @@ use crate::{OpenError, sockopt};
 
 /// How frames go between NIC and memory, as the kernel says, not as we asked.
 ///
-/// Its text is driver and mode: `veth copy`, `mlx5_core zero-copy`.
+/// Its text is driver and mode: `veth copy`, `mlx5_core zero-copy`. Where the XDP
+/// program runs is told apart from that: [`Mode::attach`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// The driver's name.
@@ -31,11 +32,7 @@ pub struct Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.driver, if self.zero_copy { "zero-copy" } else { "copy" })?;
-        match self.attach {
-            AttachMode::Native => Ok(()),
-            AttachMode::Generic => f.write_str(", generic XDP"),
-        }
+        write!(f, "{} {}", self.driver, if self.zero_copy { "zero-copy" } else { "copy" })
     }
 }
 
@@ -63,7 +60,7 @@ mod tests {
 
     #[test]
     fn text_is_driver_and_mode() {
-        let mut mode = Mode {
+        let mode = Mode {
             driver: "veth".to_owned(),
             zero_copy: false,
             attach: AttachMode::Native,
@@ -72,9 +69,7 @@ mod tests {
             notes: Vec::new(),
         };
         assert_eq!(mode.to_string(), "veth copy");
-        mode.attach = AttachMode::Generic;
-        assert_eq!(mode.to_string(), "veth copy, generic XDP");
-        mode = Mode { driver: "mlx5_core".to_owned(), zero_copy: true, attach: AttachMode::Native, ..mode };
+        let mode = Mode { driver: "mlx5_core".to_owned(), zero_copy: true, ..mode };
         assert_eq!(mode.to_string(), "mlx5_core zero-copy");
     }
 }

@@ -63,8 +63,13 @@ impl Transport for Xdp {
         self.program.steer(flow, open);
     }
 
+    fn promise(&mut self, frames: usize) {
+        self.rx.promise(frames);
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.rx.counters.each(each);
+        each("rx_blanks", self.rx.blanks() as u64);
         self.tx.counters.each(each);
         self.rx.kernel_statistics(each);
         self.program.counters(each);

@@ -166,6 +166,8 @@ fn who_does_not_receive_fills_the_rx_ring() {
     let mut options = Options::new("am0");
     options.rings.fill = 4096; // blanks enough: it is the rx ring that is full
     let mut pair = cable.pair(&options);
+    pair.far.promise(4096);
+    pair.receive();
     let mut sent = 0;
     while sent < 3000 {
         sent += pair.send((sent..3000).take(64)) as u32;

@@ -172,6 +172,7 @@ impl Engine {
                 other => events(other),
             }
         }
+        transport.promise(self.core.granted());
     }
 
     #[inline]

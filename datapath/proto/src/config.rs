@@ -68,7 +68,7 @@ impl Config {
             max_frame: 1514,
             receive_frames: 2048,
             send_frames: 2048,
-            window: 256,
+            window: 128,
             ack_delay: Duration::from_micros(50),
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),

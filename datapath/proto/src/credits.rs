@@ -5,6 +5,7 @@
 #[derive(Debug)]
 pub(crate) struct Budget {
     free: usize,
+    granted: usize,
 }
 
 /// Every flow and class gets at least so many, even from an empty budget: a
@@ -14,7 +15,7 @@ const LEAST: u16 = 4;
 
 impl Budget {
     pub(crate) fn new(frames: usize) -> Self {
-        Budget { free: frames }
+        Budget { free: frames, granted: 0 }
     }
 
     /// Credits for one flow and class: what is wanted, but at most a quarter
@@ -23,12 +24,19 @@ impl Budget {
         let credits = (self.free / 4).min(wanted as usize) as u16;
         let credits = credits.max(LEAST.min(wanted));
         self.free = self.free.saturating_sub(credits as usize);
+        self.granted += credits as usize;
         credits
+    }
+
+    /// Credits granted, all together.
+    pub(crate) fn granted(&self) -> usize {
+        self.granted
     }
 
     /// A flow ended; `total` bounds what an overdrawn budget gets back.
     pub(crate) fn give_back(&mut self, credits: u16, total: usize) {
         self.free = (self.free + credits as usize).min(total);
+        self.granted -= credits as usize;
     }
 }
 

@@ -122,6 +122,12 @@ impl<B: Buffer> Core<B> {
         self.flows.get(flow).map_or(0, |record| record.send[class].credit() as usize)
     }
 
+    /// Getter: credits granted, all flows together: so many messages may be on
+    /// their way to this node.
+    pub fn granted(&self) -> usize {
+        self.budget.granted()
+    }
+
     /// Getter: when [`Core::on_timeout`] wants to be called at the latest.
     #[inline]
     pub fn sleep_until(&self) -> Time {

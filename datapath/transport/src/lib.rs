@@ -54,7 +54,7 @@
 //! let link = frame::Link { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 3, words: 0, seq: 0 };
 //! let space = hello.space().expect("nobody shares it");
-//! space[Framing::Bare.body_at()..][..5].copy_from_slice(b"hello");
+//! frame::body(space, Framing::Bare, 5).expect("there is room").copy_from_slice(b"hello");
 //! let length = frame::emit(space, Framing::Bare, &link, &header, 5, None).expect("there is room");
 //! hello.set_len(length);
 //!
@@ -109,6 +109,10 @@ pub trait Transport {
     /// A flow id of this node is in use from now on, or no longer: where frames
     /// are steered before they are seen, the steering table follows.
     fn steer(&mut self, flow: Flow, open: bool);
+
+    /// So many frames at most are promised room on this side: credits granted.
+    /// For those that can keep more or less of it ready.
+    fn promise(&mut self, _frames: usize) {}
 
     /// Name and value of every counter it keeps. For people and reports, not
     /// for every turn: it may ask the system, and may allocate.

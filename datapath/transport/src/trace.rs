@@ -126,6 +126,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.steer(flow, open);
     }
 
+    fn promise(&mut self, frames: usize) {
+        self.inner.promise(frames);
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("trace_frames", self.log.frames);

@@ -151,7 +151,7 @@ pub(crate) fn counter(xdp: &Xdp, name: &str) -> u64 {
 
 /// Frames that are neither in the pool nor in the fill ring.
 pub(crate) fn frames_out(xdp: &Xdp, options: &Options) -> usize {
-    options.frames as usize - options.rings.fill as usize - xdp.caps().pool.available()
+    options.frames as usize - counter(xdp, "rx_blanks") as usize - xdp.caps().pool.available()
 }
 
 pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {

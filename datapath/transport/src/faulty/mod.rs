@@ -182,6 +182,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.steer(flow, open);
     }
 
+    fn promise(&mut self, frames: usize) {
+        self.inner.promise(frames);
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("faulty_dropped", self.count.dropped);
