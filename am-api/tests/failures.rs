@@ -69,7 +69,7 @@ fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
     note_returned(&mut alpha, to);
     send(&alpha, to, 0..10);
     until(&mut alpha, &mut beta, "ten handled and known to be", |alpha, beta| {
-        beta.state == 10 && alpha.endpoint.credit(to) == 256
+        beta.state == 10 && alpha.endpoint.credit(to) == 128
     });
     // As if killed: no farewell, and nobody polls it any more.
     mem::forget(beta);

@@ -52,14 +52,14 @@ fn a_poll_is_bounded_however_much_has_arrived() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     let mut other = beta.node.endpoint::<()>("other").unwrap();
-    (0..200).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..100).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
     (0..10).for_each(|_| {
         alpha.poll();
         other.poll(&mut ());
     });
     assert_eq!(beta.poll(), BUDGET);
     assert_eq!(beta.state, BUDGET as u64);
-    until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 200);
+    until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 100);
 }
 
 #[test]

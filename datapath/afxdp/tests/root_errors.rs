@@ -229,15 +229,23 @@ fn options_that_contradict_each_other() {
 }
 
 #[test]
-fn generic_mode_only_where_asked_for() {
+fn the_program_runs_where_it_was_asked_to() {
     let cable = Cable::new(&VethOptions::default());
     let mut options = Options::new("am0");
-    options.attach = Attach::NativeOrGeneric;
-    assert_eq!(cable.open(0, &options).unwrap().mode().to_string(), "veth copy", "it need not fall back");
-    options.attach = Attach::Generic;
-    let mut pair = cable.pair(&options);
-    assert_eq!(pair.near.mode().to_string(), "veth copy, generic XDP");
-    pair.assert_alive(1);
+    for (attach, where_) in [
+        (Attach::Auto, AttachMode::Generic),
+        (Attach::Native, AttachMode::Native),
+        (Attach::NativeOrGeneric, AttachMode::Native),
+        (Attach::Generic, AttachMode::Generic),
+    ] {
+        options.attach = attach;
+        let mut pair = cable.pair(&options);
+        assert_eq!(pair.near.mode().attach, where_, "{attach:?}");
+        pair.assert_alive(1);
+    }
+    let two = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
+    let mode = two.open(0, &Options::new("am0")).unwrap().mode().attach;
+    assert_eq!(mode, AttachMode::Native, "the generic path knows one queue");
 }
 
 #[test]

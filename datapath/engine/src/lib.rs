@@ -6,14 +6,15 @@
 //!                      │      the caller, between the halves  ▲
 //!            ┌─────────▼───────────────────────────────────────┴────────┐
 //!            │                       proto::Core                        │
-//!            └──▲──────────▲─────────────────┬──────────────┬───────────┘
-//!      on_frame │          │ on_timeout      │ poll_event   │ poll_transmit
-//!   ┌───────────┴──────────┴────────┐   ┌────▼──────────────▼───────────┐
-//!   │ inhale: a burst of frames in, │   │ exhale: steering first, then  │
-//!   │ then the clock where it is due│   │ a burst out, then one doorbell│
-//!   └───────────▲───────────────────┘   └────┬──────────────┬───────────┘
-//!       receive │                      steer │         send │ flush
-//!            ┌──┴────────────────────────────▼──────────────▼───────────┐
+//!            └──▲───────────────────┬──────────────┬──────────────▲─────┘
+//!      on_frame │        poll_event │ poll_transmit│       settle │ on_timeout
+//!   ┌───────────┴───────────┐   ┌───▼──────────────▼──────────────┴─────┐
+//!   │ inhale: a burst of    │   │ exhale: steering first, then a burst  │
+//!   │ frames in; where there│   │ out, one doorbell, and after it the   │
+//!   │ is none, the clock    │   │ clock and all that could wait         │
+//!   └───────────▲───────────┘   └───┬──────────────┬────────────────────┘
+//!       receive │             steer │         send │ flush
+//!            ┌──┴───────────────────▼──────────────▼────────────────────┐
 //!            │                   transport::Transport                   │
 //!            └──────────────────────────────────────────────────────────┘
 //! ```

@@ -15,7 +15,7 @@
 //! │     │      │  └─── timeout, input (acks) ─────┤                              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!     poll_transmit                     on_frame(now)  on_timeout(now)
+//!     poll_transmit             on_frame  settle(now)  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!

@@ -73,13 +73,6 @@ impl<B: Buffer> Core<B> {
         write(place);
         frame.set_len(framing.body_at() + body);
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
-        match class {
-            Class::Request => self.counters.requests_sent += 1,
-            Class::Reply => {
-                self.counters.replies_sent += 1;
-                self.replies_owed = self.replies_owed.saturating_sub(1);
-            }
-        }
         let slot = &mut self.slots[link];
         slot.frame = Some(frame);
         (slot.flow, slot.class, slot.handler, slot.words) = (flow.flow, class, handler, words);
@@ -87,7 +80,19 @@ impl<B: Buffer> Core<B> {
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
         queue.give_out(&mut self.slots, &mut self.ready);
+        self.count_sent(class);
         Ok(())
+    }
+
+    #[inline]
+    fn count_sent(&mut self, class: Class) {
+        match class {
+            Class::Request => self.counters.requests_sent += 1,
+            Class::Reply => {
+                self.counters.replies_sent += 1;
+                self.replies_owed = self.replies_owed.saturating_sub(1);
+            }
+        }
     }
 
     /// From above: the right to reply that came with a request of this flow is

@@ -114,14 +114,14 @@ fn credit_runs_out_and_returns_when_the_receiver_extracts() {
     while net.send(alpha, flow, Class::Request, admitted, b"x").is_ok() {
         admitted += 1;
     }
-    assert_eq!(admitted, 256);
+    assert_eq!(admitted, 128);
     net.idle(SECOND);
     assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::NoCredit), "nobody extracts");
     for n in 0..admitted {
         assert_eq!(net.extract(beta, there).unwrap().words().at(0), n);
     }
     net.idle(Duration::from_millis(1));
-    assert_eq!(net.core(alpha).credit(flow, Class::Request), 256, "all credits are back");
+    assert_eq!(net.core(alpha).credit(flow, Class::Request), 128, "all credits are back");
     assert_eq!(net.core(alpha).counters().timeouts, 0);
 }
 
@@ -222,7 +222,7 @@ impl Storm {
             assert!(self.seen[at].iter().all(|&times| times == 1), "each request once");
             assert!(self.replies[at].iter().enumerate().all(|(n, &times)| times as usize == n % 2), "each reply once");
             assert!(net.core(at).poll_deliver(self.ends[at].1).is_none(), "nothing is left over");
-            assert_eq!(net.core(at).credit(self.flows[at], Class::Request), 256, "all credits are back");
+            assert_eq!(net.core(at).credit(self.flows[at], Class::Request), 128, "all credits are back");
         }
     }
 }
@@ -250,13 +250,13 @@ fn a_peer_that_dies_gives_its_messages_back() {
     let (beta, _) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
     net.nodes[beta] = None;
-    for n in 0..200 {
+    for n in 0..100 {
         net.send(alpha, flow, Class::Request, n, &n.to_le_bytes()).unwrap();
     }
     let start = net.now;
     net.run(3 * SECOND, |net| matches!(net.core(alpha).state(flow), FlowState::Dead(_)));
     assert!(net.now - start < 2 * SECOND);
-    for n in 0..200u64 {
+    for n in 0..100u64 {
         let back = net.core(alpha).poll_returned(here).unwrap();
         assert_eq!(back.reason, ReturnReason::Unreachable);
         assert_eq!((back.message.handler, back.message.words().as_slice()), (3, &[n][..]));
