@@ -65,8 +65,11 @@ fn a_closed_socket_leaves_the_table() {
     tap.send(&cable.request(Framing::Bare, 17)).unwrap();
     eventually("it went to the socket", || steer.counters().unwrap().redirected() == 1);
     drop(socket);
-    tap.send(&cable.request(Framing::Bare, 17)).unwrap();
-    eventually("the socket is gone", || steer.counters().unwrap().no_socket() == 1);
+    // A child that another test has just started holds it too, until it runs its own program.
+    eventually("the socket is gone", || {
+        tap.send(&cable.request(Framing::Bare, 17)).unwrap();
+        steer.counters().unwrap().no_socket() > 0
+    });
 }
 
 #[test]

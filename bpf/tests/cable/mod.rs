@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bpf::{AttachMode, Attachment, Config, Steer};
+use bpf::{AttachError, AttachMode, Attachment, Config, Steer};
 use hosts::{Host, Interface, VethOptions, veth};
 use wire::frame::{self, Link};
 use wire::{Address, EtherType, Flow, Framing, Header, Kind};
@@ -40,8 +40,18 @@ impl Cable {
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// An attachment that was dropped is held a moment longer by children that
+    /// other tests have just started, until they run their own programs.
     pub(crate) fn attach(&self, steer: &mut Steer) -> Attachment {
-        self.near_host.enter(|| steer.attach("am0", AttachMode::Native).unwrap()).unwrap()
+        let mut attachment = None;
+        eventually("attached", || {
+            match self.near_host.enter(|| steer.attach("am0", AttachMode::Native)).unwrap() {
+                Err(AttachError::Occupied { .. }) => {}
+                result => attachment = Some(result.unwrap()),
+            }
+            attachment.is_some()
+        });
+        attachment.unwrap()
     }
 
     /// `ip`, on the near host. It mounts a file system to attach a program: here,
