@@ -21,7 +21,7 @@
 //!
 //! Read first: [`Core`], for the order of calls; `send_queue.rs` and
 //! `receive_queue.rs`, each headed by who pushes, who pops, what bounds it and
-//! what happens when it is full; `transmit.rs`, where headers are written.
+//! what happens when it is full; `send.rs`, where frames are written.
 //! FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
 #![forbid(unsafe_code)]
 

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use wire::{Buffer, Class, frame};
+use wire::frame::{self, Link as Wire};
+use wire::{Buffer, Class, Framing, Header};
 
-use crate::flow::{FlowRecord, Phase};
+use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{Link, Slots};
@@ -66,19 +67,17 @@ impl<B: Buffer> Core<B> {
         if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed, self.now) {
             return Err((error, frame));
         }
-        let framing = record.route.framing;
-        let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
+        let Route { to, flow: peers_flow, nonce, framing, .. } = record.route;
+        if frame.space().is_none_or(|space| space.len() < frame::length(framing, body)) {
             return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
-        };
-        write(place);
-        frame.set_len(framing.body_at() + body);
+        }
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
-        let slot = &mut self.slots[link];
-        slot.frame = Some(frame);
-        (slot.flow, slot.class, slot.handler, slot.words) = (flow.flow, class, handler, words);
-        (slot.body, slot.sent) = (body as u32, 0);
         let queue = &mut record.send[class];
-        queue.push(&mut self.slots, link);
+        let seq = queue.push(&mut self.slots, link).0;
+        let header = Header { kind: class.into(), flow: peers_flow, nonce, handler, words, seq };
+        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
+        write_frame(&mut frame, framing, &wire, &header, body, write);
+        self.slots[link].fill(frame, flow.flow, class, &header, body);
         queue.give_out(&mut self.slots, &mut self.ready);
         self.count_sent(class);
         Ok(())
@@ -150,6 +149,25 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn has_deliveries(&self) -> bool {
         self.endpoints.has_waiting()
+    }
+}
+
+/// All of the frame but the acknowledgements that may ride in it: those are
+/// written last, when it leaves.
+#[inline]
+fn write_frame<B: Buffer>(
+    frame: &mut B,
+    framing: Framing,
+    wire: &Wire,
+    header: &Header,
+    body: usize,
+    write: impl FnOnce(&mut [u8]),
+) {
+    let Some(space) = frame.space() else { return };
+    let Ok(place) = frame::body(space, framing, body) else { return };
+    write(place);
+    if let Ok(length) = frame::emit(space, framing, wire, header, body, None) {
+        frame.set_len(length);
     }
 }
 

@@ -83,9 +83,9 @@ impl SendQueue {
 
     /// Append a filled slot; its number is given here.
     #[inline]
-    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) {
-        let slot = &mut slots[link];
-        slot.seq = self.next;
+    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) -> Seq {
+        let (slot, seq) = (&mut slots[link], self.next);
+        slot.seq = seq;
         slot.next = NONE;
         self.next = self.next.plus(1);
         if self.tail == NONE {
@@ -97,6 +97,7 @@ impl SendQueue {
         if self.unsent == NONE {
             self.unsent = link;
         }
+        seq
     }
 
     /// Give out for sending what credit and window allow.

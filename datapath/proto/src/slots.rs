@@ -6,7 +6,7 @@
 //! `Config::send_frames`. When full: requests are not admitted; replies always
 //! are, because a slot was set aside when their request was delivered.
 
-use wire::{Buffer, Class, Flow, Seq};
+use wire::{Buffer, Class, Flow, Header, Seq};
 
 use crate::time::Time;
 
@@ -38,6 +38,16 @@ pub(crate) struct Slot<B> {
     pub(crate) sent_at: Time,
     /// The next slot of the same flow and class, in sequence.
     pub(crate) next: Link,
+}
+
+impl<B> Slot<B> {
+    /// A message that has not been sent; its number and its place are the queue's to give.
+    #[inline]
+    pub(crate) fn fill(&mut self, frame: B, flow: Flow, class: Class, header: &Header, body: usize) {
+        self.frame = Some(frame);
+        (self.flow, self.class, self.handler, self.words) = (flow, class, header.handler, header.words);
+        (self.body, self.sent) = (body as u32, 0);
+    }
 }
 
 /// The slab.

@@ -35,29 +35,19 @@ impl<B: Buffer> Core<B> {
         let slot = &mut self.slots[link];
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;
-        let route = record.route;
+        let (to, framing, body) = (record.route.to, record.route.framing, slot.body as usize);
         // While the NIC still has the frame it stays as it was written.
-        if let Some(space) = frame.space() {
-            let header = Header {
-                kind: slot.class.into(),
-                flow: route.flow,
-                nonce: route.nonce,
-                handler: slot.handler,
-                words: slot.words,
-                seq: slot.seq.0,
-            };
-            let body = slot.body as usize;
-            let piggyback = frame::has_room(route.framing, body).then(|| record.piggyback());
-            self.counters.piggybacks_sent += piggyback.is_some() as u64;
-            let wire = Wire { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
-            let length = frame::emit(space, route.framing, &wire, &header, body, piggyback.as_ref()).ok()?;
-            frame.set_len(length);
+        if frame::has_room(framing, body)
+            && let Some(space) = frame.space()
+        {
+            frame::refresh(space, framing, body, &record.piggyback());
+            self.counters.piggybacks_sent += 1;
         }
         let frame = frame.share();
         self.counters.retransmitted += (slot.sent > 0) as u64;
         slot.sent = slot.sent.saturating_add(1);
         self.left.push(link);
-        Some(Transmit { to: route.to, frame })
+        Some(Transmit { to, frame })
     }
 
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {

@@ -79,7 +79,10 @@ impl Region {
 
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> &Slot {
-        &self.slots[index as usize]
+        debug_assert!((index as usize) < self.layout.frames);
+        // SAFETY: there is a slot for each frame, and only frames' numbers get
+        // here: from the lists, which start with all of them, and from handles.
+        unsafe { self.slots.get_unchecked(index as usize) }
     }
 
     /// The first byte of a frame's chunk.
