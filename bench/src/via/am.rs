@@ -2,6 +2,7 @@
 //! its reply.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
@@ -39,6 +40,9 @@ pub(crate) struct Am {
     framing: &'static str,
     largest: usize,
     payload: Vec<u8>,
+    /// A whole batch was sent: who sends has the next one ready, and does not
+    /// want to wait for what may arrive.
+    has_more: bool,
 }
 
 /// A node with a framing.
@@ -63,7 +67,15 @@ impl Am {
         endpoint.on_reply(DATA, on_echo);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
         // The rest is the near side's to know, which is the side that reports.
-        Ok(Am { state, endpoint, mode: String::new(), framing: "none", largest: 0, payload: Vec::new() })
+        Ok(Am {
+            state,
+            endpoint,
+            mode: String::new(),
+            framing: "none",
+            largest: 0,
+            payload: Vec::new(),
+            has_more: false,
+        })
     }
 
     /// The side that connects.
@@ -166,14 +178,19 @@ impl Port for Am {
         if sent > 0 {
             self.endpoint.flush();
         }
+        self.has_more = count > 1 && sent == count;
         Ok(sent)
     }
 
     #[inline]
     fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
-        self.endpoint.wait(&mut self.state, A_WHILE);
+        if mem::take(&mut self.has_more) {
+            self.endpoint.poll(&mut self.state);
+        } else {
+            self.endpoint.wait(&mut self.state, A_WHILE);
+        }
         let note = self.state.notes.pop_front();
-        Ok(Arrived { note, ..std::mem::take(&mut self.state.arrived) })
+        Ok(Arrived { note, ..mem::take(&mut self.state.arrived) })
     }
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
