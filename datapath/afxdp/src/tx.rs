@@ -90,7 +90,15 @@ impl Tx {
             self.counters.invalid += 1;
             return Ok(());
         }
-        let frame = if frames.pool().owns(&frame) { frame } else { self.copied(frames, frame)? };
+        if !frames.pool().owns(&frame) {
+            return self.queue_copy(frames, frame);
+        }
+        self.queue(frames, frame, length);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn queue(&mut self, frames: &mut Frames, frame: Frame, length: usize) {
         self.counters.frames += 1;
         self.counters.bytes += length as u64;
         self.queued.push(frames.outgoing(frame));
@@ -98,14 +106,16 @@ impl Tx {
         if self.queued.len() == BURST {
             self.submit();
         }
-        Ok(())
     }
 
+    /// A frame of somebody else's pool.
     #[cold]
-    fn copied(&mut self, frames: &Frames, foreign: Frame) -> Result<Frame, Frame> {
+    fn queue_copy(&mut self, frames: &mut Frames, foreign: Frame) -> Result<(), Frame> {
         let copy = frames.copy(&foreign).ok_or(foreign)?;
         self.counters.copied += 1;
-        Ok(copy)
+        let length = copy.bytes().len();
+        self.queue(frames, copy, length);
+        Ok(())
     }
 
     /// What is queued into the ring: one update of the index that kernel and we share.

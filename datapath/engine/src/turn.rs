@@ -175,7 +175,7 @@ impl Engine {
         transport.promise(self.core.granted());
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Transmit<Frame>> {
         if self.held.is_some() {
             return self.held.take();

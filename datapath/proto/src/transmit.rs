@@ -13,7 +13,8 @@ impl<B: Buffer> Core<B> {
     /// Output: the next frame to send, `None` when there is none. `fresh`
     /// gives an empty frame for what the core writes itself (set-up,
     /// acknowledgements) or `None` when the pool has none; that waits then.
-    #[inline]
+    // Inlined: a frame that is moved through memory waits for its own stores.
+    #[inline(always)]
     pub fn poll_transmit(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         if !self.control.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
@@ -30,7 +31,7 @@ impl<B: Buffer> Core<B> {
         if self.acks_due.is_empty() { None } else { self.transmit_ack(fresh) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_message(&mut self, link: Link) -> Option<Transmit<B>> {
         let slot = &mut self.slots[link];
         let record = self.flows.by_flow(slot.flow)?;
