@@ -27,9 +27,15 @@ pub(crate) struct Faults {
     pub(crate) delay: Duration,
     /// Every so manieth data message is lost; 0: none is.
     pub(crate) lose_data: u64,
+    /// Every so manieth data message comes later than what is sent after it, as
+    /// if it were sent again, on a wire with credits instead of a window; 0: none does.
+    pub(crate) late_data: u64,
     /// Every so manieth note is lost; 0: none is.
     pub(crate) lose_notes: u64,
 }
+
+/// So much later, if it is.
+const LATER: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
 enum Item {
@@ -50,6 +56,9 @@ pub(crate) struct Fake {
     echo: bool,
     data: u64,
     notes: u64,
+    /// Data of this end that was lost, and that came late.
+    pub(crate) lost: u64,
+    pub(crate) late: u64,
     /// The most data that was in the queue to the other side.
     pub(crate) most_on_the_way: u64,
 }
@@ -57,26 +66,41 @@ pub(crate) struct Fake {
 impl Fake {
     fn new(out: &Queue, back: &Queue, faults: Faults) -> Fake {
         let (out, back) = (Arc::clone(out), Arc::clone(back));
-        Fake { out, back, faults, size: 0, echo: false, data: 0, notes: 0, most_on_the_way: 0 }
+        Fake { out, back, faults, size: 0, echo: false, data: 0, notes: 0, lost: 0, late: 0, most_on_the_way: 0 }
     }
 
-    fn put(&mut self, item: Item, lost: bool) {
-        if !lost {
-            let mut out = self.out.lock().unwrap();
-            out.push_back((Instant::now() + self.faults.delay, item));
-            self.most_on_the_way = self.most_on_the_way.max(out.len() as u64);
+    fn put(&mut self, item: Item, delay: Duration) {
+        let mut out = self.out.lock().unwrap();
+        out.push_back((Instant::now() + delay, item));
+        self.most_on_the_way = self.most_on_the_way.max(out.len() as u64);
+    }
+
+    /// One data message; `false` where it would take a credit that is not there.
+    fn data(&mut self) -> bool {
+        let Faults { lose_data, late_data, delay, .. } = self.faults;
+        if late_data > 0 && self.out.lock().unwrap().len() as u64 >= WINDOW {
+            return false;
         }
+        self.data += 1;
+        if is_nth(self.data, lose_data) {
+            self.lost += 1;
+        } else if is_nth(self.data, late_data) {
+            self.late += 1;
+            self.put(Item::Data(self.size), delay + LATER);
+        } else {
+            self.put(Item::Data(self.size), delay);
+        }
+        true
     }
 
     fn take(&mut self) -> Option<Item> {
-        let mut back = self.back.lock().unwrap();
-        let due = back.front().is_some_and(|(due, _)| *due <= Instant::now());
-        due.then(|| back.pop_front()).flatten().map(|(_, item)| item)
+        let (mut back, now) = (self.back.lock().unwrap(), Instant::now());
+        let first = back.iter().position(|(due, _)| *due <= now)?;
+        back.remove(first).map(|(_, item)| item)
     }
 }
 
-fn nth(count: &mut u64, every: u64) -> bool {
-    *count += 1;
+fn is_nth(count: u64, every: u64) -> bool {
     every > 0 && count.is_multiple_of(every)
 }
 
@@ -103,11 +127,7 @@ impl Port for Fake {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        for _ in 0..count {
-            let lost = nth(&mut self.data, self.faults.lose_data);
-            self.put(Item::Data(self.size), lost);
-        }
-        Ok(count)
+        Ok((0..count).take_while(|_| self.data()).count())
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -132,13 +152,15 @@ impl Port for Fake {
     }
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
-        let lost = nth(&mut self.notes, self.faults.lose_notes);
-        self.put(Item::Note(note), lost);
+        self.notes += 1;
+        if !is_nth(self.notes, self.faults.lose_notes) {
+            self.put(Item::Note(note), self.faults.delay);
+        }
         Ok(())
     }
 
     fn window(&self) -> Option<u64> {
-        Some(WINDOW)
+        (self.faults.late_data == 0).then_some(WINDOW)
     }
 }
 

@@ -7,11 +7,11 @@ use crate::plan::{Bench, Via};
 use crate::watch::Watch;
 
 use super::steps::STAY;
-use super::{BATCH, Note, Pace, Patience, Port, Step};
+use super::{Arrived, BATCH, Note, Pace, Patience, Port, Step};
 
 /// Answer on one via until the near side says that no more comes.
 pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
-    let mut far = Far { port, via, patience, watch, last: Note::Ended };
+    let mut far = Far { port, via, patience, watch, done: 0, last: Note::Ended };
     let mut limit = patience.open;
     while let Some(step) = far.next(limit)? {
         far.port.prepare(step.size)?;
@@ -20,6 +20,7 @@ pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &W
             Bench::Latency => far.echo(step)?,
             Bench::Bandwidth | Bench::Rate => far.count(step)?,
         };
+        far.done = step.number;
         far.last = Note::Stopped { step: step.number, messages };
         far.port.tell(far.last)?;
         limit = patience.silence;
@@ -32,6 +33,8 @@ struct Far<'a> {
     via: Via,
     patience: Patience,
     watch: &'a Watch,
+    /// The last step that is over.
+    done: u32,
     /// What was said last, in case it was not heard.
     last: Note,
 }
@@ -46,7 +49,8 @@ impl<'a> Far<'a> {
         let mut pace = self.pace("waiting for the next measurement", limit);
         loop {
             match self.port.receive(BATCH)?.note {
-                Some(Note::Hello(step)) => return Ok(Some(step)),
+                // One of a step that is over was overtaken by what came after it.
+                Some(Note::Hello(step)) if step.number > self.done => return Ok(Some(step)),
                 Some(Note::End) => return Ok(None),
                 Some(Note::Stop { .. }) => self.port.tell(self.last)?,
                 _ => {}
@@ -66,7 +70,9 @@ impl<'a> Far<'a> {
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => break,
                 Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
-                Some(Note::HowMany { step, sent }) => self.port.tell(Note::Got { step, messages, of: Some(sent) })?,
+                Some(Note::HowMany { step: s, sent }) if s == step.number => {
+                    self.port.tell(Note::Got { step: s, messages, of: Some(sent) })?;
+                }
                 _ => {}
             }
             if arrived.messages > 0 {
@@ -86,13 +92,15 @@ impl<'a> Far<'a> {
         let mut count = Count::new(step, self.port.window());
         loop {
             let arrived = self.port.receive(BATCH)?;
-            if arrived.messages > 0 {
-                pace.hearing()?;
-                if let Some(note) = count.on_data(arrived.messages, arrived.bytes, Instant::now()) {
-                    self.port.tell(note)?;
-                }
-            } else {
+            if arrived == Arrived::default() {
                 pace.idle()?;
+            } else {
+                pace.hearing()?;
+            }
+            if arrived.messages > 0
+                && let Some(note) = count.on_data(arrived.messages, arrived.bytes, Instant::now())
+            {
+                self.port.tell(note)?;
             }
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => return Ok(count.messages),

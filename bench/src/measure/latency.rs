@@ -96,8 +96,8 @@ impl Table<'_> {
     }
 
     /// Wait for the reply; `false` where it is lost. It is lost for certain
-    /// when the answer to a later question is there before it, for notes and
-    /// data keep their order. A reply taken for lost and then for the next
+    /// when the answer to a later question is there before it, for with a window
+    /// notes and data keep their order. A reply taken for lost and then for the next
     /// one's would make all that follow too early.
     #[inline]
     fn back(&mut self, sent: Instant) -> Result<bool, Error> {
@@ -129,12 +129,12 @@ mod tests {
     use crate::plan::Bench;
 
     fn measure(port: &mut Fake) -> Result<Latency, Error> {
-        measure_with(port, fake::PATIENCE)
+        measure_with(port, 1, fake::PATIENCE)
     }
 
-    fn measure_with(port: &mut Fake, patience: Patience) -> Result<Latency, Error> {
+    fn measure_with(port: &mut Fake, number: u32, patience: Patience) -> Result<Latency, Error> {
         let time = Duration::from_millis(30);
-        let step = Step { number: 1, bench: Bench::Latency, size: 16, warm_up: Duration::from_millis(5), time };
+        let step = Step { number, bench: Bench::Latency, size: 16, warm_up: Duration::from_millis(5), time };
         latency(port, Via::Raw, step, patience, &Watch::default())
     }
 
@@ -170,12 +170,12 @@ mod tests {
 
     #[test]
     fn several_sizes_one_after_the_other() {
-        let all = fake::across(Faults::default(), |port| Ok([measure(port)?, measure(port)?]));
+        let all = fake::across(Faults::default(), |port| Ok([measure(port)?, measure_with(port, 2, fake::PATIENCE)?]));
         assert!(all.unwrap().iter().all(|one| !one.round_trips.is_empty()));
     }
 
     #[test]
     fn silence_is_an_error() {
-        assert!(matches!(measure_with(&mut fake::alone(), fake::IMPATIENCE), Err(Error::Silent { .. })));
+        assert!(matches!(measure_with(&mut fake::alone(), 1, fake::IMPATIENCE), Err(Error::Silent { .. })));
     }
 }

@@ -7,6 +7,8 @@
 //!    │ data ───────────────────────────────────▶│
 //!    │◀──────────── data (latency) · Got (flow, losses) │  a via with no flow control gets a window
 //!    │◀────────────── Counted {messages, bytes} │  not for latency: the receiver's own interval
+//!    │ HowMany {sent} ─────────────────────────▶│  until all has come, or no more does:
+//!    │◀───────────────────────── Got {messages} │  only then is something lost
 //!    │ Stop ───────────────────────────────────▶│
 //!    │◀─────────────────────── Stopped {in all} │
 //!    ╎ … next size …                            ╎
@@ -27,7 +29,7 @@ mod fake;
 
 pub(crate) use note::{Note, Step};
 pub(crate) use pace::{Pace, Patience};
-pub(crate) use steps::{end, start, stop};
+pub(crate) use steps::{end, settle, start, stop};
 
 use crate::error::Error;
 
@@ -48,8 +50,10 @@ pub(crate) struct Arrived {
 
 /// One side of a via: data messages of one size, and notes.
 ///
-/// Notes and data keep their order. A port without flow control of its own
-/// may lose either; those who wait for an answer ask again.
+/// A port without flow control of its own has a [`window`](Port::window): it may
+/// lose notes and data, and keeps their order. One that has none loses nothing,
+/// but a note may overtake data that has to be sent again. A note may always find
+/// no room; those who wait for an answer ask again.
 pub(crate) trait Port {
     /// What the user asks first: `veth copy`, `kernel`, `memory`.
     fn mode(&self) -> &str;

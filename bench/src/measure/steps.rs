@@ -1,6 +1,6 @@
 //! The near side's questions around a measurement.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::plan::Via;
@@ -15,6 +15,38 @@ pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patienc
     let ready = Note::Ready { step: step.number };
     ask(port, &mut pace, Note::Hello(step), |note| (note == ready).then_some(()))
 }
+
+/// Before what is missing may be called lost: wait until all that was sent has
+/// come, or no more does. Where a port loses nothing, what is missing is sent
+/// again, while notes overtake it; elsewhere a moment of silence tells.
+pub(crate) fn settle(
+    port: &mut dyn Port,
+    via: Via,
+    (step, sent): (u32, u64),
+    patience: Patience,
+    watch: &Watch,
+) -> Result<(), Error> {
+    let mut pace = Pace::new(watch, via, "waiting for the last messages", patience.silence);
+    let enough = if port.window().is_some() { MOMENT } else { patience.silence };
+    let (mut most, mut since) = (0, Instant::now());
+    loop {
+        let got = ask(port, &mut pace, Note::HowMany { step, sent }, |note| match note {
+            Note::Got { step: s, messages, .. } if s == step => Some(messages),
+            _ => None,
+        })?;
+        pace.hearing()?;
+        let now = Instant::now();
+        if got > most {
+            (most, since) = (got, now);
+        }
+        if most >= sent || now - since >= enough {
+            return Ok(());
+        }
+    }
+}
+
+/// What a network that loses has not delivered after so long, it has lost.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// End a measurement; returns how many data messages the far side got in all.
 pub(crate) fn stop(port: &mut dyn Port, via: Via, step: u32, patience: Patience, watch: &Watch) -> Result<u64, Error> {

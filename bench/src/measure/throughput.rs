@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::plan::Via;
 use crate::watch::Watch;
 
-use super::{BATCH, Note, Pace, Patience, Port, Step, start, stop};
+use super::{BATCH, Note, Pace, Patience, Port, Step, settle, start, stop};
 
 /// A sender that was allowed nothing for so long asks what became of it all.
 const STALLED: Duration = Duration::from_millis(5);
@@ -36,6 +36,7 @@ pub(crate) fn throughput(
     let limit = step.warm_up + step.time + patience.silence;
     let mut sender = Sender { window: port.window(), ..Sender::default() };
     let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
+    settle(port, via, (step.number, sender.sent), patience, watch)?;
     let received = stop(port, via, step.number, patience, watch)?;
     counted.lost = sender.sent.saturating_sub(received);
     Ok(counted)
@@ -83,7 +84,7 @@ impl Sender {
         window.saturating_sub(on_the_way).min(BATCH as u64) as usize
     }
 
-    /// Notes and data keep their order: what was sent before we asked and is
+    /// With a window, notes and data keep their order: what was sent before we asked and is
     /// not in the answer is lost.
     fn on_got(&mut self, messages: u64, of: Option<u64>) {
         self.arrived = self.arrived.max(messages);
@@ -109,10 +110,10 @@ mod tests {
     use crate::plan::Bench;
 
     const TIME: Duration = Duration::from_millis(60);
+    const STEP: Step = Step { number: 1, bench: Bench::Rate, size: 64, warm_up: Duration::from_millis(5), time: TIME };
 
     fn measure(port: &mut Fake) -> Result<Throughput, Error> {
-        let step = Step { number: 1, bench: Bench::Rate, size: 64, warm_up: Duration::from_millis(5), time: TIME };
-        throughput(port, Via::Raw, step, fake::PATIENCE, &Watch::default())
+        throughput(port, Via::Raw, STEP, fake::PATIENCE, &Watch::default())
     }
 
     #[test]
@@ -126,9 +127,30 @@ mod tests {
     #[test]
     fn a_lossy_wire_does_not_stop_the_sender() {
         let faults = Faults { lose_data: 7, lose_notes: 3, ..Faults::default() };
-        let measured = fake::across(faults, measure).unwrap();
+        let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
         // More than one window got through, so stalls were overcome.
-        assert!(measured.lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
+        assert!(lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
+        assert_eq!(measured.lost, lost);
+    }
+
+    /// As our own messages are when the kernel drops a frame.
+    #[test]
+    fn what_a_note_overtakes_is_late_and_not_lost() {
+        let faults = Faults { late_data: 20, lose_notes: 3, ..Faults::default() };
+        let (measured, late) = fake::across(faults, |port| Ok((measure(port)?, port.late))).unwrap();
+        assert!(late > 0 && measured.messages > 0, "{measured:?}");
+        assert_eq!(measured.lost, 0);
+    }
+
+    /// Were there a mistake in the protocol, it should show.
+    #[test]
+    fn what_does_not_come_for_all_patience_is_lost() {
+        let faults = Faults { late_data: 20, lose_data: 1000, ..Faults::default() };
+        let patience = Patience { silence: Duration::from_millis(500), ..fake::PATIENCE };
+        let measure = |port: &mut Fake| throughput(port, Via::Raw, STEP, patience, &Watch::default());
+        let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
+        assert!(lost > 0, "{measured:?}");
+        assert_eq!(measured.lost, lost);
     }
 
     #[test]
