@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::Error;
 use crate::names;
-use crate::plan::{Amount, Bench, FramingArg, Size, Via};
+use crate::plan::{Amount, Bench, FramingArg, How, Size, Via, XdpArg};
 use crate::values;
 
 const EXAMPLES: &str = "\
@@ -118,6 +118,9 @@ pub(crate) struct Options {
     /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
     #[arg(long, global = true, value_enum, value_name = "FRAMING", help_heading = "What")]
     pub(crate) framing: Option<FramingArg>,
+    /// Where the XDP program of am and raw runs, on both sides [default: auto]
+    #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
+    pub(crate) xdp: Option<XdpArg>,
 
     /// How often each via has its turn; ratios are medians over the rounds
     #[arg(long, global = true, default_value_t = 9, value_name = "N", help_heading = "How much")]
@@ -242,6 +245,9 @@ impl Options {
         if self.via.contains(&Via::Udp) {
             return Err(usage("--hosts loopback has no kernel in it: --via am,raw"));
         }
+        if self.xdp.is_some() {
+            return Err(usage("--xdp is for interfaces; --hosts loopback has none"));
+        }
         Ok(Where::Loopback)
     }
 
@@ -286,6 +292,11 @@ impl Options {
     pub(crate) fn amount(&self, time: Duration) -> Amount {
         let time = self.time.unwrap_or(time);
         Amount { rounds: self.rounds, time, warm_up: self.warm_up.unwrap_or(time / 5) }
+    }
+
+    /// How vias are opened, in this framing unless another was said.
+    pub(crate) fn how(&self, framing: FramingArg) -> How {
+        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default() }
     }
 
     /// The sizes to measure.
@@ -351,6 +362,7 @@ mod tests {
             "latency --hosts veth --via am,am",
             "latency --hosts loopback --via udp",
             "latency --hosts loopback --mtu 1500",
+            "latency --hosts loopback --xdp native",
             "latency --peer beta",
             "latency --peer beta --name beta --on xdp:eth1",
             "latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1",
@@ -379,6 +391,7 @@ mod tests {
             "latency --time NaN",
             "latency --framing tagged",
             "latency --via tcp",
+            "latency --xdp offload",
             "latency --hosts moon",
         ] {
             let line = std::iter::once("am-bench").chain(line.split_whitespace());

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use afxdp::{Interface, OpenError, Options};
+use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::Node;
 
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
-use crate::plan::{FramingArg, Place, Via};
+use crate::plan::{How, Place, Via};
 use crate::session::Link;
 use crate::via::am::{Am, node};
 use crate::via::raw::RawPort;
@@ -55,10 +55,13 @@ impl InterfaceLink {
     ///
     /// # Errors
     /// What is in the way.
-    pub(crate) fn node(&self, framing: FramingArg, watch: &Watch) -> Result<Node, Error> {
-        let options = Options::new(&self.interface.name);
-        let transport = once_free(watch, || Ok(afxdp::open(&options)?))?;
-        node(&self.name, framing, Box::new(transport))
+    pub(crate) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
+        node(&self.name, how.framing, Box::new(self.transport(how, watch)?))
+    }
+
+    fn transport(&self, how: How, watch: &Watch) -> Result<Xdp, Error> {
+        let options = Options { attach: how.xdp.attach(), ..Options::new(&self.interface.name) };
+        once_free(watch, || Ok(afxdp::open(&options)?))
     }
 
     /// What this side is called, and its interface.
@@ -71,12 +74,15 @@ impl InterfaceLink {
         Udp::open(name, *mtu as usize, &self.here()?, peer, format!("{driver} kernel"))
     }
 
-    fn am(&self, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Am, Error> {
-        let node = self.node(framing, watch)?;
-        match self.side {
-            Side::Near => Am::near(&node, &peer.name, watch),
-            Side::Far => Am::far(&node),
-        }
+    fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
+        let transport = self.transport(how, watch)?;
+        let xdp = transport.mode().attach.name();
+        let node = node(&self.name, how.framing, Box::new(transport))?;
+        let am = match self.side {
+            Side::Near => Am::near(&node, &peer.name, watch)?,
+            Side::Far => Am::far(&node)?,
+        };
+        Ok(am.by_xdp(xdp))
     }
 }
 
@@ -96,10 +102,10 @@ fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Re
 }
 
 impl Link for InterfaceLink {
-    fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         Ok(match via {
-            Via::Am => Box::new(self.am(peer, framing, watch)?),
-            Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, peer))?),
+            Via::Am => Box::new(self.am(peer, how, watch)?),
+            Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),
             Via::Udp => Box::new(self.udp(peer)?),
         })
     }

@@ -52,7 +52,7 @@ use cores::Cores;
 use deploy::Session;
 use deploy::wire::Way;
 use error::Error;
-use plan::{Bench, Via};
+use plan::{Bench, FramingArg, Via};
 use progress::Progress;
 use report::Report;
 use session::Order;
@@ -84,7 +84,9 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Task::Serve(interface) => {
             rights::check(false, &[Via::Am])?;
             let core = Cores::own(options.cores.unwrap_or_default())?;
-            deploy::wire::serve(&options.node_name(), &interface, core, &watch)
+            // Each plan says how its vias are opened; this is for listening.
+            let how = options.how(FramingArg::Auto);
+            deploy::wire::serve((&options.node_name(), &interface, core), how, &watch)
         }
         Task::Demo => demo::show(options, &watch),
     }
@@ -103,7 +105,7 @@ fn measure(
         vias: options.vias(place.vias()),
         without_udp_if_need_be: options.via.is_empty(),
         benches: benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect(),
-        framing: options.framing.unwrap_or(place.framing()),
+        how: options.how(place.framing()),
         amount: options.amount(time),
     };
     let progress = Progress::new(order.count(), options.json);

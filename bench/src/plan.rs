@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use afxdp::Attach;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::{Address, Framing};
@@ -11,7 +12,7 @@ use wire::{Address, Framing};
 use crate::error::Error;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
@@ -114,10 +115,11 @@ impl std::str::FromStr for Size {
 }
 
 /// The framing that our messages are to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FramingArg {
     /// What the network lets through, found out at set-up.
+    #[default]
     Auto,
     /// The header is the source address: costs nothing.
     Bare,
@@ -137,6 +139,39 @@ impl FramingArg {
             FramingArg::Plain => Some(Framing::Plain),
         }
     }
+}
+
+/// Where the XDP program is to run, for all that uses AF_XDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum XdpArg {
+    /// Where it is fastest: in the driver, but for a veth of one queue.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the kernel's generic receive path.
+    Generic,
+}
+
+impl XdpArg {
+    /// As the transport takes it.
+    pub(crate) const fn attach(self) -> Attach {
+        match self {
+            XdpArg::Auto => Attach::Auto,
+            XdpArg::Native => Attach::Native,
+            XdpArg::Generic => Attach::Generic,
+        }
+    }
+}
+
+/// How vias are opened, the same on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct How {
+    /// The framing of our messages.
+    pub(crate) framing: FramingArg,
+    /// Where the XDP program runs.
+    pub(crate) xdp: XdpArg,
 }
 
 /// Where one side is: what the other needs to send to it.
@@ -178,8 +213,10 @@ pub(crate) struct Plan {
     pub(crate) version: u32,
     /// The asking side.
     pub(crate) near: Place,
-    /// The framing of our messages.
-    pub(crate) framing: FramingArg,
+    /// How vias are opened. A plan of another version may have none, and is to
+    /// be refused for its version.
+    #[serde(default)]
+    pub(crate) how: How,
     /// These take turns,
     pub(crate) vias: Vec<Via>,
     /// so often.
@@ -245,7 +282,8 @@ mod tests {
         use Via::{Am, Raw, Udp};
         let near = Place { name: "alpha".to_owned(), address: [2; 6], ipv4: None, ipv6: None, core: None };
         let plan = |vias: &[Via], rounds| {
-            let plan = Plan { version: 1, near: near.clone(), framing: FramingArg::Auto, vias: vias.to_vec(), rounds };
+            let (near, how) = (near.clone(), How::default());
+            let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };
             plan.stages().collect::<Vec<_>>()
         };
         assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);

@@ -27,7 +27,7 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
 /// The near side is lost, or a via cannot be opened.
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, via) in plan.stages() {
-        let mut port = link.open(via, &plan.near, plan.framing, watch)?;
+        let mut port = link.open(via, &plan.near, plan.how, watch)?;
         far::serve(port.as_mut(), via, Patience::default(), watch)?;
     }
     Ok(())
@@ -36,7 +36,7 @@ pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::FramingArg;
+    use crate::plan::How;
 
     fn place(ipv4: Option<[u8; 4]>) -> Place {
         Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ipv6: None, core: None }
@@ -44,7 +44,7 @@ mod tests {
 
     fn plan(vias: &[Via]) -> Plan {
         let near = place(Some([10, 0, 0, 1]));
-        Plan { version: VERSION, near, framing: FramingArg::Auto, vias: vias.to_vec(), rounds: 1 }
+        Plan { version: VERSION, near, how: How::default(), vias: vias.to_vec(), rounds: 1 }
     }
 
     #[test]
@@ -63,5 +63,8 @@ mod tests {
         assert_eq!(answer(&plan(&[Via::Udp]), Ok(place(None))), Answer::NoIp);
         let older = Plan { version: 0, ..plan(&[Via::Am]) };
         assert!(refused(&older, place(None)).contains("run the same build"));
+        let first =
+            r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 2"));
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
 use crate::measure::{Patience, Port, Step, end};
-use crate::plan::{Amount, Bench, FramingArg, Place, Plan, Size, VERSION, Via};
+use crate::plan::{Amount, Bench, How, Place, Plan, Size, VERSION, Via};
 use crate::progress::Progress;
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
@@ -25,7 +25,7 @@ pub(crate) trait Link {
     ///
     /// # Errors
     /// What is missing for it.
-    fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error>;
+    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
 }
 
 /// Everything that a session measures.
@@ -37,8 +37,8 @@ pub(crate) struct Order {
     pub(crate) without_udp_if_need_be: bool,
     /// These, at these sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
-    /// In this framing.
-    pub(crate) framing: FramingArg,
+    /// By vias that are opened so.
+    pub(crate) how: How,
     /// So much.
     pub(crate) amount: Amount,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Order {
 impl Order {
     fn plan(&self, near: &Place) -> Plan {
         let (vias, rounds) = (self.vias.clone(), self.amount.rounds);
-        Plan { version: VERSION, near: near.clone(), framing: self.framing, vias, rounds }
+        Plan { version: VERSION, near: near.clone(), how: self.how, vias, rounds }
     }
 
     /// How many measurements that makes.
@@ -72,7 +72,7 @@ pub(crate) fn run(
     let far = control.ask(&plan, watch)?;
     let mut all = Vec::with_capacity(order.count());
     for (round, via) in plan.stages() {
-        let mut port = link.open(via, &far, order.framing, watch)?;
+        let mut port = link.open(via, &far, order.how, watch)?;
         let stage = Stage { via, round, order, progress, watch };
         stage.run(port.as_mut(), &mut all)?;
         end(port.as_mut(), via, Patience::default(), watch)?;
@@ -97,8 +97,9 @@ impl Stage<'_> {
             let size = self.size(size, port)?;
             let step = Step { number: number as u32 + 1, bench, size, warm_up, time };
             let outcome = self.step(port, step)?;
-            let (mode, framing) = (port.mode().to_owned(), port.framing());
-            all.push(Measured { round: self.round, bench, nth_size, size, via: self.via, mode, framing, outcome });
+            let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
+            let (round, via) = (self.round, self.via);
+            all.push(Measured { round, bench, nth_size, size, via, mode, xdp, framing, outcome });
             self.progress.done();
         }
         Ok(())

@@ -25,6 +25,8 @@ pub(crate) struct Measured {
     pub(crate) via: Via,
     /// In which mode.
     pub(crate) mode: String,
+    /// Where the XDP program ran, where there was one.
+    pub(crate) xdp: Option<&'static str>,
     /// In which framing.
     pub(crate) framing: &'static str,
     /// What came out.
@@ -70,6 +72,7 @@ pub(crate) struct Row {
     pub(crate) size: usize,
     pub(crate) via: Via,
     pub(crate) mode: String,
+    pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
     pub(crate) figures: Figures,
     /// The figure that is compared, by round.
@@ -118,6 +121,7 @@ impl Row {
             size: first.size,
             via: first.via,
             mode: first.mode.clone(),
+            xdp: first.xdp,
             framing: first.framing,
             figures: Figures::of(&rounds),
             by_round: rounds.iter().map(|one| one.figure()).collect(),
@@ -223,7 +227,8 @@ pub(crate) mod tests {
             }
         };
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
-        Measured { round, bench, nth_size, size: 64, via, mode, framing, outcome }
+        let xdp = (via != Via::Udp).then_some("generic");
+        Measured { round, bench, nth_size, size: 64, via, mode, xdp, framing, outcome }
     }
 
     #[test]

@@ -23,6 +23,8 @@ fn latency_by_every_via() {
     check_latency(&lines[0], "am", "veth copy", "bare", 16);
     check_latency(&lines[1], "raw", "veth copy", "none", 16);
     check_latency(&lines[2], "udp", "veth kernel", "none", 16);
+    let xdp: Vec<Option<&str>> = lines[..3].iter().map(|line| line["xdp"].as_str()).collect();
+    assert_eq!(xdp, [Some("generic"), Some("generic"), None], "on a veth of one queue, unless said");
     for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
         assert!(summary(&lines)[ratio].as_f64().expect(ratio) > 0.0);
     }
@@ -50,6 +52,19 @@ fn rate_by_two_vias_in_two_rounds() {
     check_throughput(&lines[1], "rate", "am", 64);
     assert_eq!(lines[1]["by_round"].as_array().unwrap().len(), 2);
     assert_eq!(summary(&lines)["rounds"], 2);
+}
+
+#[test]
+fn the_xdp_program_runs_where_it_is_told_to() {
+    for (at, words) in [("native", "XDP ran in the driver"), ("generic", "XDP ran in the kernel's generic")] {
+        let lines = json(&run(&[&["latency", "--via", "am,raw", "--xdp", at, "--json"], VETH, QUICK]));
+        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
+            check_latency(line, via, "veth copy", framing, 16);
+            assert_eq!(line["xdp"], at, "{line}");
+        }
+        let table = text(&run(&[&["latency", "--via", "am", "--xdp", at], VETH, QUICK]).stdout);
+        assert_eq!(table.matches(words).count(), 1, "{table}");
+    }
 }
 
 #[test]
@@ -175,6 +190,26 @@ fn two_machines_that_share_a_wire() {
         assert!(summary(&lines)["am_over_raw"].is_f64());
     }
     assert!(!machines.ends[0].has_xdp().unwrap(), "no program is left on the near side");
+}
+
+/// As `ip` shows it on the far side: `xdpgeneric` while it listens.
+#[test]
+fn the_far_side_attaches_as_the_near_side_was_told() {
+    let machines = Machines::new();
+    let shown = || {
+        let command = || Command::new("ip").args(["link", "show", "eth1"]).output().unwrap();
+        text(&machines.hosts[1].enter(command).unwrap().stdout)
+    };
+    let _far = machines.start(1, &[&["--serve"]]);
+    eventually("a server", || shown().contains(" xdpgeneric "));
+    for via in ["am", "raw"] {
+        let near = machines.start(0, &[&["latency", "--peer", "beta", "--xdp", "native", "--via", via], ENDLESS]);
+        eventually("work", || seconds_worked(near.pid()) > 0.5);
+        assert!(shown().contains(" xdp "), "by {via}: {}", shown());
+        near.signal(Signal::SIGINT);
+        near.end();
+        eventually("a server again", || shown().contains(" xdpgeneric "));
+    }
 }
 
 #[test]

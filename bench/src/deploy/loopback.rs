@@ -10,7 +10,7 @@ use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::Side;
 use crate::measure::Port;
-use crate::plan::{FramingArg, Place, Plan, Via};
+use crate::plan::{How, Place, Plan, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Control, Link, Order, run};
@@ -118,9 +118,9 @@ struct Memories {
 }
 
 impl Link for Memories {
-    fn open(&mut self, via: Via, peer: &Place, framing: FramingArg, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let (plug, other) = self.exchange.end()?;
-        let node = |plug: Plug| node(&self.name, framing, Box::new(plug.open().map_err(facility)?));
+        let node = |plug: Plug| node(&self.name, how.framing, Box::new(plug.open().map_err(facility)?));
         Ok(match (via, self.side) {
             (Via::Am, Side::Near) => Box::new(Am::near(&node(plug)?, &peer.name, watch)?),
             (Via::Am, Side::Far) => Box::new(Am::far(&node(plug)?)?),

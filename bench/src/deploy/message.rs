@@ -6,7 +6,7 @@ use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestErr
 
 use crate::error::Error;
 use crate::link::InterfaceLink;
-use crate::plan::{Answer, FramingArg, Place, Plan};
+use crate::plan::{Answer, How, Place, Plan};
 use crate::serve::answer;
 use crate::session::Control;
 use crate::via::am::facility;
@@ -32,7 +32,7 @@ pub(crate) struct Asking<'a> {
 
 impl Control for Asking<'_> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
-        let mut endpoint: Endpoint<Option<Answer>> = endpoint(&self.link, plan.framing, watch)?;
+        let mut endpoint: Endpoint<Option<Answer>> = endpoint(&self.link, plan.how, watch)?;
         endpoint.on_reply(PLAN, |answer, reply| *answer = Some(parse(&reply)));
         let payload = serde_json::to_vec(plan).map_err(facility)?;
         let deadline = Instant::now() + ANSWER;
@@ -119,8 +119,8 @@ struct Listening {
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn listen(link: &InterfaceLink, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
-    let mut endpoint: Endpoint<Listening> = endpoint(link, FramingArg::Auto, watch)?;
+pub(crate) fn listen(link: &InterfaceLink, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
+    let mut endpoint: Endpoint<Listening> = endpoint(link, how, watch)?;
     let link = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
         let answer = listening.hear(&request, link.here());
@@ -161,7 +161,7 @@ impl Listening {
     }
 }
 
-fn endpoint<S>(link: &InterfaceLink, framing: FramingArg, watch: &Watch) -> Result<Endpoint<S>, Error> {
+fn endpoint<S>(link: &InterfaceLink, how: How, watch: &Watch) -> Result<Endpoint<S>, Error> {
     // The endpoint keeps its node running.
-    link.node(framing, watch)?.endpoint(ENDPOINT).map_err(facility)
+    link.node(how, watch)?.endpoint(ENDPOINT).map_err(facility)
 }

@@ -8,7 +8,7 @@ use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::out::note;
-use crate::plan::Via;
+use crate::plan::{How, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Order, run};
@@ -69,12 +69,16 @@ fn attempt(
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
+pub(crate) fn serve(
+    (name, interface, core): (&str, &str, Option<usize>),
+    how: How,
+    watch: &Watch,
+) -> Result<(), Error> {
     let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
     let mut ready = Some(format!("{name} serves on xdp:{interface}; Ctrl-C ends it"));
     loop {
         let ready = || ready.take().into_iter().for_each(|text| note(&text));
-        let plan = listen(&link, watch, ready)?;
+        let plan = listen(&link, how, watch, ready)?;
         note(&format!("{} measures {} rounds", plan.near.name, plan.rounds));
         match follow(&plan, &mut link, watch) {
             Ok(()) => note("done"),

@@ -58,6 +58,11 @@ pub(crate) trait Port {
     /// What the user asks first: `veth copy`, `kernel`, `memory`.
     fn mode(&self) -> &str;
 
+    /// Where the XDP program runs, `native` or `generic`; `None` where there is none.
+    fn xdp(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Our header's place in its frames, or `none`.
     fn framing(&self) -> &'static str;
 

@@ -48,6 +48,8 @@ struct More<'a> {
     /// Of the figure that is compared: p50, bytes or messages a second.
     by_round: &'a [f64],
     lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    xdp: Option<&'a str>,
     cores: [Option<usize>; 2],
 }
 
@@ -60,7 +62,8 @@ impl Report {
     }
 
     fn line(&self, row: &Row) -> String {
-        let more = More { by_round: &row.by_round, lost: row.lost, cores: [self.cores.near, self.cores.far] };
+        let cores = [self.cores.near, self.cores.far];
+        let more = More { by_round: &row.by_round, lost: row.lost, xdp: row.xdp, cores };
         let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
@@ -145,7 +148,7 @@ mod tests {
         let lines = Report::new(&all, CORES).json();
         let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
         let start = r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#;
-        assert_eq!(lines[0], format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"cores":[2,3]}}"#));
+        assert_eq!(lines[0], format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"xdp":"generic","cores":[2,3]}}"#));
         assert_eq!(
             lines[4],
             r#"{"summary":{"am_over_raw":1.04,"bench":"latency","rounds":1,"cores":[2,3],"sizes":["#.to_owned()
@@ -165,6 +168,7 @@ mod tests {
         let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;
         assert!(lines[0].starts_with(&format!(r#"{start}"bytes_per_s":25600,"mode":"veth copy""#)), "{}", lines[0]);
         let summary = r#"{"summary":{"am_over_raw":0.8,"am_over_udp":4.0,"udp_over_am":0.25,"udp_over_raw":0.2,"#;
+        assert!(!lines[2].contains("xdp"), "there is none below kernel UDP: {}", lines[2]);
         assert!(lines[3].starts_with(summary), "{}", lines[3]);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::plan::{Bench, Via};
 use crate::stats::{Figures, Row};
 
-use super::words::{sentence, telling, times};
+use super::words::{sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
@@ -46,6 +46,9 @@ impl Report {
         let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
+        if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
+            let _ = writeln!(text, "{}", xdp(at));
+        }
         text
     }
 
@@ -172,6 +175,7 @@ latency: round trip of a request and its reply of the same size
   kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
 
 one round, vias taken in turn; both sides pinned: near on core 2, far on core 3
+XDP ran in the kernel's generic receive path
 ";
         assert_eq!(text, expected);
     }

@@ -46,6 +46,14 @@ pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &R
     })
 }
 
+/// Where the XDP program ran, by the vias that had one.
+pub(crate) fn xdp(at: &str) -> &'static str {
+    match at {
+        "generic" => "XDP ran in the kernel's generic receive path",
+        _ => "XDP ran in the driver",
+    }
+}
+
 /// With as many digits as mean something.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }

@@ -37,6 +37,7 @@ pub(crate) struct Am {
     /// Keeps its node running.
     endpoint: Endpoint<State>,
     mode: String,
+    xdp: Option<&'static str>,
     framing: &'static str,
     largest: usize,
     payload: Vec<u8>,
@@ -71,11 +72,17 @@ impl Am {
             state,
             endpoint,
             mode: String::new(),
+            xdp: None,
             framing: "none",
             largest: 0,
             payload: Vec::new(),
             has_more: false,
         })
+    }
+
+    /// The same, with where the XDP program below it runs.
+    pub(crate) fn by_xdp(self, at: &'static str) -> Am {
+        Am { xdp: Some(at), ..self }
     }
 
     /// The side that connects.
@@ -148,6 +155,10 @@ fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
 impl Port for Am {
     fn mode(&self) -> &str {
         &self.mode
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        self.xdp
     }
 
     fn framing(&self) -> &'static str {

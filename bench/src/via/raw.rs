@@ -13,7 +13,7 @@ use wire::{Address, EtherType};
 
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::{Place, Via};
+use crate::plan::{Place, Via, XdpArg};
 
 /// Less than the receiver's ring, so that a moment of absence loses nothing.
 const WINDOW: u64 = 512;
@@ -41,8 +41,8 @@ pub(crate) struct RawPort {
 impl RawPort {
     /// Between two places; the program on this side's interface is there as
     /// long as this is.
-    pub(crate) fn open(interface: &Interface, peer: &Place) -> Result<RawPort, Error> {
-        let raw = Raw::open(&interface.name)?;
+    pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &Place) -> Result<RawPort, Error> {
+        let raw = Raw::open(&interface.name, xdp.attach())?;
         Ok(RawPort {
             mode: raw.mode().to_string(),
             largest: raw.max_frame() - ETHERNET,
@@ -86,6 +86,10 @@ fn turn(frame: &mut [u8]) {
 impl Port for RawPort {
     fn mode(&self) -> &str {
         &self.mode
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        Some(self.raw.mode().attach.name())
     }
 
     fn framing(&self) -> &'static str {

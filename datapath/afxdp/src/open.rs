@@ -53,7 +53,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let program = Attached::new(options, &interface, &rx)?;
     mode.attach = program.mode();
 
-    tracing::info!(interface = interface.name, queue = options.queue, %mode, mode.huge_pages, ?mode.notes, "opened");
+    tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.huge_pages, ?mode.notes, "opened");
     let caps = caps(&interface, &mode, &frames, &socket);
     Ok(Xdp { program, rx, tx, _socket: socket, frames, _deferred: deferred, caps, mode })
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use afxdp::Attach;
 use afxdp::raw::{BATCH, Raw};
 use hosts::{Host, VethOptions, veth};
 use wire::frame::{ETHERNET, SMALLEST};
@@ -19,9 +20,13 @@ struct Cable {
 
 impl Cable {
     fn new() -> Cable {
+        Cable::with(Attach::default())
+    }
+
+    fn with(attach: Attach) -> Cable {
         let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
         let (a, b) = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
-        let open = |host: &Host| host.enter(|| Raw::open("am0").unwrap()).unwrap();
+        let open = |host: &Host| host.enter(|| Raw::open("am0", attach).unwrap()).unwrap();
         let addresses = [Address(a.address()), Address(b.address())];
         Cable { ends: [open(&hosts[0]), open(&hosts[1])], addresses, _hosts: hosts }
     }
@@ -104,6 +109,18 @@ fn notes_do_not_disturb_the_written_frame() {
 }
 
 #[test]
+fn the_program_runs_where_it_was_asked_to() {
+    for (attach, name) in [(Attach::Native, "native"), (Attach::Generic, "generic")] {
+        let mut cable = Cable::with(attach);
+        assert_eq!(cable.ends[1].mode().attach.name(), name);
+        let frame = cable.frame(0, 3, 100);
+        cable.ends[0].write(&frame).unwrap();
+        assert_eq!(cable.ends[0].send(1).unwrap(), 1);
+        cable.expect(1, 1, &frame);
+    }
+}
+
+#[test]
 fn a_frame_that_is_too_long_is_refused() {
     let mut cable = Cable::new();
     let frame = cable.frame(0, 0, 1515);
@@ -119,7 +136,7 @@ fn an_end_that_was_closed_can_be_opened() {
     let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
     let (a, _) = veth(&hosts[0], "am0", &hosts[1], "am0", &VethOptions::default()).unwrap();
     for _ in 0..5 {
-        let raw = hosts[0].enter(|| Raw::open("am0").unwrap()).unwrap();
+        let raw = hosts[0].enter(|| Raw::open("am0", Attach::default()).unwrap()).unwrap();
         assert!(a.has_xdp().unwrap());
         drop(raw);
         assert!(!a.has_xdp().unwrap());

@@ -6,7 +6,7 @@ use crate::bind::{Bound, borrow};
 use crate::close::CloseOnDrop;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{Options, Program, Rings};
+use crate::options::{Attach, Options, Program, Rings};
 use crate::program::Attached;
 use crate::umem::Memory;
 use crate::{OpenError, kernel, rights, send_room};
@@ -15,12 +15,13 @@ use super::{ARRIVALS, BATCH, NOTES, OUTGOING, Raw};
 
 impl Raw {
     /// Open a queue of an interface of the calling thread's network namespace:
-    /// all frames of the network's hidden EtherType come here from now on.
+    /// all frames of the network's hidden EtherType come here from now on, by a
+    /// program that runs where `attach` says.
     ///
     /// # Errors
     /// As [`crate::open`].
-    pub fn open(interface: &str) -> Result<Raw, OpenError> {
-        let options = options(interface);
+    pub fn open(interface: &str, attach: Attach) -> Result<Raw, OpenError> {
+        let options = options(interface, attach);
         kernel::check()?;
         rights::check()?;
         let interface = Interface::find(&options.interface)?;
@@ -61,10 +62,10 @@ impl Raw {
 }
 
 /// As usual, but for the program, and for no more frames than there is use for.
-fn options(interface: &str) -> Options {
+fn options(interface: &str, attach: Attach) -> Options {
     let frames = (ARRIVALS + OUTGOING + NOTES) as u32;
     // The kernel says that it took chunks out of the fill ring only after it has
     // handed them over filled: in between the ring needs room for them twice.
     let rings = Rings { fill: 2 * ARRIVALS as u32, ..Rings::default() };
-    Options { program: Program::Raw, frames: frames.next_power_of_two(), rings, ..Options::new(interface) }
+    Options { program: Program::Raw, attach, frames: frames.next_power_of_two(), rings, ..Options::new(interface) }
 }
