@@ -104,7 +104,8 @@ pub(crate) struct Options {
     /// MTU of the veth pair
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
-    /// Cores of the near and the far side, of this side alone, or `none` [default: the last two]
+    /// Cores of the near and the far side, of this side alone, or `none`
+    /// [default: the last two, of which --serve takes the last]
     #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
 

@@ -4,6 +4,7 @@ use core_affinity::CoreId;
 
 use crate::cli::CoresArg;
 use crate::error::Error;
+use crate::link::Side;
 
 /// The cores of the two sides; `None` is not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +47,27 @@ impl Cores {
         Cores::choose(asked, &usable(), siblings)
     }
 
-    /// The core for this side alone.
+    /// The core for this side alone. Unless said, the one it would have with
+    /// both sides on this machine: they may be, in two namespaces.
     ///
     /// # Errors
     /// [`Error::NoCore`].
-    pub(crate) fn own(asked: CoresArg) -> Result<Option<usize>, Error> {
-        let usable = usable();
+    pub(crate) fn own(asked: CoresArg, side: Side) -> Result<Option<usize>, Error> {
+        Cores::choose_own(asked, side, &usable(), siblings)
+    }
+
+    fn choose_own(
+        asked: CoresArg,
+        side: Side,
+        usable: &[usize],
+        siblings: impl Fn(usize) -> Vec<usize>,
+    ) -> Result<Option<usize>, Error> {
         match asked {
-            CoresArg::None => Ok(None),
-            CoresArg::Default => Ok(usable.last().copied()),
-            CoresArg::One(core) | CoresArg::Two(core, _) => check(core, &usable).map(Some),
+            CoresArg::One(core) | CoresArg::Two(core, _) => check(core, usable).map(Some),
+            CoresArg::Default | CoresArg::None => {
+                let cores = Cores::choose(asked, usable, siblings)?;
+                Ok(if side == Side::Near { cores.near } else { cores.far })
+            }
         }
     }
 
@@ -129,6 +141,16 @@ mod tests {
         assert_eq!(parse_list("2,34\n"), [2, 34]);
         assert_eq!(parse_list("2-3\n"), [2, 3]);
         assert!(parse_list("").is_empty());
+    }
+
+    #[test]
+    fn two_that_do_not_know_of_each_other_take_different_cores() {
+        let own = |asked, side| Cores::choose_own(asked, side, &[0, 1, 4, 5], single).unwrap();
+        assert_eq!([Side::Near, Side::Far].map(|side| own(CoresArg::Default, side)), [Some(4), Some(5)]);
+        assert_eq!([Side::Near, Side::Far].map(|side| own(CoresArg::One(1), side)), [Some(1), Some(1)]);
+        assert_eq!(own(CoresArg::None, Side::Far), None);
+        let alone = [Side::Near, Side::Far].map(|side| Cores::choose_own(CoresArg::Default, side, &[3], single));
+        assert!(alone.into_iter().all(|core| core.unwrap().is_none()), "one core is left to the scheduler");
     }
 
     #[test]

@@ -52,6 +52,7 @@ use cores::Cores;
 use deploy::Session;
 use deploy::wire::Way;
 use error::Error;
+use link::Side;
 use plan::{Bench, FramingArg, Via};
 use progress::Progress;
 use report::Report;
@@ -78,12 +79,12 @@ fn run(cli: &Cli) -> Result<(), Error> {
             print(&Report::new(&session.all, session.cores), options.json)
         }
         Task::Far(interface) => {
-            let core = Cores::own(options.cores.unwrap_or_default())?;
+            let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
         }
         Task::Serve(interface) => {
             rights::check(false, &[Via::Am])?;
-            let core = Cores::own(options.cores.unwrap_or_default())?;
+            let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             // Each plan says how its vias are opened; this is for listening.
             let how = options.how(FramingArg::Auto);
             deploy::wire::serve((&options.node_name(), &interface, core), how, &watch)
@@ -118,7 +119,7 @@ fn measure(
         Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
         Where::Peer(peer, interface) => {
             rights::check(false, &[Via::Am])?;
-            let (name, core) = (options.node_name(), Cores::own(asked)?);
+            let (name, core) = (options.node_name(), Cores::own(asked, Side::Near)?);
             deploy::wire::measure(&order, Way { name: &name, peer, interface, core }, &progress, watch)
         }
     }

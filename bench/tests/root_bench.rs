@@ -190,6 +190,9 @@ fn two_machines_that_share_a_wire() {
         assert!(summary(&lines)["am_over_raw"].is_f64());
     }
     assert!(!machines.ends[0].has_xdp().unwrap(), "no program is left on the near side");
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--via", "udp", "--json"], QUICK]);
+    let cores = &json(&output)[0]["cores"];
+    assert!(cores[0] != cores[1] || cores[0].is_null(), "both spin: {cores}");
 }
 
 /// As `ip` shows it on the far side: `xdpgeneric` while it listens.
