@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::cli::{Options, Where};
-use crate::deploy::Session;
 use crate::error::Error;
 use crate::plan::Bench;
-use crate::report::{INTRODUCTION, LOOPBACK, Report};
+use crate::report::{INTRODUCTION, LOOPBACK};
+use crate::session::Session;
 use crate::watch::Watch;
 use crate::{measure, out, print};
 
@@ -26,7 +26,7 @@ pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
         }
         other => other?,
     };
-    print(&Report::new(&session.all, session.cores), options.json)
+    print(session, options.json)
 }
 
 fn over(place: &Where, options: &Options, watch: &Watch) -> Result<Session, Error> {

@@ -49,14 +49,13 @@ use clap::Parser;
 
 use cli::{Cli, Options, Task, Where};
 use cores::Cores;
-use deploy::Session;
 use deploy::wire::Way;
 use error::Error;
 use link::Side;
 use plan::{Bench, FramingArg, Via};
 use progress::Progress;
 use report::Report;
-use session::Order;
+use session::{Order, Session};
 use watch::Watch;
 
 fn main() -> ExitCode {
@@ -74,10 +73,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
     match cli.task()? {
-        Task::Measure(benches, place) => {
-            let session = measure(&benches, &place, options, A_QUARTER, &watch)?;
-            print(&Report::new(&session.all, session.cores), options.json)
-        }
+        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options.json),
         Task::Far(interface) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
@@ -125,8 +121,10 @@ fn measure(
     }
 }
 
-/// Print a report.
-fn print(report: &Report, json: bool) -> Result<(), Error> {
+/// Print what was measured, and return how it ended.
+fn print(session: Session, json: bool) -> Result<(), Error> {
+    let report = Report::new(&session.all, session.cores);
     let text = if json { report.json().join("\n") + "\n" } else { report.table() };
-    out::say(&text)
+    out::say(&text)?;
+    session.end
 }

@@ -1,5 +1,6 @@
 //! The near side: every via has its turn, in rounds, at everything asked for.
 
+use crate::cores::Cores;
 use crate::error::Error;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
@@ -59,7 +60,31 @@ impl Order {
     }
 }
 
-/// Measure it all. Returns the far side's place as well.
+/// What a session brings home.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Every measurement.
+    pub(crate) all: Vec<Measured>,
+    /// Where both sides ran.
+    pub(crate) cores: Cores,
+    /// Whether that is all that was asked for, and if not, why.
+    pub(crate) end: Result<(), Error>,
+}
+
+impl Session {
+    /// What there is; an error that came before there was anything is all there is.
+    fn new(all: Vec<Measured>, cores: Cores, end: Result<(), Error>) -> Result<Session, Error> {
+        match end {
+            Err(error) if all.is_empty() => Err(error),
+            end => Ok(Session { all, cores, end }),
+        }
+    }
+}
+
+/// Measure it all.
+///
+/// # Errors
+/// Whatever ended it before anything was measured; afterwards it is the session's `end`.
 pub(crate) fn run(
     order: &Order,
     near: &Place,
@@ -67,17 +92,17 @@ pub(crate) fn run(
     link: &mut dyn Link,
     progress: &Progress,
     watch: &Watch,
-) -> Result<(Vec<Measured>, Place), Error> {
+) -> Result<Session, Error> {
     let plan = order.plan(near);
     let far = control.ask(&plan, watch)?;
     let mut all = Vec::with_capacity(order.count());
-    for (round, via) in plan.stages() {
+    let end = plan.stages().try_for_each(|(round, via)| {
         let mut port = link.open(via, &far, order.how, watch)?;
         let stage = Stage { via, round, order, progress, watch };
         stage.run(port.as_mut(), &mut all)?;
-        end(port.as_mut(), via, Patience::default(), watch)?;
-    }
-    Ok((all, far))
+        end(port.as_mut(), via, Patience::default(), watch)
+    });
+    Session::new(all, Cores { near: near.core, far: far.core }, end)
 }
 
 /// One via's turn.

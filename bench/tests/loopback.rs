@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ENDLESS, QUICK, check_latency, check_throughput, json, run, start, summary, text};
+use common::{ENDLESS, QUICK, check_latency, check_throughput, json, objects, run, start, summary, text};
 use nix::sys::signal::Signal;
 
 const MEMORY: &[&str] = &["--hosts", "loopback"];
@@ -40,6 +40,24 @@ fn people_get_a_table() {
         assert!(table.contains(part), "no `{part}` in\n{table}");
     }
     assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
+}
+
+/// In `plain` a message of ours has no room for as much as a bare frame has.
+#[test]
+fn what_was_measured_before_a_via_failed_is_not_thrown_away() {
+    let fails = &["latency", "--via", "raw,am", "--size", "1489", "--framing", "plain"];
+    let output = run(&[fails, &["--json"], MEMORY, QUICK]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("am carries at most 1488"), "{}", text(&output.stderr));
+    let lines = objects(&output);
+    assert_eq!(lines.len(), 2);
+    check_latency(&lines[0], "raw", "memory", "none", 1489);
+
+    let output = run(&[fails, MEMORY, QUICK]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stdout).contains("  raw  memory "), "{}", text(&output.stdout));
+    let first = run(&[&["latency", "--size", "1489", "--framing", "plain"], MEMORY, QUICK]);
+    assert_eq!(text(&first.stdout), "", "nothing measured, nothing told");
 }
 
 #[test]

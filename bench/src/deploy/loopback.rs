@@ -13,12 +13,10 @@ use crate::measure::Port;
 use crate::plan::{How, Place, Plan, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
-use crate::session::{Control, Link, Order, run};
+use crate::session::{Control, Link, Order, Session, run};
 use crate::via::am::{Am, facility, node};
 use crate::via::memory::Memory;
 use crate::watch::Watch;
-
-use super::Session;
 
 /// Measure between two threads.
 ///
@@ -37,7 +35,10 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
         match (near, far) {
             // What went wrong over there is why it is gone.
             (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
-            (near, _) => near.map(|all| Session { all, cores }),
+            (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores }), Err(why)) => {
+                Ok(Session { all, cores, end: Err(why) })
+            }
+            (near, _) => near,
         }
     })
 }
@@ -57,11 +58,11 @@ fn near(
     (here, there): (&Place, &Place),
     progress: &Progress,
     watch: &Watch,
-) -> Result<Vec<crate::stats::Measured>, Error> {
+) -> Result<Session, Error> {
     pin(here.core)?;
     let mut link = Memories { side: Side::Near, exchange: Exchange::Gives(ends), name: here.name.clone() };
     let mut control = Hand { plans, there };
-    run(order, here, &mut control, &mut link, progress, watch).map(|(all, _)| all)
+    run(order, here, &mut control, &mut link, progress, watch)
 }
 
 fn far(plans: Receiver<Plan>, ends: Receiver<End>, here: &Place, watch: &Watch) -> Result<(), Error> {

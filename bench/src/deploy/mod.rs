@@ -9,17 +9,5 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
-use crate::cores::Cores;
-use crate::stats::Measured;
-
-/// What a session brings home.
-#[derive(Debug)]
-pub(crate) struct Session {
-    /// Every measurement.
-    pub(crate) all: Vec<Measured>,
-    /// Where both sides ran.
-    pub(crate) cores: Cores,
-}
-
 /// How long to wait for an answer to a plan.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);

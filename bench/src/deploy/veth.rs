@@ -24,10 +24,9 @@ use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::plan::Via;
 use crate::progress::Progress;
-use crate::session::{Order, run};
+use crate::session::{Order, Session, run};
 use crate::watch::Watch;
 
-use super::Session;
 use super::pipe::{Lines, Pipe};
 
 /// Both ends of the cable are called so.
@@ -104,8 +103,7 @@ fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &
     let mut control = Pipe { to, from: Lines::read(from, move || closed.peer_is_gone()) };
     let mut link = InterfaceLink::new(Side::Near, "alpha", INTERFACE, pin(cores.near)?)?;
     let here = link.here()?;
-    let (all, there) = run(order, &here, &mut control, &mut link, progress, watch)?;
-    Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
+    run(order, &here, &mut control, &mut link, progress, watch)
 }
 
 #[cfg(test)]

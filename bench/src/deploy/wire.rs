@@ -4,17 +4,16 @@
 //! sides close their nodes, so that each via has the wire alone, and the far
 //! side listens again when the plan has been followed, or the near side lost.
 
-use crate::cores::{Cores, pin};
+use crate::cores::pin;
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::out::note;
 use crate::plan::{How, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
-use crate::session::{Order, run};
+use crate::session::{Order, Session, run};
 use crate::watch::Watch;
 
-use super::Session;
 use super::message::{Asking, listen};
 
 /// Where the far side is, by which way.
@@ -60,8 +59,7 @@ fn attempt(
         return Err(Error::NoIp);
     }
     let mut control = Asking { link: link.clone(), peer };
-    let (all, there) = run(order, &here, &mut control, link, progress, watch)?;
-    Ok(Session { all, cores: Cores { near: here.core, far: there.core } })
+    run(order, &here, &mut control, link, progress, watch)
 }
 
 /// Be the far side until interrupted. What goes wrong with one who asks is
