@@ -4,8 +4,8 @@
 //!     ping serve xdp:eth1        on one machine: the node "beta"
 //!     ping beta xdp:eth1         on the other
 
-use std::error::Error;
 use std::time::{Duration, Instant};
+use std::{error::Error, io::Write, io::stdout};
 
 use am_api::{Handler, Node, Transport};
 
@@ -29,12 +29,12 @@ fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
     let (mut last, to) = (0, endpoint.connect(peer, "ping")?);
     endpoint.wait_open(&mut last, to, SECONDS)?;
-    println!("{}", endpoint.describe(to).ok_or("gone")?);
+    writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();
         endpoint.request(to, PING, &[number], b"hello")?;
         let answered = endpoint.wait_until(&mut last, SECONDS, |last| *last == number);
-        println!("{number}: {}", if answered { format!("{:?}", start.elapsed()) } else { "no answer".into() });
+        writeln!(stdout(), "{number}: {:?}", answered.then(|| start.elapsed()).ok_or("no answer")?)?;
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ fn main() {
             std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
             ping("beta", Box::new(left.open().expect("memory")))
         }
-        ["serve", on] => open(on).and_then(serve),
+        ["serve", on] => open(on).inspect(|_| eprintln!("beta serves on {on}; Ctrl-C ends it")).and_then(serve),
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
         _ => Err("usage: ping | ping serve xdp:INTERFACE | ping PEER xdp:INTERFACE".into()),
     };

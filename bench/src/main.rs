@@ -26,6 +26,7 @@ mod cores;
 mod demo;
 mod deploy;
 mod error;
+mod grammar;
 mod link;
 mod measure;
 mod names;
@@ -45,8 +46,6 @@ mod watch;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
 use cli::{Cli, Options, Task, Where};
 use cores::Cores;
 use deploy::wire::Way;
@@ -59,7 +58,7 @@ use session::{Order, Session};
 use watch::Watch;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = grammar::read();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -90,6 +90,21 @@ fn mistakes_end_with_2_and_say_what_to_do() {
 }
 
 #[test]
+fn the_demonstrations_help_offers_what_it_takes() {
+    let help = text(&run(&[&["demo", "--help"]]).stdout);
+    for option in ["--cores", "--via", "--size", "--framing", "--xdp", "--rounds", "--time", "--warm-up", "--json"] {
+        assert!(help.contains(option), "no `{option}` in\n{help}");
+    }
+    for option in ["--hosts", "--serve", "--peer", "--on", "--name", "--mtu"] {
+        assert!(!help.lines().any(|line| line.trim_start().starts_with(option)), "`{option}` in\n{help}");
+    }
+    for refused in [&["--hosts", "veth"][..], &["--serve"], &["--peer", "beta"], &["--name", "alpha"]] {
+        let output = run(&[&["demo"], refused]);
+        assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn help_tells_the_exit_codes() {
     let help = text(&run(&[&["--help"]]).stdout);
     for part in ["EXIT CODES", "130", "--hosts", "--serve", "--peer", "--framing", "am-bench latency --hosts veth"] {

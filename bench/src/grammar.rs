@@ -1,0 +1,45 @@
+//! The command line's grammar, with a help for each command that offers what it takes.
+
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
+
+use crate::cli::Cli;
+
+/// What the demonstration decides itself.
+const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
+
+/// What the user said; ends the process where that has no sense, or asks for help.
+pub(crate) fn read() -> Cli {
+    Cli::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// An option stands for every command that has none of the same name. Those that
+/// are hidden still parse, so that they can be refused with a reason.
+fn grammar() -> Command {
+    let grammar = Cli::command();
+    let options = grammar.get_arguments().filter(|option| NOT_FOR_DEMO.contains(&option.get_id().as_str()));
+    let hidden: Vec<Arg> = options.map(|option| option.clone().hide(true)).collect();
+    grammar.mut_subcommand("demo", |demo| demo.args(hidden))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        grammar().debug_assert();
+    }
+
+    #[test]
+    fn an_option_may_stand_before_the_command_or_after_it() {
+        for line in ["am-bench --rounds 3 --hosts veth latency", "am-bench latency --rounds 3 --hosts veth"] {
+            let matches = grammar().try_get_matches_from(line.split_whitespace()).unwrap();
+            let options = Cli::from_arg_matches(&matches).unwrap().options;
+            assert!(options.rounds == 3 && options.hosts.is_some(), "{line}");
+        }
+        for line in ["am-bench --hosts veth demo", "am-bench demo --hosts veth"] {
+            let matches = grammar().try_get_matches_from(line.split_whitespace()).unwrap();
+            assert!(Cli::from_arg_matches(&matches).unwrap().task().is_err(), "{line} is refused");
+        }
+    }
+}
