@@ -118,6 +118,7 @@ impl<S> Endpoint<S> {
         words: &[u64],
         payload: &[u8],
     ) -> Result<(), RequestError> {
+        self.idle_turns = 0;
         loop {
             match self.port.request(to, handler, words, payload) {
                 Err(error) if error.is_temporary() => self.rest_or_turn(state, Time::NEVER),
@@ -133,18 +134,18 @@ impl<S> Endpoint<S> {
         timeout: Duration,
         mut done: impl FnMut(&Port, &mut S, usize) -> bool,
     ) -> bool {
-        // The first turn that finds nothing reads the clock, and the time starts with it.
+        // What the core was last told of the time may be long over: the first
+        // turn looks at the clock, and the time starts with it.
+        self.idle_turns = 0;
         let mut until = None;
         loop {
             let handled = self.rest_or_turn(state, until.unwrap_or_default());
             if done(&self.port, state, handled) {
                 return true;
             }
-            let now = self.port.shared.borrow().engine.core().now();
-            match until {
-                None if handled == 0 => until = Some(now + timeout),
-                Some(until) if now >= until => return false,
-                _ => {}
+            let now = self.port.shared.borrow().now();
+            if now >= *until.get_or_insert(now + timeout) {
+                return false;
             }
         }
     }

@@ -104,7 +104,7 @@ impl Token {
         self.valid = false;
         shared.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
             shared.for_replies.push(frame);
-            shared.core().forgo(self.flow);
+            shared.forgo(self.flow);
             error.into()
         })
     }
@@ -132,7 +132,7 @@ impl Drop for Token {
             && let Some(shared) = self.shared.upgrade()
             && let Ok(mut shared) = shared.try_borrow_mut()
         {
-            shared.core().forgo(self.flow);
+            shared.forgo(self.flow);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use engine::{Clock, Engine, Look};
-use proto::{Core, Delivery, EndpointId};
+use proto::{Core, Delivery, EndpointId, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
 
@@ -51,6 +51,12 @@ impl Shared {
         self.engine.core_mut()
     }
 
+    /// The time of the last turn; read where that turn did not.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
+    }
+
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
     pub(crate) fn inhale(&mut self, look: Look) -> usize {
@@ -83,6 +89,15 @@ impl Shared {
             self.for_replies.extend(self.engine.pool().take());
         }
         self.for_replies.len() > promised
+    }
+
+    /// A right to reply lapses, and with it the frame set aside: it may be wanted elsewhere.
+    #[inline]
+    pub(crate) fn forgo(&mut self, flow: FlowId) {
+        self.core().forgo(flow);
+        if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
+            self.for_replies.pop();
+        }
     }
 
     /// Whether anything but messages has happened that an endpoint may want to

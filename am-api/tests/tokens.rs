@@ -161,3 +161,46 @@ fn without_memory_for_a_reply_requests_wait_and_replies_do_not() {
     drop(hoard);
     until(&mut alpha, &mut beta, "all asked", |_, beta| beta.state.asked.len() == 10);
 }
+
+/// Whatever becomes of tokens, no frame stays set aside for them.
+#[test]
+fn frames_come_home_however_tokens_end() {
+    let (left, right) = pair();
+    let memory = right.caps().pool.clone();
+    let (mut alpha, mut beta) = (Side::<Replies>::open(plain("alpha"), left), Side::<Kept>::open(plain("beta"), right));
+    keep(&mut beta);
+    note(&mut alpha);
+    let to = connect(&mut alpha, &mut beta);
+    let idle = memory.available();
+    for round in 0..4 {
+        (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+        until(&mut alpha, &mut beta, "all kept", |_, beta| beta.state.len() == 100);
+        let too_much = vec![0; 2000];
+        for (number, token) in beta.state.drain(..).rev() {
+            match (round, number % 3) {
+                (0, _) => drop(token),
+                (1, _) => _ = token.reply(TOLD, &[], &too_much),
+                (_, 0) => drop(token),
+                (_, 1) => _ = token.reply(TOLD, &[0; 9], b""),
+                _ => token.reply(TOLD, &[number], b"").expect("a reply"),
+            }
+        }
+        until(&mut alpha, &mut beta, "credit again", |alpha, _| alpha.endpoint.credit(to) >= 100);
+        until(&mut alpha, &mut beta, "frames are home", |_, _| memory.available() + 2 >= idle);
+    }
+    // The last are kept until the one who asked is gone, and the endpoint too.
+    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    until(&mut alpha, &mut beta, "all kept", |_, beta| beta.state.len() == 100);
+    drop(alpha);
+    (0..10).for_each(|_| _ = beta.poll());
+    let Side { node, endpoint, state } = beta;
+    drop(endpoint);
+    for (number, token) in state {
+        if number % 2 == 0 {
+            assert!(token.reply(TOLD, &[], b"").is_err());
+        }
+    }
+    assert!(memory.available() + 2 >= idle, "{} of {idle}", memory.available());
+    drop(node);
+    assert_eq!(memory.available(), memory.layout().frames);
+}

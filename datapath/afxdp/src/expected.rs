@@ -15,19 +15,24 @@ use std::collections::VecDeque;
 /// Blanks in the fill ring, by address, in order.
 pub(crate) struct Expected {
     blanks: VecDeque<usize>,
+    /// More cannot be in the fill ring.
+    most: usize,
     /// Frames come in this order.
     in_order: bool,
 }
 
 impl Expected {
     pub(crate) fn new(entries: usize, zero_copy: bool) -> Expected {
-        Expected { blanks: VecDeque::with_capacity(entries), in_order: !zero_copy }
+        Expected { blanks: VecDeque::with_capacity(entries), most: entries, in_order: !zero_copy }
     }
 
     /// A blank goes into the fill ring.
     #[inline]
     pub(crate) fn put(&mut self, address: usize) {
         if self.in_order {
+            if self.blanks.len() == self.most {
+                return self.give_up();
+            }
             self.blanks.push_back(address);
         }
     }
@@ -46,6 +51,14 @@ impl Expected {
         } else if self.in_order {
             self.skip_to(address);
         }
+    }
+
+    /// Frames come from elsewhere, or start elsewhere in their chunks: a list
+    /// that only grows is searched in vain for each.
+    #[cold]
+    fn give_up(&mut self) {
+        self.in_order = false;
+        self.blanks.clear();
     }
 
     /// The kernel has put some aside: what it could not deliver goes to others first.
@@ -72,6 +85,16 @@ mod tests {
         expected.arrived(10);
         expected.arrived(40);
         assert_eq!(expected.next(9).collect::<Vec<_>>(), [50]);
+    }
+
+    #[test]
+    fn frames_that_come_from_elsewhere_are_not_looked_for_for_ever() {
+        let mut expected = Expected::new(4, false);
+        for n in 0..100 {
+            expected.put(n * 10);
+            expected.arrived(n * 10 + 1);
+        }
+        assert_eq!(expected.next(9).count(), 0);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Engine {
     settled: bool,
     /// The last turn left it to this one.
     postponed: bool,
+    /// A timer had come up when the last turn was settled.
+    due: bool,
 }
 
 /// What a turn that finds no frame looks at.
@@ -56,7 +58,7 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        Engine { core, pool, held: None, received: 0, settled: false, postponed: false }
+        Engine { core, pool, held: None, received: 0, settled: false, postponed: false, due: false }
     }
 
     /// The protocol's state.
@@ -79,6 +81,13 @@ impl Engine {
     #[inline]
     pub fn sleep_until(&self) -> Time {
         if self.postponed || self.has_output() { Time::default() } else { self.core.sleep_until() }
+    }
+
+    /// Whether the last turn left what could wait to the next, and so did not
+    /// look at the clock.
+    #[inline]
+    pub fn is_postponed(&self) -> bool {
+        self.postponed
     }
 
     #[inline]
@@ -104,6 +113,9 @@ impl Engine {
     /// The first half: what arrived, or, where nothing did and `look` says so,
     /// what time has brought. A caller with handlers to run runs them after it, so that their
     /// answers leave with the second half's doorbell.
+    ///
+    /// Time-outs come here only, behind what arrived: while handlers ran, the
+    /// acknowledgement that is missed may have come in.
     #[inline]
     pub fn inhale<T: Transport + ?Sized>(
         &mut self,
@@ -113,8 +125,8 @@ impl Engine {
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
         self.settled = self.received == 0 && !self.has_output();
-        if self.settled && (look == Look::AtAll || self.postponed) {
-            self.settle(now());
+        if self.due || (self.settled && (look == Look::AtAll || self.postponed)) {
+            self.look_at_timers(now());
         }
         self.received
     }
@@ -147,15 +159,20 @@ impl Engine {
         transport.flush();
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
-        if !mem::take(&mut self.settled) && !postpone {
-            self.settle(now());
+        // What has left is to be noted, whatever was noted before it.
+        let settled = mem::take(&mut self.settled) && sent == 0;
+        if !settled && !postpone {
+            let now = now();
+            self.core.settle(now);
+            self.due = self.core.sleep_until() <= now;
         }
         self.postponed = postpone;
         sent
     }
 
     #[inline]
-    fn settle(&mut self, now: Time) {
+    fn look_at_timers(&mut self, now: Time) {
+        self.due = false;
         self.core.settle(now);
         if self.core.sleep_until() <= now {
             self.core.on_timeout(now);

@@ -107,6 +107,8 @@ pub(crate) struct FlowRecord {
     pub(crate) touched: bool,
     /// Acknowledgements that rode in on messages and have not been looked at.
     pub(crate) told: Option<Piggyback>,
+    /// When a message left that is acknowledged now: a round trip to note.
+    pub(crate) sampled: Option<Time>,
     pub(crate) ack_armed: Armed,
     pub(crate) resend_armed: Armed,
     pub(crate) setup_armed: Armed,
@@ -146,6 +148,7 @@ impl FlowRecord {
             ack_at: Time::NEVER,
             touched: false,
             told: None,
+            sampled: None,
             ack_armed: Armed::default(),
             resend_armed: Armed::default(),
             setup_armed: Armed::default(),

@@ -69,6 +69,8 @@ impl<B: Buffer> Core<B> {
         let Message { header, class, .. } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(message.framing, &header)?;
+        // Also what is not taken says that the peer is alive.
+        record.touch(&mut self.touched);
         let queue = &mut record.receive[class];
         let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
         let verdict = queue.verdict(seq);
@@ -84,7 +86,6 @@ impl<B: Buffer> Core<B> {
         if record.owes_ack(verdict) {
             record.queue_ack(&mut self.acks_due);
         }
-        record.touch(&mut self.touched);
         if let Some(told) = message.piggyback {
             record.put_told(told);
         }

@@ -9,7 +9,6 @@ use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{Link, Slots};
-use crate::time::Time;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent, nothing is kept.
@@ -64,7 +63,7 @@ impl<B: Buffer> Core<B> {
         write: impl FnOnce(&mut [u8]),
     ) -> Result<(), (SendError, B)> {
         let Some(record) = self.flows.get_mut(flow) else { return Err((SendError::Unknown, frame)) };
-        if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed, self.now) {
+        if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed) {
             return Err((error, frame));
         }
         let Route { to, flow: peers_flow, nonce, framing, .. } = record.route;
@@ -181,7 +180,6 @@ impl FlowRecord {
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
         replies_owed: usize,
-        now: Time,
     ) -> Result<(), SendError> {
         match self.phase {
             Phase::Open => {}
@@ -199,7 +197,7 @@ impl FlowRecord {
         if self.send[class].credit() == 0 {
             // Credit may have come that was not looked at yet.
             let told = self.told.take().ok_or(SendError::NoCredit)?;
-            self.on_piggyback(now, &told, slots, ready);
+            self.on_piggyback(&told, slots, ready);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }

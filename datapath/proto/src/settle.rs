@@ -7,6 +7,7 @@
 //! outside it (§4.2).
 
 use std::collections::VecDeque;
+use std::mem;
 
 use wire::{Ack, Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
@@ -22,12 +23,13 @@ impl<B: Buffer> Core<B> {
     /// there is nothing else to do. What follows from it leaves with the next turn.
     #[inline]
     pub fn settle(&mut self, now: Time) {
-        self.now = now;
+        // What is noted was noted after this.
+        let noted = mem::replace(&mut self.now, now);
         if !self.left.is_empty() {
             self.stamp(now);
         }
         if !self.touched.is_empty() {
-            self.look_at_touched(now);
+            self.look_at_touched(noted, now);
         }
         if !self.acks_in.is_empty() {
             self.look_at_acks(now);
@@ -56,17 +58,18 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Flows that messages came in on, or whose messages were handled.
-    fn look_at_touched(&mut self, now: Time) {
+    fn look_at_touched(&mut self, noted: Time, now: Time) {
         let Core { touched, flows, slots, ready, timers, waits, .. } = self;
         for flow in touched.drain(..) {
             let Some(record) = flows.by_flow(flow) else { continue };
             record.touched = false;
             record.silent_since = now;
             if let Some(told) = record.told.take() {
-                record.on_piggyback(now, &told, slots, ready);
+                record.on_piggyback(&told, slots, ready);
             }
+            record.take_sample(now);
             if record.ack_at == Time::NEVER && !record.ack_queued && record.has_to_tell() {
-                record.ack_at = now.later(waits.ack_delay);
+                record.ack_at = noted.later(waits.ack_delay);
                 timers.arm(&mut record.ack_armed, Wait::Ack, flow.id(), record.ack_at);
             }
         }
@@ -78,7 +81,8 @@ impl<B: Buffer> Core<B> {
             record.silent_since = now;
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
-                record.on_told(now, class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
+                record.on_told(class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
+                record.take_sample(now);
                 if ack.sack != 0 {
                     let resent = record.on_selected(now, class, &ack, &mut self.slots, &mut self.ready);
                     self.counters.fast_retransmits += resent as u64;
@@ -110,7 +114,6 @@ impl FlowRecord {
     #[inline]
     pub(crate) fn on_piggyback<B: Buffer>(
         &mut self,
-        now: Time,
         told: &Piggyback,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
@@ -121,7 +124,7 @@ impl FlowRecord {
             if (told.accepted, told.limit) != (near_accepted.0 as u16, near_limit.0 as u16) {
                 let accepted = expand(told.accepted as u32, 16, near_accepted);
                 let limit = expand(told.limit as u32, 16, near_limit);
-                self.on_told(now, class, accepted, limit, slots, ready);
+                self.on_told(class, accepted, limit, slots, ready);
             }
         }
     }
@@ -130,7 +133,6 @@ impl FlowRecord {
     /// before `limit`.
     fn on_told<B: Buffer>(
         &mut self,
-        now: Time,
         class: Class,
         accepted: Seq,
         limit: Seq,
@@ -141,11 +143,21 @@ impl FlowRecord {
         let progress = queue.acknowledge(slots, accepted);
         queue.allow(limit);
         queue.give_out(slots, ready);
-        if progress.acked > 0 {
+        // While no way was measured, each message may be sent again before its
+        // acknowledgement can come: only a longer wait ends that.
+        if progress.acked > 0 && self.rtt.is_measured() {
             self.rtt.backoff = 0;
         }
-        if let Some(sent_at) = progress.sample {
+        self.sampled = progress.sample.or(self.sampled);
+    }
+
+    /// A message's round trip is over. Told apart from the acknowledgement,
+    /// which may be looked at when it is not known how late it is.
+    #[inline]
+    fn take_sample(&mut self, now: Time) {
+        if let Some(sent_at) = self.sampled.take() {
             self.rtt.sample(now.since(sent_at));
+            self.rtt.backoff = 0;
         }
     }
 

@@ -40,7 +40,7 @@ impl Spec {
         let mut frame = pool.take()?;
         let space = frame.space()?;
         let body = self.len - Framing::Plain.body_at();
-        fill(space.get_mut(Framing::Plain.body_at()..self.len)?, self.number);
+        fill(frame::body(space, Framing::Plain, body).ok()?, self.number);
         let header =
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
         let link = Link { to: self.to, from, ethertype };
