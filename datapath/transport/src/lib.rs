@@ -72,7 +72,7 @@ pub mod conformance;
 pub mod faulty;
 pub mod loopback;
 mod name;
-mod pcap;
+pub mod pcap;
 mod steering;
 pub mod trace;
 

@@ -1,4 +1,11 @@
 //! The capture file format that tcpdump and Wireshark read, with times in nanoseconds.
+//!
+//! ```
+//! let mut file = vec![];
+//! transport::pcap::start(&mut file)?;
+//! transport::pcap::frame(&mut file, std::time::Duration::from_secs(1), &[0; 60])?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,7 +17,10 @@ const LONGEST: u32 = 256 * 1024;
 const ETHERNET: u32 = 1;
 
 /// The header of a file of Ethernet frames.
-pub(crate) fn start(out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn start(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&MAGIC.to_le_bytes())?;
     out.write_all(&VERSION[0].to_le_bytes())?;
     out.write_all(&VERSION[1].to_le_bytes())?;
@@ -21,7 +31,10 @@ pub(crate) fn start(out: &mut impl Write) -> io::Result<()> {
 }
 
 /// One frame. `at` is the time since 1970.
-pub(crate) fn frame(out: &mut impl Write, at: Duration, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn frame(out: &mut impl Write, at: Duration, bytes: &[u8]) -> io::Result<()> {
     let captured = &bytes[..bytes.len().min(LONGEST as usize)];
     let fields = [at.as_secs() as u32, at.subsec_nanos(), captured.len() as u32, bytes.len() as u32];
     for field in fields {

@@ -1,0 +1,192 @@
+//! Each message is delivered once or returned once, with its exact content.
+//!
+//! A message that comes back may have been delivered, when the flow ended and
+//! only the acknowledgement was lost. And who dies takes along what it had
+//! sent and what it had accepted: of those messages only "at most once" is left.
+
+use std::collections::BTreeMap;
+
+use super::content::{Id, Run, fill};
+use super::{Checked, Violation};
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    to: u16,
+    size: usize,
+    note: u64,
+    delivered: bool,
+    returned: bool,
+    /// One of the two died since.
+    excused: bool,
+}
+
+/// Every message that was ever admitted, and what became of it.
+#[derive(Debug, Default)]
+pub struct Deliveries {
+    records: BTreeMap<Id, Record>,
+    unresolved: usize,
+    delivered: u64,
+    returned: u64,
+    scratch: Vec<u8>,
+}
+
+fn wrong(what: String) -> Checked {
+    Err(Violation::new("delivery", what))
+}
+
+impl Deliveries {
+    /// The message was admitted: its body is `size` bytes that [`fill`] wrote.
+    pub fn sent(&mut self, id: Id, to: u16, size: usize, note: u64) {
+        self.records.insert(id, Record { to, size, note, ..Record::default() });
+        self.unresolved += 1;
+    }
+
+    /// A handler got it.
+    ///
+    /// # Errors
+    /// For the second time, at the wrong node, never sent, or not as it was sent.
+    pub fn delivered(&mut self, at: Run, words: &[u64], payload: &[u8]) -> Checked {
+        let (id, record) = self.look_up(words, payload)?;
+        if record.delivered {
+            return wrong(format!("{id:?} was delivered twice, the second time at {at:?}"));
+        }
+        if record.to != at.node {
+            return wrong(format!("{id:?} was for node {}, and came to {at:?}", record.to));
+        }
+        self.delivered += 1;
+        self.resolve(id, |record| record.delivered = true);
+        Ok(())
+    }
+
+    /// It came back to its sender, whose flow is over or is not.
+    ///
+    /// # Errors
+    /// For the second time, to somebody else, while the flow lives, never sent,
+    /// or not as it was sent.
+    pub fn returned(&mut self, at: Run, flow_is_over: bool, words: &[u64], payload: &[u8]) -> Checked {
+        let (id, record) = self.look_up(words, payload)?;
+        if record.returned {
+            return wrong(format!("{id:?} was returned twice"));
+        }
+        if id.from != at {
+            return wrong(format!("{id:?} was returned to {at:?}"));
+        }
+        if !flow_is_over {
+            return wrong(format!("{id:?} was returned, but its flow lives"));
+        }
+        self.returned += 1;
+        self.resolve(id, |record| record.returned = true);
+        Ok(())
+    }
+
+    /// A node died, with all it had sent and accepted.
+    pub fn died(&mut self, dead: Run) {
+        for (id, record) in &mut self.records {
+            if (record.to == dead.node || id.from == dead) && record.is_open() {
+                record.excused = true;
+                self.unresolved -= 1;
+            }
+        }
+    }
+
+    /// Messages neither delivered nor returned, of nodes that live.
+    pub fn unresolved(&self) -> usize {
+        self.unresolved
+    }
+
+    /// One of them, to be told.
+    pub fn first_unresolved(&self) -> Option<Id> {
+        self.records.iter().find(|(_, record)| record.is_open()).map(|(id, _)| *id)
+    }
+
+    /// Messages delivered, and returned.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.delivered, self.returned)
+    }
+
+    fn resolve(&mut self, id: Id, how: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.records.get_mut(&id) {
+            self.unresolved -= record.is_open() as usize;
+            how(record);
+        }
+    }
+
+    fn look_up(&mut self, words: &[u64], payload: &[u8]) -> Result<(Id, Record), Violation> {
+        let id = Id::from_word(words.first().copied().unwrap_or_default());
+        let Some(&record) = self.records.get(&id) else {
+            return Err(Violation::new("delivery", format!("{id:?} was never sent")));
+        };
+        self.scratch.resize(record.size, 0);
+        fill(&mut self.scratch, id, record.note);
+        let bytes = words.iter().flat_map(|word| word.to_be_bytes());
+        let split = (words.len() * 8).min(self.scratch.len());
+        let exact = bytes.eq(self.scratch[..split].iter().copied()) && self.scratch[split..] == *payload;
+        if exact {
+            return Ok((id, record));
+        }
+        Err(Violation::new("delivery", format!("the content of {id:?} is not what was sent")))
+    }
+}
+
+impl Record {
+    fn is_open(&self) -> bool {
+        !(self.delivered || self.returned || self.excused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Run = Run { node: 0, run: 1 };
+    const B: Run = Run { node: 1, run: 1 };
+    const ID: Id = Id { from: A, number: 3 };
+
+    /// One message under way, as its receiver sees it.
+    fn one() -> (Deliveries, Vec<u64>, Vec<u8>) {
+        let mut body = [0; 27];
+        fill(&mut body, ID, 9);
+        let mut deliveries = Deliveries::default();
+        deliveries.sent(ID, 1, 27, 9);
+        let words = body[..16].chunks(8).map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap())).collect();
+        (deliveries, words, body[16..].to_vec())
+    }
+
+    #[test]
+    fn once_is_fine() {
+        let (mut deliveries, words, payload) = one();
+        assert_eq!(deliveries.unresolved(), 1);
+        assert_eq!(deliveries.delivered(B, &words, &payload), Ok(()));
+        assert_eq!(deliveries.returned(A, true, &words, &payload), Ok(()), "the acknowledgement was lost");
+        assert_eq!((deliveries.unresolved(), deliveries.counts()), (0, (1, 1)));
+    }
+
+    #[test]
+    fn twice_is_not() {
+        let (mut deliveries, words, payload) = one();
+        deliveries.delivered(B, &words, &payload).unwrap();
+        assert!(deliveries.delivered(B, &words, &payload).unwrap_err().what.contains("twice"));
+        deliveries.returned(A, true, &words, &payload).unwrap();
+        assert!(deliveries.returned(A, true, &words, &payload).unwrap_err().what.contains("twice"));
+    }
+
+    #[test]
+    fn neither_is_another_place_or_content_or_a_return_without_an_end() {
+        let (mut deliveries, words, payload) = one();
+        assert!(deliveries.delivered(A, &words, &payload).is_err());
+        assert!(deliveries.delivered(B, &words, &payload[1..]).is_err());
+        assert!(deliveries.delivered(B, &[words[0], 8], &payload).is_err());
+        assert!(deliveries.delivered(B, &[4, 9], &payload).is_err());
+        assert!(deliveries.returned(A, false, &words, &payload).is_err());
+        assert!(deliveries.returned(B, true, &words, &payload).is_err());
+    }
+
+    #[test]
+    fn the_dead_are_excused_but_not_twice() {
+        let (mut deliveries, words, payload) = one();
+        deliveries.died(B);
+        assert_eq!((deliveries.unresolved(), deliveries.first_unresolved()), (0, None));
+        deliveries.delivered(B, &words, &payload).unwrap();
+        assert!(deliveries.delivered(B, &words, &payload).is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! Bounded memory: nothing that has a bound is over it.
+
+use super::{Checked, Violation};
+use crate::net::Net;
+
+/// The rings of a NIC, and the switch's buffer for it.
+///
+/// # Errors
+/// One of them is over its bound.
+pub fn bounded(net: &mut Net, node: usize) -> Checked {
+    let options = net.options();
+    let bounds = [options.fill, options.rx, options.tx, options.completion];
+    let (buffer, addresses) = (options.switch_buffer, options.switch_addresses);
+    let held = net.nic(node).held();
+    for (ring, (held, most)) in ["fill", "RX", "TX", "completion"].iter().zip(held.into_iter().zip(bounds)) {
+        within(ring, held, most)?;
+    }
+    within("switch buffer", net.switch().waiting(node), buffer)?;
+    within("switch table", net.switch().learned(), addresses)
+}
+
+/// At most `most` of `what`.
+///
+/// # Errors
+/// There are more.
+pub fn within(what: &str, count: usize, most: usize) -> Checked {
+    if count <= most {
+        return Ok(());
+    }
+    Err(Violation::new("memory", format!("{count} in the {what}, which has room for {most}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn too_much_is_seen() {
+        assert_eq!(bounded(&mut Net::new(Options::calm(2)), 1), Ok(()));
+        assert!(within("RX", 5, 4).is_err());
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether a fault strikes.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use crate::clock::Nanos;
+use crate::options::{Options, Partition};
+
+/// The source of all that is random in one part of a network, for as long as faults last.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice {
+    random: SmallRng,
+    until: Nanos,
+}
+
+impl Dice {
+    pub(crate) fn new(random: SmallRng, until: Nanos) -> Dice {
+        Dice { random, until }
+    }
+
+    /// With this probability, while faults last. Nothing is drawn for what
+    /// never happens, which keeps a run of few faults fast.
+    pub(crate) fn strikes(&mut self, now: Nanos, probability: f64) -> bool {
+        probability > 0.0 && now < self.until && self.random.random::<f64>() < probability
+    }
+
+    /// Up to `most`.
+    pub(crate) fn up_to(&mut self, most: u64) -> u64 {
+        if most == 0 { 0 } else { self.random.random_range(0..=most) }
+    }
+}
+
+impl Partition {
+    /// Whether frames pass from one node to the other.
+    pub(crate) fn parts(&self, now: Nanos, from: usize, to: usize) -> bool {
+        (self.from..self.until).contains(&now) && (self.side >> from ^ self.side >> to) & 1 == 1
+    }
+}
+
+impl Options {
+    pub(crate) fn is_parted(&self, now: Nanos, from: usize, to: usize) -> bool {
+        self.partitions.iter().any(|partition| partition.parts(now, from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    #[test]
+    fn faults_end() {
+        let mut dice = Dice::new(SmallRng::seed_from_u64(1), 100);
+        assert!(dice.strikes(99, 1.0) && !dice.strikes(99, 0.0) && !dice.strikes(100, 1.0));
+    }
+
+    #[test]
+    fn a_partition_has_two_sides() {
+        let partition = Partition { from: 10, until: 20, side: 0b011 };
+        assert!(partition.parts(10, 0, 2) && partition.parts(19, 2, 1));
+        assert!(!partition.parts(10, 0, 1) && !partition.parts(20, 0, 2) && !partition.parts(9, 0, 2));
+    }
+}

@@ -1,0 +1,74 @@
+//! **A network in one thread**: NICs, links and a switch that go wrong in every
+//! way that real ones do, a clock that is only a number, and one seed from which
+//! all of it follows. What failed once fails again, from the same seed.
+//!
+//! ```text
+//!   node 0                        node 1                         the caller's: engine, proto, ...
+//!   ──┼── transport::Transport ─────┼───────────────────────────────────────
+//!     ▼                             ▼
+//!    Nic ─ fill, RX, TX, completion Nic     finite rings; late completions; lost wake-ups
+//!     │ ▲                           │ ▲
+//!    Link                          Link     rate, delay, loss, duplicates, reordering,
+//!     ▼ │                           ▼ │     damage, partition
+//!   ╔═══╧═══════════════════════════╧════╗
+//!   ║ Switch: learns, buffers, tail-drops║
+//!   ╚════════════════════════════════════╝
+//!        Clock: what happens next, and when      Options: everything, drawn from the seed
+//!        check: did it all go as promised?
+//! ```
+//!
+//! Nothing here reads a clock, starts a thread, or opens a file. The caller
+//! asks [`Net::step`] for what concerns its nodes next, gives them their turn
+//! on [`Net::nic`], and says so with [`Net::turned`].
+//!
+//! # Read first
+//!
+//! [`Options`], the whole list of what can go wrong; [`Nic`], for what AF_XDP
+//! asks of who uses it; then [`check`], one file for each promise. In `tests/`
+//! whole nodes run on it, and `tests/seeds.rs` says how to repeat one seed.
+//!
+//! ```
+//! use netdev_sim::{Happening, Net, Options};
+//! use transport::Transport;
+//! use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+//!
+//! let mut net = Net::new(Options::calm(2));
+//! let link = frame::Link { to: net.address(1), from: net.address(0), ethertype: EtherType::DEFAULT };
+//! let flow = Flow::new(7).unwrap();
+//! net.nic(1).steer(flow, true);
+//!
+//! let mut hello = net.nic(0).caps().pool.take().unwrap();
+//! let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 3, words: 0, seq: 0 };
+//! let space = hello.space().unwrap();
+//! frame::body(space, Framing::Split, 5).unwrap().copy_from_slice(b"hello");
+//! let length = frame::emit(space, Framing::Split, &link, &header, 5, None).unwrap();
+//! hello.set_len(length);
+//! net.nic(0).send(link.to, hello).unwrap();
+//! net.nic(0).flush();
+//! net.turned(0);
+//!
+//! assert_eq!(net.step(), Some(Happening::Wake(1)));
+//! assert!(net.now() > 0, "it took its time");
+//! assert_eq!(net.nic(1).receive(64, &mut |_| ()), 1);
+//! ```
+#![forbid(unsafe_code)]
+
+mod capture;
+pub mod check;
+mod clock;
+mod fault;
+mod link;
+mod net;
+mod nic;
+mod options;
+mod signal;
+mod switch;
+
+pub use capture::Capture;
+pub use clock::{Clock, MS, Nanos, US};
+pub use link::Link;
+pub use net::{Happening, Net};
+pub use nic::{Nic, NicCount};
+pub use options::{Death, Options, Partition, Stall};
+pub use signal::Signal;
+pub use switch::{Switch, SwitchCount};

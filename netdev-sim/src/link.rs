@@ -1,0 +1,102 @@
+//! One direction of a cable.
+
+use crate::clock::Nanos;
+use crate::fault::Dice;
+use crate::options::Options;
+use crate::signal::Signal;
+
+/// Preamble, check sequence and the gap between frames.
+const AROUND_A_FRAME: u64 = 24;
+
+/// One direction of a cable, with one sender: a frame after the other, each
+/// for as long as its bits take, and then whatever befalls it.
+#[derive(Debug)]
+pub struct Link {
+    /// The sender is free again.
+    free: Nanos,
+    dice: Dice,
+}
+
+impl Link {
+    pub(crate) fn new(dice: Dice) -> Link {
+        Link { free: 0, dice }
+    }
+
+    /// Put a frame onto the cable. `arrives` is told when which copies of it
+    /// are at the other end. Returns when the next can be sent.
+    pub(crate) fn carry(
+        &mut self,
+        now: Nanos,
+        options: &Options,
+        signal: Signal,
+        arrives: &mut dyn FnMut(Nanos, Signal),
+    ) -> Nanos {
+        let bits = (signal.bytes().len() as u64 + AROUND_A_FRAME) * 8;
+        self.free = now.max(self.free) + (bits * 1_000_000_000).div_ceil(options.rate);
+        let at = self.free + options.delay;
+        if self.dice.strikes(now, options.loss) {
+            return self.free;
+        }
+        if self.dice.strikes(now, options.duplicate) {
+            let copy = self.befall(now, options, signal.clone());
+            let late = at + self.dice.up_to(options.reorder_by);
+            arrives(late, copy);
+        }
+        let late = if self.dice.strikes(now, options.reorder) { self.dice.up_to(options.reorder_by) } else { 0 };
+        let signal = self.befall(now, options, signal);
+        arrives(at + late, signal);
+        self.free
+    }
+
+    fn befall(&mut self, now: Nanos, options: &Options, signal: Signal) -> Signal {
+        if !self.dice.strikes(now, options.corrupt) {
+            return signal;
+        }
+        let at = self.dice.up_to(signal.bytes().len() as u64) as usize;
+        signal.damage(at, 1 << self.dice.up_to(7))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    fn carried(frames: usize, options: &Options) -> Vec<(Nanos, Signal)> {
+        let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000));
+        let mut arrived = vec![];
+        for number in 0..frames {
+            link.carry(0, options, Signal::new(&[number as u8; 226]), &mut |at, signal| arrived.push((at, signal)));
+        }
+        arrived
+    }
+
+    #[test]
+    fn bits_take_their_time() {
+        let options = Options { rate: 1_000_000_000, delay: 500, ..Options::calm(2) };
+        let times: Vec<Nanos> = carried(3, &options).into_iter().map(|(at, _)| at).collect();
+        assert_eq!(times, [2500, 4500, 6500]);
+    }
+
+    #[test]
+    fn each_fault_strikes_as_often_as_it_should() {
+        let calm = Options::calm(2);
+        let lost = 1000 - carried(1000, &Options { loss: 0.3, ..calm.clone() }).len();
+        assert!((250..350).contains(&lost), "{lost}");
+        let twice = carried(1000, &Options { duplicate: 0.3, ..calm.clone() }).len() - 1000;
+        assert!((250..350).contains(&twice), "{twice}");
+        let damaged = carried(1000, &Options { corrupt: 0.3, ..calm.clone() });
+        let damaged = damaged.iter().filter(|(_, signal)| signal.is_damaged()).count();
+        assert!((250..350).contains(&damaged), "{damaged}");
+        let late = carried(1000, &Options { reorder: 0.3, ..calm });
+        let overtaken = late.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
+        assert!((200..350).contains(&overtaken), "{overtaken}");
+    }
+
+    #[test]
+    fn damage_is_damage() {
+        let arrived = carried(200, &Options { corrupt: 1.0, ..Options::calm(2) });
+        assert!(arrived.iter().enumerate().all(|(n, (_, signal))| signal.bytes() != [n as u8; 226]));
+    }
+}

@@ -1,0 +1,235 @@
+//! All parts together.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use wire::Address;
+
+use crate::capture::Capture;
+use crate::clock::{Clock, Nanos};
+use crate::fault::Dice;
+use crate::link::Link;
+use crate::nic::Nic;
+use crate::options::Options;
+use crate::signal::Signal;
+use crate::switch::Switch;
+
+/// What concerns the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A frame arrived for this node.
+    Wake(usize),
+    /// A time that the caller had asked for, of this node.
+    Alarm(usize),
+    /// The node does nothing from now on, until that time.
+    Stall(usize, Nanos),
+    /// The node is dead; its NIC is gone with all that it held.
+    Death(usize),
+    /// The node can start again, with a fresh NIC.
+    Restart(usize),
+}
+
+#[derive(Debug)]
+enum Event {
+    /// The NIC can put its next frame onto the cable.
+    Read(usize),
+    AtSwitch(usize, Signal),
+    /// A frame has left the switch by this port.
+    Forwarded(usize),
+    AtNic(usize, Signal),
+    Tell(Happening),
+}
+
+/// A network: NICs, a link in each direction from each to the switch, a clock.
+#[derive(Debug)]
+pub struct Net {
+    options: Options,
+    clock: Clock<Event>,
+    random: SmallRng,
+    nics: Vec<Nic>,
+    alive: Vec<bool>,
+    /// The next read of a NIC was meant for the one before it.
+    stale_reads: Vec<bool>,
+    up: Vec<Link>,
+    down: Vec<Link>,
+    switch: Switch,
+    capture: Option<Capture>,
+}
+
+impl Net {
+    /// The network that the options describe.
+    ///
+    /// # Panics
+    /// The options ask for a pool that cannot be.
+    pub fn new(options: Options) -> Net {
+        let mut net = Net {
+            clock: Clock::default(),
+            random: SmallRng::seed_from_u64(options.seed ^ 0x5eed),
+            nics: vec![],
+            alive: vec![true; options.nodes],
+            stale_reads: vec![false; options.nodes],
+            up: vec![],
+            down: vec![],
+            switch: Switch::new(options.nodes),
+            capture: None,
+            options,
+        };
+        for node in 0..net.options.nodes {
+            let (nic, up, down) = (net.open(node), net.dice(), net.dice());
+            net.nics.push(nic);
+            net.up.push(Link::new(up));
+            net.down.push(Link::new(down));
+        }
+        net.plan();
+        net
+    }
+
+    fn dice(&mut self) -> Dice {
+        Dice::new(SmallRng::seed_from_u64(self.random.random()), self.options.faults_until)
+    }
+
+    fn open(&mut self, node: usize) -> Nic {
+        let dice = self.dice();
+        Nic::open(&self.options, self.address(node), dice, self.now()).expect("options that a pool can be made from")
+    }
+
+    fn plan(&mut self) {
+        for stall in &self.options.stalls {
+            self.clock.at(stall.from, Event::Tell(Happening::Stall(stall.node, stall.until)));
+        }
+        for death in &self.options.deaths {
+            self.clock.at(death.at, Event::Tell(Happening::Death(death.node)));
+            if let Some(restart) = death.restart {
+                self.clock.at(restart, Event::Tell(Happening::Restart(death.node)));
+            }
+        }
+    }
+
+    /// What it was made from.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The time.
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.clock.events()
+    }
+
+    /// The address of a node's NIC.
+    pub fn address(&self, node: usize) -> Address {
+        Address::from_u64((2 << 40) + 1 + node as u64)
+    }
+
+    /// A node's NIC, at the present time. Say [`Net::turned`] when done with it.
+    pub fn nic(&mut self, node: usize) -> &mut Nic {
+        let now = self.clock.now();
+        let nic = &mut self.nics[node];
+        nic.set_now(now);
+        nic
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// Keep every frame that reaches the switch from now on.
+    pub fn start_capture(&mut self) {
+        self.capture = Some(Capture::default());
+    }
+
+    /// What was kept.
+    pub fn capture(&self) -> Option<&Capture> {
+        self.capture.as_ref()
+    }
+
+    /// Ask for a [`Happening::Alarm`].
+    pub fn alarm(&mut self, at: Nanos, node: usize) {
+        self.clock.at(at, Event::Tell(Happening::Alarm(node)));
+    }
+
+    /// The node has used its NIC: if it rang the doorbell, the NIC goes to work.
+    pub fn turned(&mut self, node: usize) {
+        if self.nics[node].starts() {
+            self.clock.at(self.now(), Event::Read(node));
+        }
+    }
+
+    /// Let things happen until one concerns a node; `None` when nothing will ever again.
+    pub fn step(&mut self) -> Option<Happening> {
+        loop {
+            let happening = match self.clock.pop()? {
+                Event::Read(node) => self.read(node),
+                Event::AtSwitch(port, signal) => self.at_switch(port, signal),
+                Event::Forwarded(port) => self.forwarded(port),
+                Event::AtNic(node, signal) => self.at_nic(node, &signal),
+                Event::Tell(happening) => self.tell(happening),
+            };
+            if happening.is_some() {
+                return happening;
+            }
+        }
+    }
+
+    fn read(&mut self, node: usize) -> Option<Happening> {
+        let now = self.now();
+        // Of a NIC that is gone: the new one has its own.
+        if std::mem::take(&mut self.stale_reads[node]) {
+            return None;
+        }
+        let signal = self.nic(node).read()?;
+        let Net { up, options, clock, .. } = self;
+        let free = up[node].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal)));
+        self.clock.at(free, Event::Read(node));
+        None
+    }
+
+    fn at_switch(&mut self, port: usize, signal: Signal) -> Option<Happening> {
+        let now = self.now();
+        if let Some(capture) = &mut self.capture {
+            capture.frame(now, signal.bytes());
+        }
+        for woken in self.switch.arrive(now, &self.options, port, signal) {
+            self.forward(woken);
+        }
+        None
+    }
+
+    /// The first frame of the port's buffer goes onto the cable, and stays in
+    /// the buffer until it has left.
+    fn forward(&mut self, port: usize) -> Option<Happening> {
+        let now = self.now();
+        let signal = self.switch.next(port)?;
+        let Net { down, options, clock, .. } = self;
+        let free = down[port].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtNic(port, signal)));
+        self.clock.at(free, Event::Forwarded(port));
+        None
+    }
+
+    fn forwarded(&mut self, port: usize) -> Option<Happening> {
+        if self.switch.sent(port) { self.forward(port) } else { None }
+    }
+
+    fn at_nic(&mut self, node: usize, signal: &Signal) -> Option<Happening> {
+        let heard = self.alive[node] && self.nic(node).arrive(signal);
+        heard.then_some(Happening::Wake(node))
+    }
+
+    /// A fault of the plan strikes; one that makes no sense any more does not.
+    fn tell(&mut self, happening: Happening) -> Option<Happening> {
+        let makes_sense = match happening {
+            Happening::Death(node) => std::mem::replace(&mut self.alive[node], false),
+            Happening::Restart(node) => !std::mem::replace(&mut self.alive[node], true),
+            Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => self.alive[node],
+        };
+        if let (true, Happening::Death(node)) = (makes_sense, happening) {
+            self.stale_reads[node] |= self.nics[node].is_busy();
+            self.nics[node] = self.open(node);
+        }
+        makes_sense.then_some(happening)
+    }
+}

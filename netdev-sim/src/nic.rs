@@ -1,0 +1,280 @@
+//! A NIC that asks of its user what AF_XDP asks.
+
+use std::collections::VecDeque;
+
+use ring::{Frame, Layout, LayoutError, Pool};
+use transport::{Caps, Steering, Transport};
+use wire::{Address, Buffer, EtherType, Flow};
+
+use crate::clock::Nanos;
+use crate::fault::Dice;
+use crate::options::Options;
+use crate::signal::Signal;
+
+/// A NIC and its four rings.
+///
+/// ```text
+///   pool ─▶ fill ─▶ (a frame arrives) ─▶ RX ─▶ receive()
+///   send() ─▶ TX ─▶ (read, onto the cable) ─▶ completion ─▶ flush() ─▶ pool
+/// ```
+///
+/// An arriving frame needs a blank from the fill ring and room in the RX ring.
+/// A frame that is sent is read some time after the doorbell, and stays the
+/// NIC's until its completion has been seen; with the completion ring full,
+/// nothing is sent.
+#[derive(Debug)]
+pub struct Nic {
+    caps: Caps,
+    steering: Steering,
+    rings: Rings,
+    dice: Dice,
+    now: Nanos,
+    fill: VecDeque<Frame>,
+    rx: VecDeque<Frame>,
+    tx: VecDeque<Lent>,
+    /// Read, and when that is known.
+    sent: VecDeque<(Nanos, Lent)>,
+    /// The doorbell was heard, and there was something in the TX ring.
+    rung: bool,
+    /// It reads the TX ring.
+    busy: bool,
+    count: NicCount,
+}
+
+/// What a NIC takes from the options.
+#[derive(Clone, Copy, Debug)]
+struct Rings {
+    fill: usize,
+    rx: usize,
+    tx: usize,
+    completion: usize,
+    completion_delay: Nanos,
+    lost_wakeup: f64,
+    check: bool,
+}
+
+/// A frame that the NIC may read, and the sum of its bytes when it was given.
+#[derive(Debug)]
+struct Lent {
+    frame: Frame,
+    sum: u64,
+}
+
+impl Lent {
+    fn is_as_given(&self) -> bool {
+        sum(self.frame.bytes()) == self.sum
+    }
+}
+
+/// What a NIC counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NicCount {
+    /// Frames handed over.
+    pub received: u64,
+    /// Frames read and put onto the cable.
+    pub sent: u64,
+    /// Frames for which the fill ring had no blank.
+    pub starved: u64,
+    /// Frames for which the RX ring had no room.
+    pub rx_full: u64,
+    /// Frames with a wrong check sequence.
+    pub damaged: u64,
+    /// Frames longer than a blank.
+    pub too_long: u64,
+    /// Times that the TX ring was full.
+    pub tx_full: u64,
+    /// Doorbells and interrupts that were not heard.
+    pub wakeups_lost: u64,
+    /// Frames that were written while they were the NIC's. Not the network's fault.
+    pub overwritten: u64,
+}
+
+impl Nic {
+    pub(crate) fn open(options: &Options, address: Address, dice: Dice, now: Nanos) -> Result<Nic, LayoutError> {
+        let stride = options.max_frame.next_multiple_of(128);
+        let caps = Caps {
+            name: format!("sim:{}", options.seed),
+            mode: "simulated".into(),
+            address,
+            max_frame: options.max_frame,
+            reliable: false,
+            ordered: false,
+            pool: Pool::heap(Layout { frames: options.frames, stride, headroom: 0 })?,
+            wake: None,
+        };
+        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, .. } = options;
+        let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check };
+        let steering = Steering::new(EtherType::DEFAULT, address);
+        let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
+        let (tx, sent) = (VecDeque::with_capacity(tx), VecDeque::with_capacity(completion));
+        let count = NicCount::default();
+        let mut nic = Nic { caps, steering, rings, dice, now, fill, rx, tx, sent, rung: false, busy: false, count };
+        nic.refill();
+        Ok(nic)
+    }
+
+    /// Everything counted.
+    pub fn count(&self) -> NicCount {
+        self.count
+    }
+
+    /// Frames in the fill, RX, TX and completion rings.
+    pub fn held(&self) -> [usize; 4] {
+        [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
+    }
+
+    /// Whether frames wait to be received.
+    pub fn has_arrivals(&self) -> bool {
+        !self.rx.is_empty()
+    }
+
+    pub(crate) fn set_now(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    fn refill(&mut self) {
+        while self.fill.len() < self.rings.fill
+            && let Some(blank) = self.caps.pool.take()
+        {
+            self.fill.push_back(blank);
+        }
+    }
+
+    /// A frame is at the NIC's end of the cable. Whether somebody is woken.
+    pub(crate) fn arrive(&mut self, signal: &Signal) -> bool {
+        let bytes = signal.bytes();
+        if signal.is_damaged() && self.rings.check {
+            self.count.damaged += 1;
+            return false;
+        }
+        // As the XDP program does, before a blank is spent.
+        if !self.steering.admits(bytes) {
+            return false;
+        }
+        if self.rx.len() >= self.rings.rx {
+            self.count.rx_full += 1;
+            return false;
+        }
+        let Some(mut blank) = self.fill.pop_front() else {
+            self.count.starved += 1;
+            return false;
+        };
+        let Some(place) = blank.space().and_then(|space| space.get_mut(..bytes.len())) else {
+            self.count.too_long += 1;
+            self.fill.push_front(blank);
+            return false;
+        };
+        place.copy_from_slice(bytes);
+        blank.set_len(bytes.len());
+        self.rx.push_back(blank);
+        self.is_heard()
+    }
+
+    fn is_heard(&mut self) -> bool {
+        let lost = self.dice.strikes(self.now, self.rings.lost_wakeup);
+        self.count.wakeups_lost += lost as u64;
+        !lost
+    }
+
+    /// Whether the NIC is to start reading its TX ring.
+    pub(crate) fn starts(&mut self) -> bool {
+        let starts = std::mem::take(&mut self.rung) && !self.busy;
+        self.busy |= starts;
+        starts
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// The next frame to send; `None` when it goes idle, until the doorbell is rung again.
+    pub(crate) fn read(&mut self) -> Option<Signal> {
+        let lent = if self.sent.len() < self.rings.completion { self.tx.pop_front() } else { None };
+        let Some(lent) = lent else {
+            self.busy = false;
+            return None;
+        };
+        self.count.overwritten += !lent.is_as_given() as u64;
+        self.count.sent += 1;
+        let signal = Signal::new(lent.frame.bytes());
+        let known = self.now + self.dice.up_to(self.rings.completion_delay);
+        // Completions come in the order of the ring.
+        let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
+        self.sent.push_back((known, lent));
+        Some(signal)
+    }
+
+    fn take_back(&mut self) {
+        while let Some((known, _)) = self.sent.front()
+            && *known <= self.now
+            && let Some((_, lent)) = self.sent.pop_front()
+        {
+            self.count.overwritten += !lent.is_as_given() as u64;
+        }
+    }
+}
+
+impl Transport for Nic {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let taken = budget.min(self.rx.len());
+        self.rx.drain(..taken).for_each(each);
+        self.count.received += taken as u64;
+        self.refill();
+        taken
+    }
+
+    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.caps.max_frame {
+            self.count.too_long += 1;
+            return Ok(());
+        }
+        if self.tx.len() >= self.rings.tx {
+            self.count.tx_full += 1;
+            return Err(frame);
+        }
+        let sum = sum(frame.bytes());
+        self.tx.push_back(Lent { frame, sum });
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.take_back();
+        self.refill();
+        if !self.tx.is_empty() && !self.busy {
+            self.rung |= self.is_heard();
+        }
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("sim_received", self.count.received);
+        each("sim_sent", self.count.sent);
+        each("sim_starved", self.count.starved);
+        each("sim_rx_full", self.count.rx_full);
+        each("sim_tx_full", self.count.tx_full);
+        each("sim_damaged", self.count.damaged);
+        each("sim_lost_too_long", self.count.too_long);
+        each("sim_wakeups_lost", self.count.wakeups_lost);
+        each("sim_overwritten", self.count.overwritten);
+        self.steering.counters(each);
+    }
+}
+
+/// FNV's steps, eight bytes at a time: different bytes, different sums.
+fn sum(bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, &byte| step(sum, byte as u64))
+}
+
+#[cfg(test)]
+#[path = "nic/tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+use super::*;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
+
+fn nic(options: Options) -> Nic {
+    Nic::open(&options, OWN, Dice::new(SmallRng::seed_from_u64(1), 1000), 0).unwrap()
+}
+
+fn small() -> Options {
+    Options { fill: 4, rx: 3, tx: 2, completion: 2, frames: 16, ..Options::calm(2) }
+}
+
+/// Something that steering lets in: a control frame, as far as it looks.
+fn control() -> Signal {
+    let mut bytes = [0u8; 64];
+    bytes[..6].copy_from_slice(&OWN.0);
+    let header = wire::Header { kind: wire::Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = wire::frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
+    wire::frame::emit(&mut bytes, wire::Framing::Plain, &link, &header, 0, None).unwrap();
+    Signal::new(&bytes[..60])
+}
+
+#[test]
+fn without_a_blank_or_room_frames_are_lost_and_counted() {
+    let mut full = nic(small());
+    let woken = (0..5).filter(|_| full.arrive(&control())).count();
+    assert_eq!((woken, full.count().rx_full, full.count().starved), (3, 2, 0));
+    let mut starving = nic(Options { rx: 100, ..small() });
+    let woken = (0..6).filter(|_| starving.arrive(&control())).count();
+    assert_eq!((woken, starving.count().starved), (4, 2));
+    assert_eq!(starving.receive(64, &mut drop), 4);
+    assert!(starving.arrive(&control()), "it was filled again");
+}
+
+#[test]
+fn damage_is_dropped_where_it_is_looked_for() {
+    let damaged = control().damage(40, 1);
+    assert!(!nic(small()).arrive(&damaged));
+    assert!(nic(Options { check: false, ..small() }).arrive(&damaged));
+}
+
+#[test]
+fn strangers_spend_no_blank() {
+    let mut nic = nic(small());
+    assert!(!nic.arrive(&Signal::new(&[0; 60])));
+    assert_eq!(nic.held(), [4, 0, 0, 0]);
+}
+
+#[test]
+fn a_full_completion_ring_stops_it_and_completions_come_late() {
+    let mut nic = nic(Options { tx: 4, completion_delay: 500, ..small() });
+    for _ in 0..4 {
+        let frame = nic.caps.pool.copy(&[1; 60]).unwrap();
+        nic.send(OWN, frame).unwrap();
+    }
+    assert!(nic.send(OWN, nic.caps.pool.copy(&[1; 60]).unwrap()).is_err());
+    nic.flush();
+    assert!(nic.starts() && nic.read().is_some() && nic.read().is_some());
+    assert_eq!(nic.read(), None);
+    assert_eq!(nic.held(), [4, 0, 2, 2]);
+    nic.set_now(1000);
+    nic.flush();
+    assert_eq!(nic.held(), [4, 0, 2, 0]);
+    assert!(nic.starts());
+}
+
+#[test]
+fn a_lost_doorbell_leaves_the_frame_where_it_is_until_the_next() {
+    let mut nic = nic(Options { lost_wakeup: 1.0, ..small() });
+    let frame = nic.caps.pool.copy(&[1; 60]).unwrap();
+    nic.send(OWN, frame).unwrap();
+    nic.flush();
+    assert!(!nic.starts());
+    nic.set_now(1000);
+    nic.flush();
+    assert!(nic.starts() && nic.read().is_some());
+}
+
+#[test]
+fn who_writes_a_frame_that_is_lent_is_seen() {
+    let mut nic = nic(small());
+    let frame = nic.caps.pool.copy(&[1; 60]).unwrap();
+    nic.send(OWN, frame).unwrap();
+    nic.flush();
+    assert!(nic.starts() && nic.read().is_some());
+    assert_eq!(nic.count().overwritten, 0);
+    // The ring's types do not let anybody write it, so the sum stands for that.
+    nic.sent[0].1.sum ^= 1;
+    nic.flush();
+    assert_eq!(nic.count().overwritten, 1);
+}

@@ -1,0 +1,225 @@
+//! Everything about a network, in one place.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::clock::{MS, Nanos, US};
+
+/// A network and all that goes wrong with it. Probabilities are per frame, and
+/// strike until [`faults_until`](Self::faults_until).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What is drawn at random is drawn from this.
+    pub seed: u64,
+    /// Nodes, each with a NIC and a link to the switch.
+    pub nodes: usize,
+    /// When the random faults end. Stalls, deaths and partitions have times of their own.
+    pub faults_until: Nanos,
+
+    /// Frames in the pool of each NIC.
+    pub frames: usize,
+    /// The longest frame, from the destination address on.
+    pub max_frame: usize,
+    /// Blanks that the fill ring holds.
+    pub fill: usize,
+    /// Frames that the RX ring holds.
+    pub rx: usize,
+    /// Frames that the TX ring holds.
+    pub tx: usize,
+    /// Frames that are sent and not yet taken back, at most: the completion ring.
+    pub completion: usize,
+    /// A completion is seen up to so much later than the frame was read.
+    pub completion_delay: Nanos,
+    /// A doorbell, or the interrupt of a frame that arrived, is not heard.
+    pub lost_wakeup: f64,
+
+    /// Bits per second of each link.
+    pub rate: u64,
+    /// From one end of a link to the other.
+    pub delay: Nanos,
+    /// A frame is lost.
+    pub loss: f64,
+    /// A frame arrives twice.
+    pub duplicate: f64,
+    /// A frame is late, by up to `reorder_by`, and others overtake it.
+    pub reorder: f64,
+    /// See `reorder`.
+    pub reorder_by: Nanos,
+    /// Bits of a frame flip.
+    pub corrupt: f64,
+    /// Whether damage is noticed by Ethernet's check sequence, and the frame dropped.
+    pub check: bool,
+
+    /// Bytes that wait at a port of the switch, at most.
+    pub switch_buffer: usize,
+    /// Addresses that the switch remembers, at most.
+    pub switch_addresses: usize,
+
+    /// Times when some nodes do not reach the others.
+    pub partitions: Vec<Partition>,
+    /// Times when a node does nothing.
+    pub stalls: Vec<Stall>,
+    /// Nodes that die.
+    pub deaths: Vec<Death>,
+}
+
+/// In `from..until` no frame passes between the nodes of `side` (a bit for each) and the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// It starts.
+    pub from: Nanos,
+    /// It ends.
+    pub until: Nanos,
+    /// The nodes of one side, a bit for each.
+    pub side: u64,
+}
+
+/// A node is not run for a while: a debugger, another process, a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Who.
+    pub node: usize,
+    /// It stops.
+    pub from: Nanos,
+    /// It goes on.
+    pub until: Nanos,
+}
+
+/// A node dies without a word, and may be started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// Who.
+    pub node: usize,
+    /// When.
+    pub at: Nanos,
+    /// When it is started again, as a new incarnation.
+    pub restart: Option<Nanos>,
+}
+
+impl Options {
+    /// A network of so many nodes on which nothing goes wrong.
+    pub fn calm(nodes: usize) -> Options {
+        Options {
+            seed: 0,
+            nodes,
+            faults_until: 0,
+            frames: 512,
+            max_frame: 1514,
+            fill: 128,
+            rx: 128,
+            tx: 64,
+            completion: 64,
+            completion_delay: 0,
+            lost_wakeup: 0.0,
+            rate: 10_000_000_000,
+            delay: US,
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: 100 * US,
+            corrupt: 0.0,
+            check: true,
+            switch_buffer: 128 * 1024,
+            switch_addresses: 1024,
+            partitions: vec![],
+            stalls: vec![],
+            deaths: vec![],
+        }
+    }
+
+    /// Mixed faults on 2 to 8 nodes, the same for the same seed. Each fault is
+    /// there in some runs only, so that one does not hide what another shows.
+    pub fn from_seed(seed: u64) -> Options {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut options = Options::calm(random.random_range(2..=8));
+        options.seed = seed;
+        options.faults_until = random.random_range(5..40) * MS;
+        options.draw_rings(&mut random);
+        options.draw_link(&mut random);
+        options.draw_outages(&mut random);
+        options
+    }
+
+    fn draw_rings(&mut self, random: &mut SmallRng) {
+        self.fill = 1 << random.random_range(3..8);
+        self.rx = 1 << random.random_range(3..8);
+        self.tx = 1 << random.random_range(2..7);
+        self.completion = 1 << random.random_range(2..7);
+        self.completion_delay = maybe(random, |random| random.random_range(US..200 * US));
+        self.lost_wakeup = chance(random, 0.1);
+    }
+
+    fn draw_link(&mut self, random: &mut SmallRng) {
+        self.rate = [100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000][random.random_range(0..4)];
+        self.delay = random.random_range(100..50 * US);
+        self.loss = chance(random, 0.2);
+        self.duplicate = chance(random, 0.2);
+        self.reorder = chance(random, 0.3);
+        self.reorder_by = random.random_range(US..2 * MS);
+        self.corrupt = chance(random, 0.1);
+        self.switch_buffer = random.random_range(4..128) * 1024;
+        self.switch_addresses = random.random_range(4..64);
+    }
+
+    fn draw_outages(&mut self, random: &mut SmallRng) {
+        let end = self.faults_until;
+        for _ in 0..maybe(random, |random| random.random_range(1..3)) {
+            let (from, until) = span(random, end);
+            self.partitions.push(Partition { from, until, side: random.random_range(1..(1 << self.nodes) - 1) });
+        }
+        for _ in 0..maybe(random, |random| random.random_range(1..4)) {
+            let (from, until) = span(random, end);
+            self.stalls.push(Stall { node: random.random_range(0..self.nodes), from, until });
+        }
+        for _ in 0..maybe(random, |random| random.random_range(1..4)) {
+            let (at, back) = span(random, end);
+            let restart = random.random_bool(0.7).then_some(back);
+            self.deaths.push(Death { node: random.random_range(0..self.nodes), at, restart });
+        }
+    }
+}
+
+/// In half of all runs.
+fn maybe(random: &mut SmallRng, draw: impl FnOnce(&mut SmallRng) -> u64) -> u64 {
+    if random.random_bool(0.5) { draw(random) } else { 0 }
+}
+
+/// A probability up to `most`, in half of all runs; small ones are as likely as large ones.
+fn chance(random: &mut SmallRng, most: f64) -> f64 {
+    let some = random.random::<f64>();
+    if random.random_bool(0.5) { most * some * some * some } else { 0.0 }
+}
+
+fn span(random: &mut SmallRng, end: Nanos) -> (Nanos, Nanos) {
+    let from = random.random_range(0..end);
+    (from, random.random_range(from..=end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_network() {
+        assert_eq!(Options::from_seed(5), Options::from_seed(5));
+        assert_ne!(Options::from_seed(5), Options::from_seed(6));
+    }
+
+    #[test]
+    fn all_that_can_go_wrong_does_in_some_run() {
+        let all: Vec<Options> = (0..200).map(Options::from_seed).collect();
+        let some = |what: fn(&Options) -> bool| assert!(all.iter().any(what) && !all.iter().all(what));
+        some(|o| o.loss > 0.01);
+        some(|o| o.duplicate > 0.01);
+        some(|o| o.reorder > 0.01);
+        some(|o| o.corrupt > 0.01);
+        some(|o| o.lost_wakeup > 0.01);
+        some(|o| !o.partitions.is_empty());
+        some(|o| !o.stalls.is_empty());
+        some(|o| o.deaths.iter().any(|death| death.restart.is_some()));
+        some(|o| o.deaths.iter().any(|death| death.restart.is_none()));
+        for nodes in 2..=8 {
+            assert!(all.iter().any(|o| o.nodes == nodes), "{nodes} nodes");
+        }
+    }
+}

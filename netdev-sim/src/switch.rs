@@ -1,0 +1,169 @@
+//! A switch that learns source addresses, with finite memory for everything.
+
+use std::collections::VecDeque;
+
+use wire::Address;
+
+use crate::options::Options;
+use crate::signal::Signal;
+
+/// A learning switch: store and forward, a buffer for each port, drops at its tail.
+#[derive(Debug)]
+pub struct Switch {
+    /// Address and port, oldest first: the first is forgotten for a new one.
+    learned: VecDeque<(Address, usize)>,
+    ports: Vec<Port>,
+    count: SwitchCount,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    waiting: VecDeque<Signal>,
+    bytes: usize,
+}
+
+/// What a switch counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCount {
+    /// Frames sent to the one port where their destination is.
+    pub forwarded: u64,
+    /// Frames sent to all ports but the one that they came from.
+    pub flooded: u64,
+    /// Frames for which a port had no room.
+    pub full: u64,
+    /// Frames with a wrong check sequence.
+    pub damaged: u64,
+    /// Frames that a partition stopped.
+    pub parted: u64,
+}
+
+impl Switch {
+    pub(crate) fn new(ports: usize) -> Switch {
+        let ports = (0..ports).map(|_| Port::default()).collect();
+        Switch { learned: VecDeque::new(), ports, count: SwitchCount::default() }
+    }
+
+    /// Everything counted.
+    pub fn count(&self) -> SwitchCount {
+        self.count
+    }
+
+    /// Bytes that wait at a port.
+    pub fn waiting(&self, port: usize) -> usize {
+        self.ports[port].bytes
+    }
+
+    /// Addresses that are known.
+    pub fn learned(&self) -> usize {
+        self.learned.len()
+    }
+
+    /// A frame came in. Returns the ports where something waits that did not before.
+    pub(crate) fn arrive(&mut self, now: u64, options: &Options, from: usize, signal: Signal) -> Vec<usize> {
+        if signal.is_damaged() && options.check {
+            self.count.damaged += 1;
+            return vec![];
+        }
+        let Some((to, source)) = addresses(signal.bytes()) else { return vec![] };
+        self.learn(source, from, options.switch_addresses);
+        let known = self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port);
+        let counter = if known.is_some() { &mut self.count.forwarded } else { &mut self.count.flooded };
+        *counter += 1;
+        let mut woken = vec![];
+        for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
+            if options.is_parted(now, from, port) {
+                self.count.parted += 1;
+            } else if self.store(port, signal.clone(), options.switch_buffer) {
+                woken.push(port);
+            }
+        }
+        woken
+    }
+
+    fn learn(&mut self, source: Address, port: usize, most: usize) {
+        if source.is_group() {
+            return;
+        }
+        if let Some(entry) = self.learned.iter_mut().find(|(address, _)| *address == source) {
+            entry.1 = port;
+            return;
+        }
+        if self.learned.len() >= most {
+            self.learned.pop_front();
+        }
+        self.learned.push_back((source, port));
+    }
+
+    /// Whether the port was idle.
+    fn store(&mut self, port: usize, signal: Signal, room: usize) -> bool {
+        let port = &mut self.ports[port];
+        let length = signal.bytes().len();
+        if port.bytes + length > room {
+            self.count.full += 1;
+            return false;
+        }
+        port.bytes += length;
+        port.waiting.push_back(signal);
+        port.waiting.len() == 1
+    }
+
+    /// The frame that a port sends next; it stays in the buffer until [`Switch::sent`].
+    pub(crate) fn next(&self, port: usize) -> Option<Signal> {
+        self.ports[port].waiting.front().cloned()
+    }
+
+    /// The port's first frame has left. Whether another waits.
+    pub(crate) fn sent(&mut self, port: usize) -> bool {
+        let port = &mut self.ports[port];
+        if let Some(signal) = port.waiting.pop_front() {
+            port.bytes -= signal.bytes().len();
+        }
+        !port.waiting.is_empty()
+    }
+}
+
+fn addresses(bytes: &[u8]) -> Option<(Address, Address)> {
+    let both: [u8; 12] = bytes.get(..12)?.try_into().ok()?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = both;
+    Some((Address([a, b, c, d, e, f]), Address([g, h, i, j, k, l])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(to: u8, from: u8) -> Signal {
+        let mut bytes = vec![0; 100];
+        bytes[5] = to;
+        bytes[11] = from;
+        Signal::new(&bytes)
+    }
+
+    #[test]
+    fn it_floods_until_it_has_learned() {
+        let (mut switch, options) = (Switch::new(4), Options::calm(4));
+        assert_eq!(switch.arrive(0, &options, 0, frame(1, 9)), [1, 2, 3]);
+        assert_eq!(switch.arrive(0, &options, 1, frame(9, 1)), [0]);
+        assert_eq!((switch.count().flooded, switch.count().forwarded), (1, 1));
+    }
+
+    #[test]
+    fn memory_is_finite() {
+        let options = Options { switch_buffer: 250, switch_addresses: 3, ..Options::calm(2) };
+        let mut switch = Switch::new(2);
+        for from in 10..20 {
+            switch.arrive(0, &options, 0, frame(1, from));
+        }
+        assert_eq!((switch.waiting(1), switch.count().full, switch.learned()), (200, 8, 3));
+        assert!(switch.next(1).is_some() && switch.sent(1) && !switch.sent(1));
+        assert_eq!(switch.waiting(1), 0);
+    }
+
+    #[test]
+    fn damage_goes_no_further_where_it_is_noticed() {
+        let mut switch = Switch::new(2);
+        let damaged = frame(1, 2).damage(50, 1);
+        assert_eq!(switch.arrive(0, &Options::calm(2), 0, damaged.clone()), []);
+        assert_eq!(switch.arrive(0, &Options { check: false, ..Options::calm(2) }, 0, damaged), [1]);
+    }
+}
