@@ -1,0 +1,228 @@
+//! The application: sends requests of random sizes, replies at once, later, or never.
+
+use std::collections::BTreeMap;
+
+use engine::Engine;
+use netdev_sim::check::content::{Id, Run, fill};
+use netdev_sim::check::{Checked, Violation};
+use netdev_sim::{Nanos, Net};
+use proto::{Delivery, EndpointId, Event, FlowId, FlowState, SendError, Time};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use ring::Frame;
+use wire::{Class, MAX_WORDS};
+
+use super::checks::Checks;
+use super::node::{app_name, name};
+use super::work::Work;
+
+pub struct App {
+    pub run: Run,
+    endpoint: EndpointId,
+    work: Work,
+    peers: u16,
+    random: SmallRng,
+    number: u32,
+    requests_left: u32,
+    next: Nanos,
+    serial: u64,
+    /// Flows that this run asked for.
+    pub flows: Vec<Flow>,
+    /// Flows that peers asked for, by their number.
+    pub accepted: BTreeMap<u64, FlowId>,
+    kept: Vec<Kept>,
+}
+
+/// A flow and the number that it has in the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub id: FlowId,
+    pub serial: u64,
+    pub to: u16,
+    pub since: Nanos,
+}
+
+/// The right to reply, for later.
+struct Kept {
+    flow: FlowId,
+    serial: u64,
+    to: u16,
+    at: Nanos,
+}
+
+impl App {
+    pub fn new(run: Run, endpoint: EndpointId, work: &Work, net: &Net) -> App {
+        let seed = work.seed ^ (run.node as u64) << 32 ^ (run.run as u64) << 48;
+        App {
+            run,
+            endpoint,
+            work: work.clone(),
+            peers: net.options().nodes as u16,
+            random: SmallRng::seed_from_u64(seed),
+            number: 0,
+            requests_left: work.requests,
+            next: net.now(),
+            serial: (run.node as u64) << 48 | (run.run as u64) << 32,
+            flows: vec![],
+            accepted: BTreeMap::new(),
+            kept: vec![],
+        }
+    }
+
+    /// When it has something to do by itself.
+    pub fn due(&self, checks: &Checks, now: Nanos) -> Nanos {
+        let reply = self.kept.iter().map(|kept| kept.at).min().unwrap_or(Nanos::MAX);
+        let request = if self.requests_left > 0 && !checks.is_quiet(now) { self.next } else { Nanos::MAX };
+        let quiet = if now < checks.quiet_from { checks.quiet_from } else { Nanos::MAX };
+        reply.min(request).min(quiet)
+    }
+
+    /// Replies owed, flows being set up.
+    pub fn undecided(&self, engine: &Engine) -> usize {
+        let asking = self.flows.iter().filter(|flow| engine.core().state(flow.id) == FlowState::Connecting);
+        self.kept.len() + asking.count() + engine.core().replies_owed()
+    }
+
+    pub fn turn(&mut self, now: Nanos, engine: &mut Engine, events: &mut Vec<Event>, checks: &mut Checks) -> Checked {
+        for event in events.drain(..) {
+            self.on_event(event, engine, checks);
+        }
+        while let Some(message) = engine.core_mut().poll_deliver(self.endpoint) {
+            self.on_message(now, message, engine, checks)?;
+        }
+        while let Some(back) = engine.core_mut().poll_returned(self.endpoint) {
+            let message = back.message;
+            let over = !matches!(engine.core().state(message.flow), FlowState::Open { .. } | FlowState::Connecting);
+            checks.note(now, message.words().at(0));
+            checks.deliveries.returned(self.run, over, message.words().as_slice(), message.payload())?;
+        }
+        self.reply_what_was_kept(now, engine, checks)?;
+        if !checks.is_quiet(now) {
+            self.connect(now, engine);
+            self.request(now, engine, checks)?;
+        }
+        self.check_credits(engine, checks, |_| false)
+    }
+
+    /// Each of our open flows; those that are `settled` to the last credit.
+    pub fn check_credits(&self, engine: &Engine, checks: &Checks, settled: impl Fn(&Flow) -> bool) -> Checked {
+        let open = self.flows.iter().filter(|flow| matches!(engine.core().state(flow.id), FlowState::Open { .. }));
+        for flow in open {
+            let left = engine.core().credit(flow.id, Class::Request);
+            checks.credits.check(flow.serial, left, settled(flow))?;
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
+        let (Event::Settled(_, id) | Event::Ended(_, id, _)) = event else { return };
+        let Some(at) = self.flows.iter().position(|flow| flow.id == id) else { return };
+        if let FlowState::Open { .. } = engine.core().state(id) {
+            checks.credits.granted(self.flows[at].serial, engine.core().credit(id, Class::Request));
+        } else {
+            engine.core_mut().close(id);
+            self.flows.remove(at);
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        now: Nanos,
+        message: Delivery<Frame>,
+        engine: &mut Engine,
+        checks: &mut Checks,
+    ) -> Checked {
+        let words = message.words();
+        checks.note(now, words.at(0));
+        checks.deliveries.delivered(self.run, words.as_slice(), message.payload())?;
+        let (flow, class) = (message.flow, message.class);
+        if class == Class::Request {
+            let serial = words.at(1);
+            self.accepted.insert(serial, flow);
+            checks.credits.released(serial);
+            let late = if self.random.random_bool(0.2) { self.random.random_range(0..self.work.keep) } else { 0 };
+            self.kept.push(Kept { flow, serial, to: Id::from_word(words.at(0)).from.node, at: now + late });
+        }
+        drop(message);
+        engine.core_mut().release(flow, class);
+        Ok(())
+    }
+
+    fn reply_what_was_kept(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+        let (due, kept) = std::mem::take(&mut self.kept).into_iter().partition(|kept| kept.at <= now);
+        self.kept = kept;
+        let due: Vec<Kept> = due;
+        for kept in due {
+            if self.random.random_bool(0.1) {
+                engine.core_mut().forgo(kept.flow);
+                continue;
+            }
+            match self.send(kept.flow, kept.serial, kept.to, Class::Reply, engine, checks) {
+                None => self.kept.push(Kept { at: now + 1, ..kept }),
+                Some(Ok(())) => (),
+                Some(Err(SendError::Dead(_) | SendError::Unknown)) => engine.core_mut().forgo(kept.flow),
+                Some(Err(error)) => {
+                    return Err(Violation { checker: "replies", what: format!("a reply was refused: {error}") });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, now: Nanos, engine: &mut Engine) {
+        if self.requests_left == 0 || self.flows.len() >= self.work.flows || now < self.next {
+            return;
+        }
+        let to = (self.run.node + self.random.random_range(1..self.peers)) % self.peers;
+        self.serial += 1;
+        if let Ok(id) = engine.core_mut().connect(Time(now), self.endpoint, name(to), app_name(), 7) {
+            self.flows.push(Flow { id, serial: self.serial, to, since: now });
+        }
+    }
+
+    fn request(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+        if now < self.next || self.requests_left == 0 {
+            return Ok(());
+        }
+        self.next = now + self.random.random_range(1..=self.work.pause);
+        for _ in 0..self.random.random_range(1..12) {
+            if self.requests_left == 0 || self.flows.is_empty() {
+                break;
+            }
+            let Flow { id, serial, to, .. } = self.flows[self.random.random_range(0..self.flows.len())];
+            if let Some(Ok(())) = self.send(id, serial, to, Class::Request, engine, checks) {
+                self.requests_left -= 1;
+                checks.credits.sent(serial);
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` if there is no frame to write to.
+    fn send(
+        &mut self,
+        flow: FlowId,
+        serial: u64,
+        to: u16,
+        class: Class,
+        engine: &mut Engine,
+        checks: &mut Checks,
+    ) -> Option<Result<(), SendError>> {
+        let frame = engine.pool().take()?;
+        let most = match engine.core().state(flow) {
+            FlowState::Open { max_body, .. } => max_body,
+            _ => 16,
+        };
+        let words = self.random.random_range(2..=MAX_WORDS);
+        let size = if self.random.random_bool(0.5) { most } else { most.min(100) };
+        let size = self.random.random_range(words * 8..=size.max(words * 8));
+        let id = Id { from: self.run, number: self.number };
+        let write = |place: &mut [u8]| fill(place, id, serial);
+        let sent = engine.core_mut().send(flow, class, self.number as u8, words as u8, frame, size, write);
+        if sent.is_ok() {
+            self.number += 1;
+            checks.deliveries.sent(id, to, size, serial);
+        }
+        Some(sent.map_err(|(error, _)| error))
+    }
+}

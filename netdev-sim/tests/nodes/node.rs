@@ -1,0 +1,75 @@
+//! One run of a node: an engine and its application.
+
+use std::time::Duration;
+
+use engine::{Engine, Look};
+use netdev_sim::check::content::Run;
+use netdev_sim::check::{Checked, Violation};
+use netdev_sim::{Nanos, Net, US};
+use proto::{Config, Core, Event, Time};
+use transport::Transport;
+use wire::control::{Incarnation, Name, NodeId};
+
+use super::app::App;
+use super::checks::Checks;
+use super::work::Work;
+
+/// What a turn takes.
+const TURN: Nanos = 2 * US;
+
+pub struct Node {
+    pub engine: Engine,
+    pub app: App,
+    events: Vec<Event>,
+}
+
+pub fn name(node: u16) -> Name {
+    Name::new(&format!("node{node}")).expect("short")
+}
+
+pub fn app_name() -> Name {
+    Name::new("app").expect("short")
+}
+
+impl Node {
+    pub fn start(net: &mut Net, work: &Work, run: Run) -> Node {
+        let at = run.node as usize;
+        let (now, address) = (Time(net.now()), net.address(at));
+        let mut config = Config::new(NodeId(run.node as u64 + 1), Incarnation(run.run as u64), name(run.node), address);
+        config.seed ^= work.seed.rotate_left(17);
+        config.framing = work.framing;
+        config.receive_frames = work.receive_frames;
+        config.send_frames = work.send_frames;
+        config.window = work.window;
+        config.patience = Duration::from_nanos(work.patience);
+        let mut core = Core::new(config, now);
+        let endpoint = core.endpoint(app_name(), 7).expect("the first");
+        let pool = net.nic(at).caps().pool.clone();
+        Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net), events: vec![] }
+    }
+
+    /// A turn; returns when the next is due at the latest.
+    pub fn turn(&mut self, net: &mut Net, checks: &mut Checks) -> Result<Nanos, Violation> {
+        let (at, now) = (self.app.run.node as usize, net.now());
+        let Node { engine, app, events } = self;
+        let received = engine.inhale(Look::AtAll, || Time(now), net.nic(at));
+        app.turn(now, engine, events, checks)?;
+        let sent = engine.exhale(|| Time(now), net.nic(at), &mut |event| events.push(event));
+        net.turned(at);
+        checks.nic(net, at)?;
+        let more = received + sent > 0 || !events.is_empty() || net.nic(at).has_arrivals();
+        let due = if more { 0 } else { engine.sleep_until().0.min(app.due(checks, now)) };
+        Ok(due.max(now + TURN))
+    }
+
+    /// The run is over, its NIC gone: all frames are back.
+    pub fn end(self, frames: usize) -> Checked {
+        let Node { engine, app, events } = self;
+        let pool = engine.pool().clone();
+        drop((engine, app, events));
+        match pool.available() {
+            free if free == frames => Ok(()),
+            free => Err(Violation { checker: "frames", what: format!("{free} of {frames} came back from the dead") }),
+        }
+    }
+}

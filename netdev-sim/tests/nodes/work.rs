@@ -1,0 +1,45 @@
+//! What the nodes are to do, and how they are set up.
+
+use netdev_sim::{MS, Nanos, US};
+use proto::FramingChoice;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use wire::Framing;
+
+/// The same for all nodes of a run.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub seed: u64,
+    /// Requests that each run of a node sends, at most.
+    pub requests: u32,
+    /// Flows that a node keeps open.
+    pub flows: usize,
+    /// The longest pause between two bursts of requests.
+    pub pause: Nanos,
+    /// How long the right to reply is kept, where it is.
+    pub keep: Nanos,
+    pub receive_frames: usize,
+    pub send_frames: usize,
+    pub window: u16,
+    pub patience: Nanos,
+    pub framing: FramingChoice,
+}
+
+impl Work {
+    pub fn from_seed(seed: u64) -> Work {
+        let mut random = SmallRng::seed_from_u64(seed ^ 0x70_77_6f_72_6b);
+        let framings = [Framing::Bare, Framing::Split, Framing::Plain].map(FramingChoice::Fixed);
+        Work {
+            seed,
+            requests: random.random_range(1..60),
+            flows: random.random_range(1..4),
+            pause: random.random_range(US..2 * MS),
+            keep: random.random_range(US..5 * MS),
+            receive_frames: random.random_range(16..128),
+            send_frames: random.random_range(8..128),
+            window: random.random_range(1..64),
+            patience: random.random_range(20..200) * MS,
+            framing: framings.get(random.random_range(0..6)).copied().unwrap_or_default(),
+        }
+    }
+}
