@@ -40,6 +40,8 @@ pub struct Flow {
     pub serial: u64,
     pub to: u16,
     pub since: Nanos,
+    /// The application has been told that it is open, and counts its credits.
+    open: bool,
 }
 
 /// The right to reply, for later.
@@ -106,8 +108,7 @@ impl App {
 
     /// Each of our open flows; those that are `settled` to the last credit.
     pub fn check_credits(&self, engine: &Engine, checks: &Checks, settled: impl Fn(&Flow) -> bool) -> Checked {
-        let open = self.flows.iter().filter(|flow| matches!(engine.core().state(flow.id), FlowState::Open { .. }));
-        for flow in open {
+        for flow in self.flows.iter().filter(|flow| flow.open && is_open(engine, flow.id)) {
             let left = engine.core().credit(flow.id, Class::Request);
             checks.credits.check(flow.serial, left, settled(flow))?;
         }
@@ -117,7 +118,8 @@ impl App {
     fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
         let (Event::Settled(_, id) | Event::Ended(_, id, _)) = event else { return };
         let Some(at) = self.flows.iter().position(|flow| flow.id == id) else { return };
-        if let FlowState::Open { .. } = engine.core().state(id) {
+        if is_open(engine, id) {
+            self.flows[at].open = true;
             checks.credits.granted(self.flows[at].serial, engine.core().credit(id, Class::Request));
         } else {
             engine.core_mut().close(id);
@@ -176,7 +178,7 @@ impl App {
         let to = (self.run.node + self.random.random_range(1..self.peers)) % self.peers;
         self.serial += 1;
         if let Ok(id) = engine.core_mut().connect(Time(now), self.endpoint, name(to), app_name(), 7) {
-            self.flows.push(Flow { id, serial: self.serial, to, since: now });
+            self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }
     }
 
@@ -189,8 +191,8 @@ impl App {
             if self.requests_left == 0 || self.flows.is_empty() {
                 break;
             }
-            let Flow { id, serial, to, .. } = self.flows[self.random.random_range(0..self.flows.len())];
-            if let Some(Ok(())) = self.send(id, serial, to, Class::Request, engine, checks) {
+            let Flow { id, serial, to, open, .. } = self.flows[self.random.random_range(0..self.flows.len())];
+            if open && let Some(Ok(())) = self.send(id, serial, to, Class::Request, engine, checks) {
                 self.requests_left -= 1;
                 checks.credits.sent(serial);
             }
@@ -225,4 +227,8 @@ impl App {
         }
         Some(sent.map_err(|(error, _)| error))
     }
+}
+
+fn is_open(engine: &Engine, flow: FlowId) -> bool {
+    matches!(engine.core().state(flow), FlowState::Open { .. })
 }
