@@ -123,6 +123,16 @@ impl Nic {
         [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
     }
 
+    /// Different frames in all four: one that is sent again before its first
+    /// completion is there twice.
+    pub fn frames_held(&self) -> usize {
+        let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| &lent.frame);
+        let mut held: Vec<usize> = self.fill.iter().chain(&self.rx).chain(lent).map(Frame::index).collect();
+        held.sort_unstable();
+        held.dedup();
+        held.len()
+    }
+
     /// Whether frames wait to be received.
     pub fn has_arrivals(&self) -> bool {
         !self.rx.is_empty()

@@ -109,17 +109,27 @@ impl ReceiveQueue {
         self.untold() * 2 > self.granted as u32
     }
 
+    /// What the sender is told has arrived. Its last message is not, as long as
+    /// there is no credit for another: it will send that again, and hear of
+    /// credit then, should the news of it be lost. Otherwise a sender without
+    /// credit, and with nothing on its way, would wait for ever (TCP has its
+    /// window probes for that).
+    #[inline]
+    fn arrived(&self) -> Seq {
+        if self.accepted == self.limit { self.accepted.plus(u32::MAX) } else { self.accepted }
+    }
+
     /// The low 16 bits of what an acknowledgement says; the sender is told.
     #[inline]
     pub(crate) fn tell_short(&mut self) -> (u16, u16) {
         self.told = self.limit;
-        (self.accepted.0 as u16, self.limit.0 as u16)
+        (self.arrived().0 as u16, self.limit.0 as u16)
     }
 
     /// The whole acknowledgement; the sender is told.
     pub(crate) fn tell(&mut self) -> Ack {
         self.told = self.limit;
-        Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
+        Ack { accepted: self.arrived(), limit: self.limit, sack: self.sack() }
     }
 
     fn sack(&self) -> u64 {
@@ -174,6 +184,18 @@ mod tests {
         assert!(queue.is_urgent());
         assert_eq!(queue.tell().limit, Seq(u32::MAX - 3).plus(256 + 129));
         assert_eq!((queue.untold(), queue.is_urgent()), (0, false));
+    }
+
+    /// The news of credit may be lost: somebody must have a reason to ask.
+    #[test]
+    fn the_last_message_stays_with_its_sender_until_there_is_credit() {
+        let mut queue = ReceiveQueue::new(Seq(u32::MAX), 2);
+        queue.accept(Seq(u32::MAX));
+        assert_eq!(queue.tell().accepted, Seq(0));
+        queue.accept(Seq(0));
+        assert_eq!((queue.tell().accepted, queue.tell_short().0), (Seq(0), 0), "no credit: the second is not told");
+        queue.release();
+        assert_eq!((queue.tell().accepted, queue.tell().limit), (Seq(1), Seq(2)));
     }
 
     proptest! {

@@ -38,23 +38,37 @@ impl Credits {
     /// The sender says that so many are left.
     ///
     /// # Errors
-    /// Together with those under way that is more than was granted, or, when
-    /// everything has been `settled`, less.
-    pub fn check(&self, flow: u64, left: usize, settled: bool) -> Checked {
+    /// Together with those under way that is more than was granted.
+    pub fn check(&self, flow: u64, left: usize) -> Checked {
         let Some(Account { granted, sent, released }) = self.flows.get(&flow).copied() else { return Ok(()) };
-        let wrong = |what| Err(Violation::new("credits", format!("flow {flow}: {what}")));
         if released > sent {
-            return wrong(format!("{released} messages released, but only {sent} sent"));
+            return wrong(flow, format!("{released} messages released, but only {sent} sent"));
         }
         let used = left + (sent - released);
         if used > granted {
-            return wrong(format!("{granted} granted, but {used} used or left"));
-        }
-        if settled && used < granted {
-            return wrong(format!("{granted} granted, but only {used} are left when all is quiet"));
+            return wrong(flow, format!("{granted} granted, but {used} used or left"));
         }
         Ok(())
     }
+
+    /// The sender says that so many are left, and nothing has been on its way for long.
+    /// Where a frame was lost it may have been news of credit, which the next message
+    /// brings again; but there must be credit for a next message.
+    ///
+    /// # Errors
+    /// As for [`Credits::check`]; none is left; or `lossless`, and less is left than was granted.
+    pub fn settled(&self, flow: u64, left: usize, lossless: bool) -> Checked {
+        self.check(flow, left)?;
+        let granted = self.flows.get(&flow).map_or(0, |account| account.granted);
+        if granted > left && (lossless || left == 0) {
+            return wrong(flow, format!("{granted} granted, but only {left} are left when all is quiet"));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(flow: u64, what: String) -> Checked {
+    Err(Violation::new("credits", format!("flow {flow}: {what}")))
 }
 
 #[cfg(test)]
@@ -66,13 +80,15 @@ mod tests {
         let mut credits = Credits::default();
         credits.granted(1, 4);
         credits.sent(1);
-        assert_eq!(credits.check(1, 3, false), Ok(()));
-        assert!(credits.check(1, 4, false).is_err(), "one made up");
+        assert_eq!(credits.check(1, 3), Ok(()));
+        assert!(credits.check(1, 4).is_err(), "one made up");
         credits.released(1);
-        assert_eq!(credits.check(1, 3, false), Ok(()), "not told yet");
-        assert!(credits.check(1, 3, true).is_err(), "one lost");
-        assert_eq!(credits.check(1, 4, true), Ok(()));
+        assert_eq!(credits.check(1, 3), Ok(()), "not told yet");
+        assert!(credits.settled(1, 3, true).is_err(), "one lost");
+        assert_eq!(credits.settled(1, 3, false), Ok(()), "the next message brings it");
+        assert!(credits.settled(1, 0, false).is_err(), "there is no next message");
+        assert_eq!(credits.settled(1, 4, true), Ok(()));
         credits.released(1);
-        assert!(credits.check(1, 4, false).is_err(), "released what was never sent");
+        assert!(credits.check(1, 4).is_err(), "released what was never sent");
     }
 }

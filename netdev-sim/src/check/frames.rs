@@ -26,7 +26,7 @@ pub fn running(nic: &Nic) -> Checked {
 /// Frames are missing.
 pub fn quiet(nic: &Nic) -> Checked {
     let pool = &nic.caps().pool;
-    conserved(pool.layout().frames, pool.available(), nic.held().iter().sum(), true)
+    conserved(pool.layout().frames, pool.available(), nic.frames_held(), true)
 }
 
 fn conserved(frames: usize, free: usize, held: usize, all: bool) -> Checked {

@@ -103,16 +103,13 @@ impl App {
             self.connect(now, engine);
             self.request(now, engine, checks)?;
         }
-        self.check_credits(engine, checks, |_| false)
+        self.credits(engine).try_for_each(|(flow, left)| checks.credits.check(flow.serial, left))
     }
 
-    /// Each of our open flows; those that are `settled` to the last credit.
-    pub fn check_credits(&self, engine: &Engine, checks: &Checks, settled: impl Fn(&Flow) -> bool) -> Checked {
-        for flow in self.flows.iter().filter(|flow| flow.open && is_open(engine, flow.id)) {
-            let left = engine.core().credit(flow.id, Class::Request);
-            checks.credits.check(flow.serial, left, settled(flow))?;
-        }
-        Ok(())
+    /// Each of our open flows, and what credit is left.
+    pub fn credits(&self, engine: &Engine) -> impl Iterator<Item = (&Flow, usize)> {
+        let open = self.flows.iter().filter(|flow| flow.open && is_open(engine, flow.id));
+        open.map(|flow| (flow, engine.core().credit(flow.id, Class::Request)))
     }
 
     fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
