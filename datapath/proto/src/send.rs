@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use wire::frame::{self, Link as Wire};
-use wire::{Buffer, Class, Framing, Header};
+use wire::{Buffer, Class, Header};
 
 use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{Link, Slots};
+use crate::transmit::write_frame;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent, nothing is kept.
@@ -75,7 +76,8 @@ impl<B: Buffer> Core<B> {
         let seq = queue.push(&mut self.slots, link).0;
         let header = Header { kind: class.into(), flow: peers_flow, nonce, handler, words, seq };
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        write_frame(&mut frame, framing, &wire, &header, body, write);
+        // It fits, as was seen before.
+        let _ = write_frame(&mut frame, framing, &wire, &header, body, write);
         self.slots[link].fill(frame, flow.flow, class, &header, body);
         queue.give_out(&mut self.slots, &mut self.ready);
         self.count_sent(class);
@@ -148,25 +150,6 @@ impl<B: Buffer> Core<B> {
     #[inline]
     pub fn has_deliveries(&self) -> bool {
         self.endpoints.has_waiting()
-    }
-}
-
-/// All of the frame but the acknowledgements that may ride in it: those are
-/// written last, when it leaves.
-#[inline]
-fn write_frame<B: Buffer>(
-    frame: &mut B,
-    framing: Framing,
-    wire: &Wire,
-    header: &Header,
-    body: usize,
-    write: impl FnOnce(&mut [u8]),
-) {
-    let Some(space) = frame.space() else { return };
-    let Ok(place) = frame::body(space, framing, body) else { return };
-    write(place);
-    if let Ok(length) = frame::emit(space, framing, wire, header, body, None) {
-        frame.set_len(length);
     }
 }
 

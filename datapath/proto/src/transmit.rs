@@ -95,12 +95,27 @@ impl<B: Buffer> Core<B> {
         body: &[u8],
     ) -> Option<Transmit<B>> {
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        let space = frame.space()?;
-        frame::body(space, framing, body.len()).ok()?.copy_from_slice(body);
-        let length = frame::emit(space, framing, &wire, header, body.len(), None).ok()?;
-        frame.set_len(length);
+        write_frame(&mut frame, framing, &wire, header, body.len(), |place| place.copy_from_slice(body))?;
         Some(Transmit { to, frame })
     }
+}
+
+/// All of a frame but the acknowledgements that may ride in it: those are
+/// written last, when it leaves. `None` where it does not fit.
+#[inline]
+pub(crate) fn write_frame<B: Buffer>(
+    frame: &mut B,
+    framing: Framing,
+    wire: &Wire,
+    header: &Header,
+    body: usize,
+    write: impl FnOnce(&mut [u8]),
+) -> Option<()> {
+    let space = frame.space()?;
+    write(frame::body(space, framing, body).ok()?);
+    let length = frame::emit(space, framing, wire, header, body, None).ok()?;
+    frame.set_len(length);
+    Some(())
 }
 
 const _: () = assert!(frame::ETHERNET + 12 + Acks::BYTES <= 64, "an acknowledgement stays a small frame");
