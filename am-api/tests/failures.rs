@@ -79,6 +79,23 @@ fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
     assert_eq!(alpha.state, expected(ReturnReason::Unreachable, 10..40));
 }
 
+/// A process that was stopped, or a machine that slept, finds everybody silent
+/// for longer than its patience. It has to ask before it gives them up.
+#[test]
+fn who_was_away_gives_nobody_up() {
+    let patience = Duration::from_millis(20);
+    let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha").patience(patience), plain("beta").patience(patience));
+    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    let to = connect(&mut alpha, &mut beta);
+    for sent in 1..10 {
+        alpha.endpoint.request(to, WORK, &[], b"").expect("still connected");
+        alpha.poll();
+        std::thread::sleep(2 * patience);
+        alpha.poll();
+        until(&mut alpha, &mut beta, "handled", |_, beta| beta.state == sent);
+    }
+}
+
 #[test]
 fn replies_come_back_too() {
     let (alpha, mut beta, to) = connected::<(), Vec<(Class, u64)>>();

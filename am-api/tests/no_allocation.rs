@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::time::Instant;
+
 use am_api::{Handler, Remote, Token};
-use common::{Side, connect, plain};
+use common::{LONG, Side, connect, plain};
 use transport::faulty::{Faults, Faulty};
 use transport::loopback;
 
@@ -46,12 +48,14 @@ fn sides() -> (Side<u64>, Side<Asked>, Remote) {
 fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Handler, payload: &[u8], count: u64) {
     let end = beta.state.handled + count;
     let mut left = count;
+    let start = Instant::now();
     while beta.state.handled < end {
         while left > 0 && alpha.endpoint.request(to, handler, &[left, 2], payload).is_ok() {
             left -= 1;
         }
         alpha.poll();
         beta.poll();
+        assert!(start.elapsed() < LONG, "{left} not sent\n{}{}", alpha.node.counters(), beta.node.counters());
         beta.state.kept.drain(..).for_each(|token| token.reply(ECHO, &[], payload).expect("a reply"));
     }
 }

@@ -1,6 +1,7 @@
 //! One flow: a conversation between an endpoint of ours and one of a peer's.
 
 use core::ops::{Index, IndexMut};
+use core::time::Duration;
 
 use wire::control::{Connect, Incarnation, Name, NodeId, Offer, Refusal};
 use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
@@ -82,6 +83,32 @@ pub(crate) struct Setup {
     pub(crate) tries: u8,
 }
 
+/// Since when a peer has not been heard, and how often it was asked since then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silence {
+    since: Time,
+    asked: u8,
+}
+
+impl Silence {
+    #[inline]
+    pub(crate) fn from(now: Time) -> Self {
+        Silence { since: now, asked: 0 }
+    }
+
+    /// A time-out: messages go out again.
+    pub(crate) fn ask(&mut self) {
+        self.asked = self.asked.saturating_add(1);
+    }
+
+    /// Whether it has lasted longer than `patience`. It may be us who were
+    /// away: nobody is given up who was not asked again and again.
+    pub(crate) fn is_over(&self, now: Time, patience: Duration) -> bool {
+        const TIMES: u8 = 4;
+        now - self.since >= patience && self.asked >= TIMES
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FlowRecord {
     pub(crate) id: FlowId,
@@ -93,8 +120,8 @@ pub(crate) struct FlowRecord {
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
     pub(crate) rtt: Rtt,
-    /// Nothing was heard since, and something is on its way.
-    pub(crate) silent_since: Time,
+    /// How long the peer has not been heard, while something is on its way.
+    pub(crate) silence: Silence,
     /// Messages accepted that the peer was not told of.
     pub(crate) unacked: u16,
     /// In the queue of flows with an acknowledgement to send.
@@ -141,7 +168,7 @@ impl FlowRecord {
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
             rtt: Rtt::default(),
-            silent_since: Time::NEVER,
+            silence: Silence::default(),
             unacked: 0,
             ack_queued: false,
             ack_forced: false,

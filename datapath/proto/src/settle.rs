@@ -11,7 +11,7 @@ use std::mem;
 
 use wire::{Ack, Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
-use crate::flow::FlowRecord;
+use crate::flow::{FlowRecord, Silence};
 use crate::node::Core;
 use crate::slots::{Link, Slots};
 use crate::time::Time;
@@ -50,7 +50,7 @@ impl<B: Buffer> Core<B> {
             slot.sent_at = now;
             let Some(record) = flows.by_flow(slot.flow) else { continue };
             if !record.resend_armed.is_armed() {
-                record.silent_since = now;
+                record.silence = Silence::from(now);
                 let due = now.later(record.rtt.timeout(waits));
                 timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
             }
@@ -63,7 +63,7 @@ impl<B: Buffer> Core<B> {
         for flow in touched.drain(..) {
             let Some(record) = flows.by_flow(flow) else { continue };
             record.touched = false;
-            record.silent_since = now;
+            record.silence = Silence::from(now);
             if let Some(told) = record.told.take() {
                 record.on_piggyback(&told, slots, ready);
             }
@@ -78,7 +78,7 @@ impl<B: Buffer> Core<B> {
     fn look_at_acks(&mut self, now: Time) {
         while let Some((flow, acks)) = self.acks_in.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
-            record.silent_since = now;
+            record.silence = Silence::from(now);
             for class in Class::ALL {
                 let ack = acks.classes[class.index()];
                 record.on_told(class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);

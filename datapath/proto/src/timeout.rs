@@ -53,7 +53,7 @@ impl<B: Buffer> Core<B> {
         if now < due {
             return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), due);
         }
-        if now.since(record.silent_since) >= self.config.patience.as_nanos() as u64 {
+        if record.silence.is_over(now, self.config.patience) {
             return self.end(id, ReturnReason::Unreachable);
         }
         self.resend(now, id.flow);
@@ -65,6 +65,7 @@ impl<B: Buffer> Core<B> {
         for class in Class::ALL {
             record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
         }
+        record.silence.ask();
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
