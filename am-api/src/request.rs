@@ -75,9 +75,16 @@ impl Port {
     pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         let mut shared = self.shared.borrow_mut();
         let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        if payload.len() >= LARGE {
+            shared.engine.pool().prefetch_next(payload.len());
+        }
         shared.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
     }
 }
+
+/// Messages with so many bytes of words and payload push each other out of the
+/// nearest cache: their frames are fetched in time, and looked at once only.
+const LARGE: usize = 512;
 
 impl Shared {
     /// Admit the message, and write it into the frame. On an error the frame comes back.
@@ -97,6 +104,9 @@ impl Shared {
         let body = words.len() * WORD + payload.len();
         let write = |place: &mut [u8]| write_body(place, words, payload);
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
+        if body >= LARGE && sent.is_ok() {
+            self.engine.pass(&mut *self.transport);
+        }
         sent.map_err(|(error, frame)| (error.into(), frame))
     }
 }

@@ -17,8 +17,9 @@ use crate::rx::BURST;
 pub(crate) struct Tx {
     outgoing: TxQueue,
     sent: CompQueue,
-    /// Descriptors not in the ring yet.
-    queued: Vec<FrameDesc>,
+    /// Frames not in the ring yet. Their descriptors are looked up all
+    /// together: one after the other, each would wait for the cache.
+    queued: Vec<Frame>,
     /// Frames in the kernel's hands or on their way there: queued, in the ring,
     /// being sent, or in the completion ring.
     lent: usize,
@@ -101,10 +102,10 @@ impl Tx {
     fn queue(&mut self, frames: &mut Frames, frame: Frame, length: usize) {
         self.counters.frames += 1;
         self.counters.bytes += length as u64;
-        self.queued.push(frames.outgoing(frame));
+        self.queued.push(frame);
         self.lent += 1;
         if self.queued.len() == BURST {
-            self.submit();
+            self.submit(frames);
         }
     }
 
@@ -120,12 +121,15 @@ impl Tx {
 
     /// What is queued into the ring: one update of the index that kernel and we share.
     #[inline]
-    fn submit(&mut self) {
+    fn submit(&mut self, frames: &mut Frames) {
+        let count = self.queued.len();
+        for (descriptor, frame) in self.descriptors.iter_mut().zip(self.queued.drain(..)) {
+            *descriptor = frames.outgoing(frame);
+        }
         // SAFETY: these frames are of the ring's UMEM and lent to the kernel;
         // whoever still has a handle on one cannot write to it.
-        let taken = unsafe { self.outgoing.produce(&self.queued) };
-        debug_assert_eq!(taken, self.queued.len(), "no more than the ring's entries are lent");
-        self.queued.clear();
+        let taken = unsafe { self.outgoing.produce(&self.descriptors[..count]) };
+        debug_assert_eq!(taken, count, "no more than the ring's entries are lent");
     }
 
     /// Ring the doorbell if the kernel waits for it, and take back what was sent.
@@ -135,7 +139,7 @@ impl Tx {
             return;
         }
         if !self.queued.is_empty() {
-            self.submit();
+            self.submit(frames);
         } else if self.waiting() == 0 {
             return self.reap(frames);
         }

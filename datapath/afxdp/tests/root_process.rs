@@ -4,10 +4,18 @@ mod pair;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use afxdp::Options;
 use hosts::VethOptions;
 use pair::{Cable, eventually};
+
+/// One test at a time: a child that another thread starts has a copy of every
+/// descriptor until it runs its own program, sockets that we close among them.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The test below that is another's process, on the host of the calling thread.
 fn start() -> Child {
@@ -32,6 +40,7 @@ fn holds_the_queue() {
 
 #[test]
 fn kill_9_leaves_no_program_and_no_socket() {
+    let _alone = alone();
     let cable = Cable::new(&VethOptions::default());
     for _ in 0..3 {
         let mut child = cable.hosts[0].enter(start).unwrap();
@@ -45,6 +54,7 @@ fn kill_9_leaves_no_program_and_no_socket() {
 
 #[test]
 fn the_process_that_has_the_queue_is_named() {
+    let _alone = alone();
     let cable = Cable::new(&VethOptions::default());
     let mut child = cable.hosts[0].enter(start).unwrap();
     let error = cable.open(0, &Options::new("am0")).map(|_| ()).unwrap_err().to_string();
@@ -55,6 +65,7 @@ fn the_process_that_has_the_queue_is_named() {
 
 #[test]
 fn a_child_does_not_keep_the_queue() {
+    let _alone = alone();
     let cable = Cable::new(&VethOptions::default());
     let open = cable.open(0, &Options::new("am0")).unwrap();
     let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();

@@ -19,6 +19,8 @@ pub struct Engine {
     pool: Pool,
     /// The transport was full: this frame goes first when there is room again.
     held: Option<Transmit<Frame>>,
+    /// Frames handed to the transport since the last doorbell.
+    sent: usize,
     /// Frames that came in with this turn.
     received: usize,
     /// What could wait has been looked at in this turn.
@@ -58,7 +60,7 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        Engine { core, pool, held: None, received: 0, settled: false, postponed: false, due: false }
+        Engine { core, pool, held: None, sent: 0, received: 0, settled: false, postponed: false, due: false }
     }
 
     /// The protocol's state.
@@ -80,7 +82,7 @@ impl Engine {
     /// left to do.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.postponed || self.has_output() { Time::default() } else { self.core.sleep_until() }
+        if self.postponed || self.sent > 0 || self.has_output() { Time::default() } else { self.core.sleep_until() }
     }
 
     /// Whether the last turn left what could wait to the next, and so did not
@@ -145,18 +147,9 @@ impl Engine {
         if self.core.has_events() {
             self.steer(transport, events);
         }
-        let mut sent = 0;
-        while sent < BURST
-            && self.has_output()
-            && let Some(Transmit { to, frame }) = self.next()
-        {
-            if let Err(frame) = transport.send(to, frame) {
-                self.held = Some(Transmit { to, frame });
-                break;
-            }
-            sent += 1;
-        }
+        self.hand_over(BURST, transport);
         transport.flush();
+        let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
         // What has left is to be noted, whatever was noted before it.
@@ -168,6 +161,32 @@ impl Engine {
         }
         self.postponed = postpone;
         sent
+    }
+
+    /// A message was admitted: let its frame go to the transport while it is in
+    /// the nearest cache, where nothing is before it. It leaves with the next
+    /// doorbell, as do others.
+    #[inline]
+    pub fn pass<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+        if self.held.is_none() {
+            self.hand_over(1, transport);
+        }
+    }
+
+    /// So many frames, if there are, to the transport.
+    #[inline(always)]
+    fn hand_over<T: Transport + ?Sized>(&mut self, most: usize, transport: &mut T) {
+        let most = self.sent + most;
+        while self.sent < most
+            && self.has_output()
+            && let Some(Transmit { to, frame }) = self.next()
+        {
+            if let Err(frame) = transport.send(to, frame) {
+                self.held = Some(Transmit { to, frame });
+                break;
+            }
+            self.sent += 1;
+        }
     }
 
     #[inline]

@@ -28,6 +28,38 @@ fn an_idle_turn_rings_too() {
 }
 
 #[test]
+fn what_was_passed_on_leaves_with_the_next_doorbell() {
+    let (mut alpha, _, flow, now) = connected();
+    alpha.turn(now);
+    alpha.notes.calls.clear();
+    for n in 0..3 {
+        alpha.request(flow, n);
+        alpha.engine.pass(&mut alpha.notes);
+    }
+    assert!(alpha.engine.sleep_until() <= now, "the doorbell is due");
+    assert_eq!(alpha.turn(now).sent, 3);
+    assert_eq!(alpha.notes.calls, [Call::Send, Call::Send, Call::Send, Call::Receive(0), Call::Flush]);
+    assert!(alpha.engine.sleep_until() < now + Duration::from_millis(1), "a time-out is armed");
+}
+
+#[test]
+fn what_is_passed_on_does_not_overtake_what_a_full_transport_gave_back() {
+    let (mut alpha, mut beta, flow, now) = connected();
+    alpha.turn(now);
+    alpha.notes.room = 0;
+    (0..3).for_each(|n| {
+        alpha.request(flow, n);
+        alpha.engine.pass(&mut alpha.notes);
+    });
+    assert_eq!(alpha.turn(now).sent, 0);
+    alpha.notes.room = usize::MAX;
+    alpha.turn(now);
+    beta.notes.take_from(&mut alpha.notes);
+    beta.turn(now);
+    assert_eq!(extracted(&mut beta), [0, 1, 2]);
+}
+
+#[test]
 fn what_a_full_transport_gives_back_goes_first_and_nothing_is_lost() {
     let (mut alpha, mut beta, flow, now) = connected();
     alpha.turn(now);

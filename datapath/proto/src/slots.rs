@@ -16,8 +16,10 @@ pub(crate) type Link = u32;
 /// No slot.
 pub(crate) const NONE: Link = Link::MAX;
 
-/// A message on its way.
+/// A message on its way: one line of the cache, which has mostly gone cold
+/// when it is looked at again.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Slot<B> {
     /// The frame; `None` once the receiver is known to have it.
     pub(crate) frame: Option<B>,

@@ -32,8 +32,10 @@ pub struct Frame {
     region: NonNull<Region>,
     /// The first byte, somewhere in the chunk.
     data: NonNull<u8>,
-    index: u32,
-    len: u32,
+    /// The frame's number in the lower half, its length in the upper: one
+    /// word, because a frame that is moved as a whole after half a word of it
+    /// was written waits for that store to reach the cache.
+    number_and_length: u64,
     _not_sync: PhantomData<core::cell::Cell<()>>,
 }
 
@@ -54,7 +56,17 @@ impl Frame {
     pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, start: u32, len: u32) -> Frame {
         // SAFETY: a handle is counted, so the region lives; `start` stays in the chunk.
         let data = unsafe { region.as_ref().chunk(index).add(start as usize) };
-        Frame { region, data, index, len, _not_sync: PhantomData }
+        Frame { region, data, number_and_length: pack(index, len), _not_sync: PhantomData }
+    }
+
+    #[inline]
+    fn number(&self) -> u32 {
+        self.number_and_length as u32
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        (self.number_and_length >> 32) as u32
     }
 
     #[inline]
@@ -70,13 +82,13 @@ impl Frame {
 
     #[inline]
     fn slot(&self) -> &Slot {
-        self.home().slot(self.index)
+        self.home().slot(self.number())
     }
 
     /// Where in its chunk the frame starts.
     #[inline]
     fn start(&self) -> usize {
-        self.data.as_ptr() as usize - self.home().chunk(self.index).as_ptr() as usize
+        self.data.as_ptr() as usize - self.home().chunk(self.number()).as_ptr() as usize
     }
 
     /// Bytes from the frame's first to the end of its chunk.
@@ -88,7 +100,7 @@ impl Frame {
     /// Number of the frame in its pool.
     #[inline]
     pub fn index(&self) -> usize {
-        self.index as usize
+        self.number() as usize
     }
 
     /// Where the frame starts, in bytes from the pool's base: what the
@@ -109,10 +121,15 @@ impl Frame {
     /// [`Pool::adopt`](crate::Pool::adopt) makes a handle of it again.
     #[inline]
     pub fn into_raw(self) -> RawFrame {
-        let raw = RawFrame { index: self.index, start: self.start() as u32, len: self.len, offset: self.offset() };
+        let raw = RawFrame { index: self.number(), start: self.start() as u32, len: self.len(), offset: self.offset() };
         let _kept = ManuallyDrop::new(self);
         raw
     }
+}
+
+#[inline]
+fn pack(number: u32, length: u32) -> u64 {
+    number as u64 | (length as u64) << 32
 }
 
 impl Buffer for Frame {
@@ -122,7 +139,7 @@ impl Buffer for Frame {
         // SAFETY: `len` is at most the room, all of which is initialised memory
         // of the chunk; nobody writes it while this handle exists, except
         // through `space`, which borrows this handle mutably.
-        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len as usize) }
+        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len() as usize) }
     }
 
     #[inline]
@@ -138,13 +155,14 @@ impl Buffer for Frame {
 
     #[inline]
     fn set_len(&mut self, len: usize) {
-        self.len = len.min(self.room()) as u32;
+        self.number_and_length = pack(self.number(), len.min(self.room()) as u32);
     }
 
     #[inline]
     fn share(&self) -> Frame {
         self.slot().add_handle();
-        Frame { region: self.region, data: self.data, index: self.index, len: self.len, _not_sync: PhantomData }
+        let Frame { region, data, number_and_length, _not_sync } = *self;
+        Frame { region, data, number_and_length, _not_sync }
     }
 }
 
@@ -153,13 +171,13 @@ impl Drop for Frame {
     fn drop(&mut self) {
         if self.slot().drop_handle() {
             // SAFETY: that was the last handle, and this one is not used again.
-            unsafe { region::come_home(self.region, self.index) }
+            unsafe { region::come_home(self.region, self.number()) }
         }
     }
 }
 
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frame").field("index", &self.index).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("Frame").field("index", &self.number()).field("len", &self.len()).finish_non_exhaustive()
     }
 }

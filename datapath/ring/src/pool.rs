@@ -116,6 +116,19 @@ impl Pool {
         let _ = line;
     }
 
+    /// Have the first `bytes` bytes of the frame fetched that [`Pool::take`]
+    /// will give next: who writes one large frame after the other does not
+    /// wait for each line of it then.
+    #[inline]
+    pub fn prefetch_next(&self, bytes: usize) {
+        const LINE: usize = 64;
+        if let Some(index) = self.region().peek() {
+            let Layout { stride, headroom, .. } = self.layout();
+            let start = index as usize * stride + headroom;
+            (start..start + bytes).step_by(LINE).for_each(|at| self.prefetch(at));
+        }
+    }
+
     /// Whether a frame is this pool's.
     #[inline]
     pub fn owns(&self, frame: &Frame) -> bool {

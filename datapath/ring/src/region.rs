@@ -111,6 +111,13 @@ impl Region {
         Some(index)
     }
 
+    /// The frame that `pop` gives next, if that is known. Only for the owner.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<u32> {
+        let first = self.local.0.first.get();
+        (first != NONE).then_some(first)
+    }
+
     /// Only for the owner.
     #[inline]
     fn push_local(&self, index: u32) {

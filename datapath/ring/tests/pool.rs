@@ -241,3 +241,13 @@ proptest! {
         prop_assert!(is_gone(&memory));
     }
 }
+
+#[test]
+fn fetching_the_next_frame_changes_nothing() {
+    let pool = Pool::heap(Layout { frames: 1, stride: 256, headroom: 0 }).unwrap();
+    pool.prefetch_next(256);
+    pool.prefetch_next(100_000);
+    let frame = pool.take().expect("the only one");
+    pool.prefetch_next(256);
+    assert_eq!((pool.available(), frame.index()), (0, 0));
+}
