@@ -8,14 +8,16 @@
 #include "kernel.h"
 #include "wire.h"
 
-/* A decision: what to do in the second byte, and in the first why or where. */
+/* A decision: what to do in the second byte, in the first why or where, and a socket's queue in the third. */
 #define PASS(why) (0x100 | (why))
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
+#define BOUND_TO(queue) ((__u32)(queue) << 16)
 
-#define IS_SOCKET(decision) ((decision) >> 8 == 3)
+#define IS_SOCKET(decision) (((decision) >> 8 & 0xff) == 3)
 #define IS_PASS(decision) ((decision) >> 8 == 1)
 #define DETAIL(decision) ((decision)&0xff)
+#define QUEUE(decision) ((decision) >> 16)
 
 /* A test builds this with a wrong mask, to see that the comparison finds it. */
 #ifndef FLOW_MASK
@@ -30,13 +32,17 @@ struct config {
 	__u16 own_low;
 	__u16 hidden; /* the EtherTypes as they stand in a frame */
 	__u16 plain;
-	__u16 unused;
+	__u16 counts_redirected; /* what a socket gets is counted there too: off where speed matters */
 };
 
 /* Changes while the program runs; user space maps it into its memory. */
 struct table {
-	__u8 flows[FLOW_COUNT]; /* the socket's index plus one; 0: no such flow. Of flow 0: the node's socket */
-	__u32 queues[SOCKETS];	/* the receive queue that the socket is bound to */
+	/*
+	 * The socket's index plus one in the low byte; 0: no such flow. Of flow 0:
+	 * the node's socket. In the high byte the receive queue that the socket is
+	 * bound to: both from one line of the cache.
+	 */
+	__u16 flows[FLOW_COUNT];
 };
 
 /* The first 60 bytes of a frame; every field is aligned. */
@@ -140,12 +146,12 @@ static inline __u32 find_hidden(const struct frame *frame, struct found *found)
 static inline __u32 to_socket(const struct found *found, const struct table *table)
 {
 	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
-	__u8 socket;
+	__u16 entry;
 
 	if (control != (found->flow == FLOW_NODE))
 		return DROP(REASON_NODE_FLOW);
-	socket = table->flows[found->flow & (FLOW_COUNT - 1)];
-	return likely(socket) ? SOCKET(socket - 1) : DROP(REASON_NO_FLOW);
+	entry = table->flows[found->flow & (FLOW_COUNT - 1)];
+	return likely(entry) ? SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8) : DROP(REASON_NO_FLOW);
 }
 
 static inline __u32 decide(const void *data, const void *end, const volatile struct config *config,

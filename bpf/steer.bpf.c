@@ -58,16 +58,19 @@ static inline const struct table *the_table(void)
 	return bpf_map_lookup_elem(&tables, &only);
 }
 
-static inline int redirect(const struct xdp_md *ctx, __u8 socket, const struct table *table)
+static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 {
 	long action;
 
-	if (table->queues[socket] != ctx->rx_queue_index) {
+	if (QUEUE(decision) != ctx->rx_queue_index) {
 		count(COUNT_WRONG_QUEUE);
 		return XDP_DROP;
 	}
-	action = bpf_redirect_map(&sockets, socket, XDP_DROP);
-	count(likely(action != XDP_DROP) ? COUNT_REDIRECTED : COUNT_NO_SOCKET);
+	action = bpf_redirect_map(&sockets, DETAIL(decision), XDP_DROP);
+	if (action == XDP_DROP)
+		count(COUNT_NO_SOCKET);
+	else if (config.counts_redirected)
+		count(COUNT_REDIRECTED);
 	return action;
 }
 
@@ -80,7 +83,7 @@ static inline int steer_frame(const struct xdp_md *ctx)
 		return XDP_PASS;
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
 	if (likely(IS_SOCKET(decision)))
-		return redirect(ctx, DETAIL(decision), table);
+		return redirect(ctx, decision);
 	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
@@ -105,7 +108,7 @@ SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 {
 	const struct table *table = the_table();
 
-	return table ? decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table) : ~0u;
+	return table ? decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table) & 0xffff : ~0u;
 }
 
 SEC("license") const char LICENSE[] = "Dual MIT/GPL";

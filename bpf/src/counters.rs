@@ -44,7 +44,7 @@ impl Counters {
         Ok(Counters { by_number })
     }
 
-    /// Given to a socket. Whether its ring had room, the socket's own statistics tell.
+    /// Given to a socket, where [`Config::counts_redirected`](crate::Config::counts_redirected) says to count. Whether its ring had room, the socket's own statistics tell.
     pub fn redirected(&self) -> u64 {
         self.by_number[REDIRECTED]
     }

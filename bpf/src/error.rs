@@ -135,6 +135,9 @@ pub enum SocketError {
         /// How many there are.
         count: u32,
     },
+    /// The table has a byte for the queue.
+    #[error("steering knows receive queues 0 to 255, not {0}; `ethtool -L` changes how many there are")]
+    NoSuchQueue(u32),
     /// It is not an AF_XDP socket.
     #[error("not an AF_XDP socket")]
     NotXdp,

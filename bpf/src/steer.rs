@@ -56,12 +56,13 @@ impl Steer {
     /// bound to. It leaves the table by itself when it is closed.
     ///
     /// # Errors
-    /// [`SocketError::NoSuchIndex`] beyond [`Steer::LAST_SOCKET`].
+    /// [`SocketError::NoSuchIndex`] beyond [`Steer::LAST_SOCKET`],
+    /// [`SocketError::NoSuchQueue`] beyond 255.
     pub fn set_socket(&self, index: u8, queue: u32, socket: &impl AsFd) -> Result<(), SocketError> {
         if index > Self::LAST_SOCKET {
             return Err(SocketError::NoSuchIndex { index: index.into(), count: u32::from(Self::LAST_SOCKET) + 1 });
         }
-        self.table.set_queue(index, queue);
+        self.table.set_queue(index, queue.try_into().map_err(|_| SocketError::NoSuchQueue(queue))?);
         let mut sockets = self.sockets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         sockets.set(index.into(), socket.as_fd().as_raw_fd(), 0).map_err(|error| SocketError::new(root_cause(&error)))
     }

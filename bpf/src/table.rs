@@ -6,7 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use wire::Flow;
@@ -20,14 +20,15 @@ const SOCKETS: usize = 256;
 /// `struct table` in `decide.h`.
 #[repr(C)]
 struct Layout {
-    flows: [AtomicU8; Flow::COUNT],
-    queues: [AtomicU32; SOCKETS],
+    flows: [AtomicU16; Flow::COUNT],
 }
 
 /// The mapped table.
 #[derive(Debug)]
 pub(crate) struct Table {
     memory: NonNull<Layout>,
+    /// By socket: the receive queue that it is bound to.
+    queues: [AtomicU8; SOCKETS],
 }
 
 // SAFETY: the memory is mapped until the last use (drop takes `self` by value)
@@ -59,7 +60,7 @@ impl Table {
         // SAFETY: a new mapping at an address of the kernel's choice touches
         // no memory of ours; the kernel refuses a length beyond the map's.
         let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0)? };
-        Ok(Table { memory: memory.cast() })
+        Ok(Table { memory: memory.cast(), queues: [const { AtomicU8::new(0) }; SOCKETS] })
     }
 
     fn layout(&self) -> &Layout {
@@ -71,28 +72,35 @@ impl Table {
     /// Steer a flow to a socket, or nowhere. The node's own "flow" stays.
     pub(crate) fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         if flow != Flow::NODE {
-            self.store(flow, socket.map_or(0, entry));
+            self.store(flow, socket.map_or(0, |socket| self.entry(socket)));
         }
     }
 
     /// Steer control frames.
     pub(crate) fn set_node_socket(&self, socket: u8) {
-        self.store(Flow::NODE, entry(socket));
+        self.store(Flow::NODE, self.entry(socket));
     }
 
-    fn store(&self, flow: Flow, entry: u8) {
+    fn store(&self, flow: Flow, entry: u16) {
         self.layout().flows[flow.index()].store(entry, Ordering::Relaxed);
     }
 
-    /// The receive queue that a socket is bound to.
-    pub(crate) fn set_queue(&self, socket: u8, queue: u32) {
-        self.layout().queues[socket as usize].store(queue, Ordering::Relaxed);
+    /// The receive queue that a socket is bound to; flows that lead there learn of it.
+    pub(crate) fn set_queue(&self, socket: u8, queue: u8) {
+        self.queues[socket as usize].store(queue, Ordering::Relaxed);
+        let entry = self.entry(socket);
+        let flows = self.layout().flows.iter();
+        for flow in flows.filter(|flow| flow.load(Ordering::Relaxed) as u8 == entry as u8) {
+            flow.store(entry, Ordering::Relaxed);
+        }
     }
-}
 
-/// The index plus one: 0 is for nowhere.
-fn entry(socket: u8) -> u8 {
-    socket.min(Steer::LAST_SOCKET) + 1
+    /// The socket's index plus one, because 0 is for nowhere, and its queue.
+    fn entry(&self, socket: u8) -> u16 {
+        let socket = socket.min(Steer::LAST_SOCKET);
+        let queue = self.queues[socket as usize].load(Ordering::Relaxed);
+        (socket as u16 + 1) | (queue as u16) << 8
+    }
 }
 
 impl Drop for Table {

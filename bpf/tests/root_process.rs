@@ -12,7 +12,8 @@ use cable::{Cable, eventually};
 use hosts::VethOptions;
 use wire::{Address, EtherType};
 
-const CONFIG: Config = Config { ethertype: EtherType::DEFAULT, own: Address([2, 0, 0, 0, 0, 1]), node_socket: 0 };
+const CONFIG: Config =
+    Config { ethertype: EtherType::DEFAULT, own: Address([2, 0, 0, 0, 0, 1]), node_socket: 0, counts_redirected: true };
 
 /// One of the tests below that are processes of others, on the host of the
 /// calling thread, with a bounding set of capabilities that it keeps as root.

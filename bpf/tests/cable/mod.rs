@@ -36,7 +36,7 @@ impl Cable {
 
     /// Steering for the near end's address.
     pub(crate) fn steer(&self) -> Steer {
-        let config = Config { ethertype: EtherType::DEFAULT, own: self.own(), node_socket: 0 };
+        let config = Config { ethertype: EtherType::DEFAULT, own: self.own(), node_socket: 0, counts_redirected: true };
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -35,7 +35,8 @@ pub(crate) struct Attached {
 
 impl Loaded {
     fn new(options: &Options, interface: &Interface) -> Result<Loaded, OpenError> {
-        let config = Config { ethertype: options.ethertype, own: interface.address, node_socket: SOCKET };
+        let (ethertype, own) = (options.ethertype, interface.address);
+        let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false };
         Ok(match options.program {
             Program::Steer => Loaded::Steer(Steer::load(&config)?),
             Program::Raw => Loaded::Raw(Raw::load(options.ethertype.hidden())?),
