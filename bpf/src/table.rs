@@ -28,7 +28,7 @@ struct Layout {
 pub(crate) struct Table {
     memory: NonNull<Layout>,
     /// By socket: the receive queue that it is bound to.
-    queues: [AtomicU8; SOCKETS],
+    queues: Box<[AtomicU8; SOCKETS]>,
 }
 
 // SAFETY: the memory is mapped until the last use (drop takes `self` by value)
@@ -60,7 +60,7 @@ impl Table {
         // SAFETY: a new mapping at an address of the kernel's choice touches
         // no memory of ours; the kernel refuses a length beyond the map's.
         let memory = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0)? };
-        Ok(Table { memory: memory.cast(), queues: [const { AtomicU8::new(0) }; SOCKETS] })
+        Ok(Table { memory: memory.cast(), queues: Box::new([const { AtomicU8::new(0) }; SOCKETS]) })
     }
 
     fn layout(&self) -> &Layout {
