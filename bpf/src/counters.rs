@@ -70,10 +70,12 @@ impl Counters {
         self.by_number[NO_SOCKET]
     }
 
-    /// Name and value of each counter.
+    /// Name and value of each counter; without those given to sockets where they are not counted.
     pub fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         for (number, name) in NAMES {
-            each(name, self.by_number[number]);
+            if number != REDIRECTED || self.by_number[number] > 0 {
+                each(name, self.by_number[number]);
+            }
         }
     }
 }

@@ -82,7 +82,7 @@ impl<B: Buffer> Core<B> {
             self.counters.no_room += 1;
             return Ok(());
         }
-        queue.accept(seq);
+        queue.accept(seq, &mut self.gaps);
         if record.owes_ack(verdict) {
             record.queue_ack(&mut self.acks_due);
         }

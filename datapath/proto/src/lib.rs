@@ -34,6 +34,7 @@ mod ending;
 mod endpoint;
 mod flow;
 mod flows;
+mod gaps;
 mod input;
 mod node;
 mod output;

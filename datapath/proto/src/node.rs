@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::credits::Budget;
 use crate::endpoint::Endpoints;
 use crate::flows::Flows;
+use crate::gaps::Gaps;
 use crate::output::{Event, FlowState, Peer};
 use crate::peers::Peers;
 use crate::rtt::Waits;
@@ -43,6 +44,7 @@ pub struct Core<B> {
     pub(crate) control: ControlQueue,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
+    pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
     pub(crate) budget: Budget,
@@ -72,6 +74,7 @@ impl<B: Buffer> Core<B> {
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
+            gaps: Gaps::new(16),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
             budget: Budget::new(config.receive_frames),

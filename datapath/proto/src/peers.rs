@@ -1,6 +1,8 @@
 //! The nodes that are known, by discovery or from a static table
 //! (Directed Point's NART, §3.2).
 
+use std::collections::HashMap;
+
 use wire::control::{Incarnation, Name, NodeId};
 use wire::{Address, Framing};
 
@@ -43,11 +45,16 @@ pub(crate) struct PeerRecord {
 /// fills no memory and takes no time to look through. For a new one another is
 /// forgotten: were the new one ignored, the flood would cut off all that we
 /// have yet to meet. Whoever is forgotten and wanted is asked for again.
-const MOST: usize = 4096;
+const MOST: usize = 1 << 14;
+
+/// Records are made room for by so many: doubling would leave half of many unused.
+const MORE: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     records: Vec<PeerRecord>,
+    /// Where in `records` a node is. Others choose their ids: the hash is keyed.
+    places: HashMap<NodeId, u32>,
     /// Where to look next for one to forget.
     hand: usize,
 }
@@ -75,7 +82,7 @@ pub(crate) enum News {
 impl Peers {
     /// Learn or refresh.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
-        let Some(record) = self.records.iter_mut().find(|record| record.peer.node == peer.node) else {
+        let Some(record) = self.by_node(peer.node).and_then(|at| self.records.get_mut(at)) else {
             return self.add(PeerRecord { peer, path: Path::Unknown, armed: Armed::default(), fixed: false });
         };
         let known = record.peer.incarnation;
@@ -95,11 +102,17 @@ impl Peers {
 
     fn add(&mut self, record: PeerRecord) -> News {
         if self.records.len() < MOST {
+            if self.records.len() == self.records.capacity() {
+                self.records.reserve_exact(MORE);
+            }
+            self.places.insert(record.peer.node, self.records.len() as u32);
             self.records.push(record);
             return News::New;
         }
         let Some(at) = self.least_wanted() else { return News::TooMany };
         self.hand = at + 1;
+        self.places.remove(&self.records[at].peer.node);
+        self.places.insert(record.peer.node, at as u32);
         // A timer of the old one finds the new one's not armed.
         self.records[at] = record;
         News::Instead
@@ -115,7 +128,8 @@ impl Peers {
 
     /// Never forget this one.
     pub(crate) fn keep(&mut self, node: NodeId) {
-        self.records.iter_mut().filter(|record| record.peer.node == node).for_each(|record| record.fixed = true);
+        let record = self.by_node(node).and_then(|at| self.records.get_mut(at));
+        record.into_iter().for_each(|record| record.fixed = true);
     }
 
     /// The address of a peer that is in a static table and has not been heard
@@ -132,7 +146,7 @@ impl Peers {
     }
 
     pub(crate) fn by_node(&self, node: NodeId) -> Option<usize> {
-        self.records.iter().position(|record| record.peer.node == node)
+        self.places.get(&node).map(|&at| at as usize)
     }
 
     pub(crate) fn by_address(&self, address: Address) -> Option<usize> {

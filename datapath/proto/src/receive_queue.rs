@@ -9,8 +9,7 @@
 use wire::{Ack, Seq};
 
 use crate::WINDOW;
-
-const LIMBS: usize = WINDOW / 64;
+use crate::gaps::{Ahead, Gaps};
 
 /// Whether a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +28,10 @@ pub(crate) enum Verdict {
 pub(crate) struct ReceiveQueue {
     /// The first number that has not arrived.
     accepted: Seq,
-    /// Arrived beyond it: bit `n % WINDOW` for number `n`.
-    ahead: [u64; LIMBS],
-    /// How many bits are set in `ahead`.
-    gaps: u16,
+    /// Arrived beyond it, if anything has.
+    ahead: Option<Box<Ahead>>,
+    /// How many have.
+    beyond: u16,
     /// Credit granted in the beginning.
     granted: u16,
     /// The first number that the sender may not use yet.
@@ -44,7 +43,7 @@ pub(crate) struct ReceiveQueue {
 impl ReceiveQueue {
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
         let limit = first.plus(credits as u32);
-        ReceiveQueue { accepted: first, ahead: [0; LIMBS], gaps: 0, granted: credits, limit, told: limit }
+        ReceiveQueue { accepted: first, ahead: None, beyond: 0, granted: credits, limit, told: limit }
     }
 
     /// The number near which others are to be read.
@@ -72,23 +71,36 @@ impl ReceiveQueue {
 
     /// Take a message whose verdict is `Next` or `Ahead`.
     #[inline]
-    pub(crate) fn accept(&mut self, seq: Seq) {
+    pub(crate) fn accept(&mut self, seq: Seq, gaps: &mut Gaps) {
         if seq != self.accepted {
-            self.ahead[limb(seq)] |= bit(seq);
-            self.gaps += 1;
+            self.ahead.get_or_insert_with(|| gaps.take()).set(seq);
+            self.beyond += 1;
             return;
         }
         self.accepted = self.accepted.plus(1);
-        while self.gaps > 0 && self.is_ahead(self.accepted) {
-            self.ahead[limb(self.accepted)] &= !bit(self.accepted);
-            self.gaps -= 1;
+        if self.ahead.is_some() {
+            self.close_gap(gaps);
+        }
+    }
+
+    /// What had arrived beyond the gap follows now.
+    fn close_gap(&mut self, gaps: &mut Gaps) {
+        let Some(mut ahead) = self.ahead.take() else { return };
+        while ahead.has(self.accepted) {
+            ahead.unset(self.accepted);
+            self.beyond -= 1;
             self.accepted = self.accepted.plus(1);
+        }
+        if self.beyond == 0 {
+            gaps.give_back(ahead);
+        } else {
+            self.ahead = Some(ahead);
         }
     }
 
     #[inline]
     fn is_ahead(&self, seq: Seq) -> bool {
-        self.gaps > 0 && self.ahead[limb(seq)] & bit(seq) != 0
+        self.ahead.as_ref().is_some_and(|ahead| ahead.has(seq))
     }
 
     /// A message was handled: one more may come.
@@ -139,22 +151,12 @@ impl ReceiveQueue {
     }
 
     fn sack(&self) -> u64 {
-        if self.gaps == 0 {
+        if self.ahead.is_none() {
             return 0;
         }
         let is_told = |seq| seq != self.last() && self.is_ahead(seq);
         (0..u64::BITS).filter(|&i| is_told(self.accepted.plus(1 + i))).fold(0, |sack, i| sack | 1 << i)
     }
-}
-
-#[inline]
-fn limb(seq: Seq) -> usize {
-    seq.0 as usize % WINDOW / 64
-}
-
-#[inline]
-fn bit(seq: Seq) -> u64 {
-    1 << (seq.0 % 64)
 }
 
 #[cfg(test)]
@@ -169,16 +171,16 @@ mod tests {
 
     #[test]
     fn past_in_order_and_future() {
-        let mut queue = queue(10);
+        let (mut queue, mut gaps) = (queue(10), Gaps::default());
         assert_eq!(queue.verdict(Seq(9)), Verdict::Duplicate);
         assert_eq!(queue.verdict(Seq(10)), Verdict::Next);
         assert_eq!(queue.verdict(Seq(11)), Verdict::Ahead);
         assert_eq!(queue.verdict(Seq(10 + WINDOW as u32)), Verdict::Beyond);
-        queue.accept(Seq(12));
+        queue.accept(Seq(12), &mut gaps);
         assert_eq!(queue.verdict(Seq(12)), Verdict::Duplicate);
         assert_eq!(queue.tell().sack, 0b10, "10 is missing, 11 too, 12 is here");
-        queue.accept(Seq(10));
-        queue.accept(Seq(11));
+        queue.accept(Seq(10), &mut gaps);
+        queue.accept(Seq(11), &mut gaps);
         assert_eq!((queue.tell().accepted, queue.tell().sack), (Seq(13), 0));
     }
 
@@ -196,9 +198,9 @@ mod tests {
     /// The news of credit may be lost: somebody must have a reason to ask.
     #[test]
     fn the_last_message_stays_with_its_sender_although_it_came_before_others() {
-        let mut queue = ReceiveQueue::new(Seq(7), 3);
-        queue.accept(Seq(8));
-        queue.accept(Seq(9));
+        let (mut queue, mut gaps) = (ReceiveQueue::new(Seq(7), 3), Gaps::default());
+        queue.accept(Seq(8), &mut gaps);
+        queue.accept(Seq(9), &mut gaps);
         assert_eq!(queue.tell().sack, 0b01, "of 9 it is not told");
         queue.release();
         assert_eq!(queue.tell().sack, 0b11);
@@ -206,10 +208,10 @@ mod tests {
 
     #[test]
     fn the_last_message_stays_with_its_sender_until_there_is_credit() {
-        let mut queue = ReceiveQueue::new(Seq(u32::MAX), 2);
-        queue.accept(Seq(u32::MAX));
+        let (mut queue, mut gaps) = (ReceiveQueue::new(Seq(u32::MAX), 2), Gaps::default());
+        queue.accept(Seq(u32::MAX), &mut gaps);
         assert_eq!(queue.tell().accepted, Seq(0));
-        queue.accept(Seq(0));
+        queue.accept(Seq(0), &mut gaps);
         assert_eq!((queue.tell().accepted, queue.tell_short().0), (Seq(0), 0), "no credit: the second is not told");
         queue.release();
         assert_eq!((queue.tell().accepted, queue.tell().limit), (Seq(1), Seq(2)));
@@ -220,7 +222,7 @@ mod tests {
         #[test]
         fn accepts_each_once(steps in prop::collection::vec(-40i32..80, 0..4000)) {
             let first = Seq(u32::MAX - 1000);
-            let mut queue = ReceiveQueue::new(first, 256);
+            let (mut queue, mut gaps) = (ReceiveQueue::new(first, 256), Gaps::default());
             let mut seen = BTreeSet::new();
             for step in steps {
                 let near = queue.near().since(first);
@@ -229,7 +231,7 @@ mod tests {
                 let verdict = queue.verdict(seq);
                 prop_assert_eq!(verdict == Verdict::Duplicate, seen.contains(&at), "{} {:?}", at, verdict);
                 if verdict != Verdict::Duplicate {
-                    queue.accept(seq);
+                    queue.accept(seq, &mut gaps);
                     seen.insert(at);
                 }
                 let accepted = (0..).find(|n| !seen.contains(n)).unwrap_or_default();
