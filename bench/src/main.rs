@@ -11,7 +11,7 @@
 //!  │                     │    am ═════╪═ frames ╪════ am                  │
 //!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
 //!  │        │                 udp ════╪═════════╪════ udp                 │
-//!  │      report                      │         │                         │
+//!  │      report, sweep               │         │                         │
 //!  └──────────────────────────────────┘         └─────────────────────────┘
 //! ```
 //!
@@ -38,11 +38,15 @@ mod report;
 mod rights;
 mod serve;
 mod session;
+mod size;
 mod stats;
+mod sweep;
 mod values;
 mod via;
 mod watch;
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -55,6 +59,8 @@ use plan::{Bench, FramingArg, Via};
 use progress::Progress;
 use report::Report;
 use session::{Order, Session};
+use size::Size;
+use sweep::Sweep;
 use watch::Watch;
 
 fn main() -> ExitCode {
@@ -73,6 +79,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let options = &cli.options;
     match cli.task()? {
         Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options.json),
+        Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
         Task::Far(interface) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
@@ -89,6 +96,8 @@ fn run(cli: &Cli) -> Result<(), Error> {
 }
 
 const A_QUARTER: Duration = Duration::from_millis(250);
+/// There are some twenty-seven sizes.
+const OF_A_SWEEP: Duration = Duration::from_millis(50);
 
 fn measure(
     benches: &[Bench],
@@ -97,10 +106,22 @@ fn measure(
     time: Duration,
     watch: &Watch,
 ) -> Result<Session, Error> {
+    let benches = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
+    over(benches, place, options, time, watch)
+}
+
+/// Measure these sizes in this place.
+fn over(
+    benches: Vec<(Bench, Vec<Size>)>,
+    place: &Where,
+    options: &Options,
+    time: Duration,
+    watch: &Watch,
+) -> Result<Session, Error> {
     let order = Order {
         vias: options.vias(place.vias()),
         without_udp_if_need_be: options.via.is_empty(),
-        benches: benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect(),
+        benches,
         how: options.how(place.framing()),
         amount: options.amount(time),
     };
@@ -118,6 +139,23 @@ fn measure(
             deploy::wire::measure(&order, Way { name: &name, peer, interface, core }, &progress, watch)
         }
     }
+}
+
+/// Measure the curve, print it, and draw it where that is wanted.
+fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let session = over(vec![(Bench::Bandwidth, size::swept())], place, options, OF_A_SWEEP, watch)?;
+    let sweep = Sweep::new(&session.all, session.cores);
+    out::say(&if options.json { sweep.json().join("\n") + "\n" } else { sweep.table() })?;
+    if let Some(file) = plot {
+        fs::write(file, sweep.svg(&title(&sweep))).map_err(Error::system("writing the plot"))?;
+    }
+    session.end
+}
+
+/// What the picture is of.
+fn title(sweep: &Sweep) -> String {
+    let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.via, curve.mode)).collect();
+    format!("bandwidth by size: {}", modes.join(", "))
 }
 
 /// Print what was measured, and return how it ended.

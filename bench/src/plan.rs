@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Address, Framing};
 
 use crate::error::Error;
+use crate::size::Size;
 
 /// Grows when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 2;
@@ -88,29 +89,6 @@ impl Bench {
 impl fmt::Display for Bench {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// How long a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    /// So many bytes of the user's.
-    Bytes(usize),
-    /// As many as one frame holds, by each via's own count.
-    Full,
-}
-
-impl std::str::FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        if text == "full" {
-            return Ok(Size::Full);
-        }
-        match text.parse() {
-            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
-            _ => Err("not a size: bytes, at least 1, or `full` for what one frame holds".to_owned()),
-        }
     }
 }
 
@@ -289,15 +267,6 @@ mod tests {
         assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);
         assert_eq!(plan(&[Raw], 2), [(0, Raw), (1, Raw)]);
         assert_eq!(plan(&[], 3), []);
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!("full".parse(), Ok(Size::Full));
-        assert_eq!("16".parse(), Ok(Size::Bytes(16)));
-        for text in ["0", "-1", "", "sixteen", "1.5"] {
-            assert!(text.parse::<Size>().is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
 use crate::measure::{Patience, Port, Step, end};
-use crate::plan::{Amount, Bench, How, Place, Plan, Size, VERSION, Via};
+use crate::plan::{Amount, Bench, How, Place, Plan, VERSION, Via};
 use crate::progress::Progress;
+use crate::size::Size;
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
@@ -119,12 +120,13 @@ impl Stage<'_> {
         for (number, (bench, nth_size, size)) in self.order.steps().enumerate() {
             self.progress.now(bench, self.via);
             let Amount { time, warm_up, .. } = self.order.amount;
-            let size = self.size(size, port)?;
-            let step = Step { number: number as u32 + 1, bench, size, warm_up, time };
-            let outcome = self.step(port, step)?;
-            let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
-            let (round, via) = (self.round, self.via);
-            all.push(Measured { round, bench, nth_size, size, via, mode, xdp, framing, outcome });
+            if let Some(cut) = size.cut(self.via, port)? {
+                let step = Step { number: number as u32 + 1, bench, size: cut.piece, warm_up, time };
+                let outcome = self.step(port, step)?;
+                let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
+                let (round, via) = (self.round, self.via);
+                all.push(Measured { round, bench, nth_size, cut, via, mode, xdp, framing, outcome });
+            }
             self.progress.done();
         }
         Ok(())
@@ -136,14 +138,5 @@ impl Stage<'_> {
             Bench::Latency => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
             _ => Outcome::Throughput(throughput(port, self.via, step, patience, self.watch)?),
         })
-    }
-
-    fn size(&self, size: Size, port: &dyn Port) -> Result<usize, Error> {
-        let most = port.largest();
-        match size {
-            Size::Full => Ok(most),
-            Size::Bytes(size) if size <= most => Ok(size),
-            Size::Bytes(size) => Err(Error::TooLarge { via: self.via, size, most }),
-        }
     }
 }

@@ -8,6 +8,7 @@
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
 use crate::plan::{Bench, Via};
+use crate::size::Cut;
 
 /// One measurement.
 #[derive(Clone, Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct Measured {
     /// Which of the sizes that were asked for; vias are compared by this, since
     /// a full frame holds different sizes by different vias.
     pub(crate) nth_size: usize,
-    /// Payload bytes of a message.
-    pub(crate) size: usize,
+    /// The messages, and how they went.
+    pub(crate) cut: Cut,
     /// By which via.
     pub(crate) via: Via,
     /// In which mode.
@@ -44,15 +45,20 @@ pub(crate) enum Outcome {
 
 impl Measured {
     /// The figure by which vias are compared.
-    fn figure(&self) -> f64 {
+    pub(crate) fn figure(&self) -> f64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
-            Outcome::Throughput(t) if self.bench == Bench::Bandwidth => t.bytes as f64 / t.time.as_secs_f64(),
-            Outcome::Throughput(t) => t.messages as f64 / t.time.as_secs_f64(),
+            Outcome::Throughput(t) if self.bench == Bench::Bandwidth => self.messages(t) * self.cut.size as f64,
+            Outcome::Throughput(t) => self.messages(t),
         }
     }
 
-    fn lost(&self) -> u64 {
+    /// A second.
+    fn messages(&self, counted: &Throughput) -> f64 {
+        counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.lost,
             Outcome::Throughput(throughput) => throughput.lost,
@@ -69,7 +75,7 @@ impl Measured {
 pub(crate) struct Row {
     pub(crate) bench: Bench,
     pub(crate) nth_size: usize,
-    pub(crate) size: usize,
+    pub(crate) cut: Cut,
     pub(crate) via: Via,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
@@ -118,7 +124,7 @@ impl Row {
         Row {
             bench: first.bench,
             nth_size: first.nth_size,
-            size: first.size,
+            cut: first.cut,
             via: first.via,
             mode: first.mode.clone(),
             xdp: first.xdp,
@@ -138,7 +144,7 @@ impl Figures {
             match &one.outcome {
                 // Cannot fail: both have the same bounds.
                 Outcome::Latency(latency) => drop(together.add(&latency.round_trips)),
-                Outcome::Throughput(throughput) => rates.push(*throughput),
+                Outcome::Throughput(throughput) => rates.push((one.cut, one.messages(throughput))),
             }
         }
         if rates.is_empty() { Figures::RoundTrips(together) } else { Figures::Rates(Rates::of(&rates)) }
@@ -146,14 +152,12 @@ impl Figures {
 }
 
 impl Rates {
-    fn of(rounds: &[Throughput]) -> Rates {
-        let rate = |count: fn(&Throughput) -> u64| {
-            let rates: Vec<f64> = rounds.iter().map(|t| count(t) as f64 / t.time.as_secs_f64()).collect();
+    fn of(rounds: &[(Cut, f64)]) -> Rates {
+        let rate = |of_one: fn(&Cut) -> usize| {
+            let rates: Vec<f64> = rounds.iter().map(|(cut, messages)| messages * of_one(cut) as f64).collect();
             median(&rates).unwrap_or(0.0)
         };
-        let messages = rate(|t| t.messages);
-        // One message a frame is what these benches measure.
-        Rates { messages, frames: messages, bytes: rate(|t| t.bytes) }
+        Rates { messages: rate(|_| 1), frames: rate(|cut| cut.frames), bytes: rate(|cut| cut.size) }
     }
 }
 
@@ -226,9 +230,10 @@ pub(crate) mod tests {
                 Outcome::Throughput(Throughput { messages, bytes, time, lost: 1 })
             }
         };
+        let cut = Cut { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
         let xdp = (via != Via::Udp).then_some("generic");
-        Measured { round, bench, nth_size, size: 64, via, mode, xdp, framing, outcome }
+        Measured { round, bench, nth_size, cut, via, mode, xdp, framing, outcome }
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod common;
 use common::{ENDLESS, QUICK, check_latency, check_throughput, json, objects, run, start, summary, text};
 use nix::sys::signal::Signal;
 
+/// As little as can be measured at many sizes.
+const MOMENT: &[&str] = &["--rounds", "2", "--time", "0.002"];
 const MEMORY: &[&str] = &["--hosts", "loopback"];
 
 #[test]
@@ -29,6 +31,45 @@ fn bandwidth_is_of_full_frames_and_rate_of_small_ones() {
         check_throughput(&lines[1], bench, "raw", sizes[1]);
         assert_eq!(lines[0]["framing"], "plain");
         assert!(summary(&lines)["am_over_raw"].is_f64());
+    }
+}
+
+#[test]
+fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("curve.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--framing", "plain"], &plot, MEMORY, MOMENT]));
+    for (via, full) in [("am", 1488), ("raw", 1500)] {
+        let curve: Vec<_> = lines.iter().filter(|line| line["via"] == via).collect();
+        let sizes: Vec<u64> = curve.iter().map(|line| line["size"].as_u64().unwrap()).collect();
+        assert!(sizes.is_sorted() && sizes.len() == 27, "{sizes:?}");
+        for size in [1, 64, 1024, full, full + 1, 2 * full, 65_536] {
+            assert!(sizes.contains(&size), "no {size} in {sizes:?}");
+        }
+        assert_eq!(curve[26]["frames"], if via == "am" { 45 } else { 44 });
+        check_figures(summary(&lines), via);
+    }
+    assert_eq!(lines.len(), 2 * 27 + 1);
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.matches("<polyline").count() == 2, "{svg}");
+}
+
+/// What a figure is on a busy machine nobody knows.
+fn check_figures(summary: &serde_json::Value, via: &str) {
+    for figure in ["t0_ns", "r_inf_bytes_per_s", "n_half_bytes"] {
+        assert!(summary[format!("{via}_{figure}")].is_number(), "{summary}");
+    }
+    assert_eq!(summary["fits"][via]["rounds"], 2, "{summary}");
+}
+
+#[test]
+fn people_get_a_sweep_side_by_side() {
+    let output = run(&[&["bandwidth", "--sweep"], MEMORY, MOMENT]);
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in ["size  ", "65536 B  ", "n1/2", "r_inf from full frames, 1500, 3000, 6000", "2 rounds"] {
+        assert!(table.contains(part), "no `{part}` in\n{table}");
     }
 }
 
@@ -79,6 +120,8 @@ fn mistakes_end_with_2_and_say_what_to_do() {
         (&["latency", "--hosts", "loopback", "--size", "1501", "--via", "raw"], "raw carries at most 1500"),
         (&["latency", "--hosts", "loopback", "--size", "1489", "--framing", "plain"], "am carries at most 1488"),
         (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
+        (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "sizes of its own"),
+        (&["bandwidth", "--hosts", "loopback", "--sweep", "--plot", "no/where/a.svg"], "a directory that exists"),
         (&["serve", "--on", "eth1"], "xdp:INTERFACE"),
         (&["travel"], "unrecognized subcommand"),
     ] {

@@ -46,6 +46,22 @@ fn bandwidth_is_of_the_fullest_frames_of_each_via() {
 }
 
 #[test]
+fn a_sweep_by_every_via() {
+    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--rounds", "1", "--time", "0.005"], VETH]));
+    for (via, full) in [("am", 1500), ("raw", 1500), ("udp", 1472)] {
+        let frames: Vec<(u64, u64)> = lines
+            .iter()
+            .filter(|line| line["via"] == via)
+            .map(|line| (line["size"].as_u64().unwrap(), line["frames"].as_u64().unwrap()))
+            .collect();
+        assert!(frames.contains(&(full, 1)) && frames.contains(&(full + 1, 2)), "{via}: {frames:?}");
+        for figure in ["t0_ns", "r_inf_bytes_per_s"] {
+            assert!(summary(&lines)[format!("{via}_{figure}")].is_number(), "{}", summary(&lines));
+        }
+    }
+}
+
+#[test]
 fn rate_by_two_vias_in_two_rounds() {
     let lines = json(&run(&[&["rate", "--via", "raw,am", "--json", "--rounds", "2", "--time", "0.02"], VETH]));
     check_throughput(&lines[0], "rate", "raw", 64);

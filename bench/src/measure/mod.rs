@@ -25,7 +25,7 @@ mod steps;
 pub(crate) mod throughput;
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 
 pub(crate) use note::{Note, Step};
 pub(crate) use pace::{Pace, Patience};
@@ -69,7 +69,22 @@ pub(crate) trait Port {
     /// The most bytes of payload in one frame.
     fn largest(&self) -> usize;
 
-    /// Data messages have this many bytes from now on, at most [`largest`](Port::largest).
+    /// The most bytes of payload in one data message, which may take several frames.
+    fn most(&self) -> usize {
+        self.largest()
+    }
+
+    /// Frames that a data message of this size takes, at most [`most`](Port::most) bytes.
+    fn frames(&self, size: usize) -> usize {
+        size.div_ceil(self.largest().max(1)).max(1)
+    }
+
+    /// The bytes of payload that so many frames hold.
+    fn filling(&self, frames: usize) -> usize {
+        frames * self.largest()
+    }
+
+    /// Data messages have this many bytes from now on, at most [`most`](Port::most).
     ///
     /// # Errors
     /// The via cannot be used (any more).

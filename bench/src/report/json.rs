@@ -64,7 +64,7 @@ impl Report {
     fn line(&self, row: &Row) -> String {
         let cores = [self.cores.near, self.cores.far];
         let more = More { by_round: &row.by_round, lost: row.lost, xdp: row.xdp, cores };
-        let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.size);
+        let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
                 let at = |quantile| h.value_at_quantile(quantile);

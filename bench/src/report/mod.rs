@@ -1,8 +1,8 @@
 //! What is told of the measurements: a table for people, or JSON for programs.
 
 mod json;
-mod table;
-mod words;
+pub(crate) mod table;
+pub(crate) mod words;
 
 use crate::cores::Cores;
 use crate::plan::Bench;
@@ -41,6 +41,6 @@ impl Report {
 
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
-        self.rows.iter().find(here).map_or(0, |row| row.size)
+        self.rows.iter().find(here).map_or(0, |row| row.cut.size)
     }
 }

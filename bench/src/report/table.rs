@@ -9,7 +9,7 @@ use super::words::{sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
-type Column = (&'static str, bool);
+pub(crate) type Column = (&'static str, bool);
 
 const LATENCY: &[Column] = &[
     ("via", false),
@@ -85,7 +85,7 @@ impl Report {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.via.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.size)];
+    let mut cells = vec![row.via.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.cut.size)];
     match &row.figures {
         Figures::RoundTrips(h) => {
             cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
@@ -101,7 +101,8 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-fn align(columns: &[Column], rows: &[Vec<String>], text: &mut String) {
+/// A table in which every column has the width of its widest cell.
+pub(crate) fn align(columns: &[Column], rows: &[Vec<String>], text: &mut String) {
     let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> =
         columns.iter().enumerate().map(|(nth, (head, _))| head.len().max(width(nth).unwrap_or(0))).collect();
@@ -115,11 +116,13 @@ fn align(columns: &[Column], rows: &[Vec<String>], text: &mut String) {
     }
 }
 
-fn bytes(count: usize) -> String {
+/// A size.
+pub(crate) fn bytes(count: usize) -> String {
     format!("{count} B")
 }
 
-fn nanoseconds(time: u64) -> String {
+/// A time, with the digits that mean something.
+pub(crate) fn nanoseconds(time: u64) -> String {
     let micros = time as f64 / 1e3;
     match time {
         0..10_000 => format!("{micros:.2} µs"),
@@ -129,7 +132,7 @@ fn nanoseconds(time: u64) -> String {
 }
 
 /// Three digits and the unit's prefix.
-fn metric(number: f64) -> String {
+pub(crate) fn metric(number: f64) -> String {
     let (scaled, prefix) = match number {
         n if n >= 1e9 => (n / 1e9, "G"),
         n if n >= 1e6 => (n / 1e6, "M"),

@@ -2,6 +2,7 @@
 //! carries messages.
 
 pub(crate) mod am;
+mod datagram;
 pub(crate) mod memory;
 pub(crate) mod raw;
 pub(crate) mod udp;

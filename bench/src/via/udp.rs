@@ -6,20 +6,19 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 
 use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
+use super::datagram::Layout;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 use crate::plan::{Place, Via};
 
 /// Both sides' port: the number of our EtherType.
 const PORT: u16 = 0x88b5;
-/// So many full datagrams fit a receive buffer that nobody made larger.
+/// So many datagrams of one full frame fit a receive buffer that nobody made larger.
 const WINDOW: u64 = 128;
 /// Asked for; the kernel gives what it allows.
 const BUFFER: usize = 4 << 20;
-const IPV4_AND_UDP: usize = 20 + 8;
-const IPV6_AND_UDP: usize = 40 + 8;
 
 /// The first byte of a datagram: data,
 const DATA: u8 = 0;
@@ -32,7 +31,9 @@ const NOTE_BYTES: usize = 1 + Note::BYTES;
 pub(crate) struct Udp {
     socket: UdpSocket,
     mode: String,
-    largest: usize,
+    layout: Layout,
+    /// The receive buffer, as the kernel counts: it has room for its own records too.
+    buffer: usize,
     size: usize,
     echo: bool,
     out: Vec<u8>,
@@ -47,11 +48,12 @@ impl Udp {
         let socket = socket.map_err(Error::system("opening a UDP socket on port 34997"))?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
         enlarge(&socket);
-        let headers = if own.is_ipv4() { IPV4_AND_UDP } else { IPV6_AND_UDP };
-        let largest = mtu.saturating_sub(headers);
+        let layout = Layout::new(mtu, own.is_ipv4());
+        let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
+        let most = layout.most.max(NOTE_BYTES);
         // Room for one byte more, to notice what is too long.
-        let (out, back) = (vec![DATA; largest.max(NOTE_BYTES)], vec![0; largest.max(NOTE_BYTES) + 1]);
-        Ok(Udp { socket, mode, largest, size: 0, echo: false, out, back })
+        let (out, back) = (vec![DATA; most], vec![0; most + 1]);
+        Ok(Udp { socket, mode, layout, buffer, size: 0, echo: false, out, back })
     }
 
     /// Whether it was sent: not where the buffer is full, or where nobody is there yet.
@@ -102,12 +104,24 @@ impl Port for Udp {
     }
 
     fn largest(&self) -> usize {
-        self.largest
+        self.layout.largest
+    }
+
+    fn most(&self) -> usize {
+        self.layout.most
+    }
+
+    fn frames(&self, size: usize) -> usize {
+        self.layout.frames(size)
+    }
+
+    fn filling(&self, frames: usize) -> usize {
+        self.layout.filling(frames)
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > self.largest {
-            return Err(Error::TooLarge { via: Via::Udp, size, most: self.largest });
+        if size > self.layout.most {
+            return Err(Error::TooLarge { via: Via::Udp, size, most: self.layout.most });
         }
         self.size = size;
         Ok(())
@@ -155,8 +169,11 @@ impl Port for Udp {
         self.datagram(&bytes).map(drop)
     }
 
+    /// Fewer of what takes several frames: half of the buffer is for the kernel's
+    /// records, and half of the rest is left free.
     fn window(&self) -> Option<u64> {
-        Some(WINDOW)
+        let fit = (self.buffer / 4 / self.size.max(1)) as u64;
+        Some(if self.size <= self.layout.largest { WINDOW } else { fit.clamp(2, WINDOW) })
     }
 }
 
@@ -193,12 +210,24 @@ mod tests {
         assert_eq!(near.receive(1).unwrap().messages, 1);
         assert_eq!(near.receive(32).unwrap().messages, 3);
 
-        let error = near.prepare(1473).unwrap_err();
+        let error = near.prepare(65_508).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");
         // A datagram of another length is nobody's.
         near.prepare(17).unwrap();
         near.send(1).unwrap();
         assert_eq!(far.receive(32).unwrap(), Arrived::default());
+    }
+
+    #[test]
+    fn a_datagram_may_take_several_frames() {
+        let (mut near, mut far) = pair();
+        for port in [&mut near, &mut far] {
+            port.prepare(65_507).unwrap();
+        }
+        assert_eq!((near.frames(65_507), near.frames(1472), near.frames(1473)), (45, 1, 2));
+        assert!((2..=WINDOW).contains(&near.window().unwrap()));
+        assert_eq!(near.send(1).unwrap(), 1);
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, note: None });
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! The command line: what can be said, and what of it goes together.
+
+mod options;
+mod place;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use options::{CoresArg, Options};
+pub(crate) use place::Where;
+
+use crate::error::Error;
+use crate::plan::Bench;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  On one machine, two network namespaces and a veth pair (root):
+    am-bench latency --hosts veth
+    am-bench rate --hosts veth --via am,raw --json
+    am-bench bandwidth --sweep --plot curve.svg --hosts veth
+  In one process, no root:
+    am-bench latency --hosts loopback
+  On two machines:
+    beta$  am-bench --serve --on xdp:eth1 --name beta
+    alpha$ am-bench bandwidth --peer beta --on xdp:eth1
+
+EXIT CODES
+  0    all was measured
+  1    a measurement failed, or the other side was lost
+  2    the command line makes no sense, or a size fits no frame
+  3    a right or a facility is missing; the message says which and how to get it
+  130  interrupted by Ctrl-C (in general 128 and the signal's number)";
+
+/// Measure active messages beside bare AF_XDP and kernel UDP: taken in turn,
+/// in rounds, in one run, so that they can be compared.
+#[derive(Debug, Parser)]
+#[command(name = "am-bench", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to measure.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Everything else.
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Command {
+    /// Round trip of a request and its reply of the same size, one at a time
+    Latency,
+    /// User bytes a second, one way, one message a frame, full frames
+    Bandwidth(BandwidthArgs),
+    /// Messages a second, one way, one message a frame, 64 bytes each
+    Rate,
+    /// Latency and bandwidth in a few seconds, with words to it; where
+    /// something is missing for veth, says what, and runs in memory
+    Demo,
+    /// Be the far side (the same as --serve)
+    Serve,
+    /// The far side of --hosts veth: started by the near side only.
+    #[command(hide = true)]
+    Far,
+}
+
+/// What can be said of a bandwidth alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct BandwidthArgs {
+    /// The curve from 1 byte to 64 KiB, with the start-up time t0, the asymptotic
+    /// bandwidth r_inf, and n1/2, the size that reaches half of it; larger messages
+    /// than a frame go in several [default --time: 0.05]
+    #[arg(long)]
+    pub(crate) sweep: bool,
+    /// Draw the curve, as SVG
+    #[arg(long, value_name = "FILE.svg", requires = "sweep")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+/// What to do, once it is known to make sense.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Measure these things in this place.
+    Measure(Vec<Bench>, Where),
+    /// Measure the curve of bandwidth over size in this place, and draw it there.
+    Sweep(Where, Option<PathBuf>),
+    /// Be the far side on this transport.
+    Serve(String),
+    /// Be the far side of `--hosts veth`.
+    Far(String),
+    /// The demonstration.
+    Demo,
+}
+
+impl Cli {
+    /// What is to be done.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what does not go together.
+    pub(crate) fn task(&self) -> Result<Task, Error> {
+        let options = &self.options;
+        if matches!(self.command, Some(Command::Far)) {
+            return Ok(Task::Far(options.on()?));
+        }
+        options.check()?;
+        let bench = match &self.command {
+            Some(Command::Serve) => return options.serving(),
+            Some(Command::Demo) => return options.demo(),
+            _ if options.serve => return options.serving(),
+            Some(Command::Latency) => Bench::Latency,
+            Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
+            Some(Command::Bandwidth(_)) => Bench::Bandwidth,
+            Some(Command::Rate) => Bench::Rate,
+            Some(Command::Far) | None => {
+                return Err(usage("what shall be measured? latency, bandwidth or rate; `--help` has examples"));
+            }
+        };
+        Ok(Task::Measure(vec![bench], options.place()?))
+    }
+}
+
+fn usage(text: &str) -> Error {
+    Error::Usage(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

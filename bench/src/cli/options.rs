@@ -1,0 +1,115 @@
+//! What can be said besides the command.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::names;
+use crate::plan::{Amount, Bench, FramingArg, How, Via, XdpArg};
+use crate::size::Size;
+use crate::values;
+
+/// Where the hosts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HostsArg {
+    /// Two network namespaces of this machine, joined by a veth pair
+    Veth,
+    /// Two threads of this process, joined by memory
+    Loopback,
+}
+
+/// Two cores, or one, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum CoresArg {
+    /// The last two.
+    #[default]
+    Default,
+    /// Not pinned.
+    None,
+    /// This side alone.
+    One(usize),
+    /// Near and far.
+    Two(usize, usize),
+}
+
+/// What can be said besides.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Both hosts on this machine
+    #[arg(long, global = true, value_name = "WHERE", help_heading = "Where")]
+    pub(crate) hosts: Option<HostsArg>,
+    /// Be the far side: answer those who ask, until interrupted
+    #[arg(long, global = true, help_heading = "Where")]
+    pub(crate) serve: bool,
+    /// Measure against the node of this name, which runs `am-bench --serve`
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
+    pub(crate) peer: Option<String>,
+    /// The interface that leads to the other machine, as in xdp:eth1
+    #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
+    pub(crate) on: Option<String>,
+    /// What this node is called [default: the host's name]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
+    pub(crate) name: Option<String>,
+    /// MTU of the veth pair
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
+    pub(crate) mtu: Option<u32>,
+    /// Cores of the near and the far side, of this side alone, or `none`
+    /// [default: the last two, of which --serve takes the last]
+    #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
+    pub(crate) cores: Option<CoresArg>,
+
+    /// What carries the messages, taken in turn [default: all that there are]
+    #[arg(long, global = true, value_delimiter = ',', value_name = "VIA,...", help_heading = "What")]
+    pub(crate) via: Vec<Via>,
+    /// Payload bytes of a message, or `full` for as many as a frame holds
+    /// [default: latency 16, bandwidth full, rate 64]
+    #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
+    pub(crate) size: Vec<Size>,
+    /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
+    #[arg(long, global = true, value_enum, value_name = "FRAMING", help_heading = "What")]
+    pub(crate) framing: Option<FramingArg>,
+    /// Where the XDP program of am and raw runs, on both sides [default: auto]
+    #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
+    pub(crate) xdp: Option<XdpArg>,
+
+    /// How often each via has its turn; ratios are medians over the rounds
+    #[arg(long, global = true, default_value_t = 9, value_name = "N", help_heading = "How much")]
+    pub(crate) rounds: usize,
+    /// Length of one measurement [default: 0.25, demo 0.1]
+    #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    pub(crate) time: Option<Duration>,
+    /// What comes before it and is not counted [default: a fifth of --time]
+    #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
+    pub(crate) warm_up: Option<Duration>,
+    /// One JSON object a line instead of a table
+    #[arg(long, global = true, help_heading = "How much")]
+    pub(crate) json: bool,
+}
+
+impl Options {
+    /// What this node is called.
+    pub(crate) fn node_name(&self) -> String {
+        self.name.clone().unwrap_or_else(names::of_this_host)
+    }
+
+    /// How much to measure, where a measurement takes `time` unless it was said.
+    pub(crate) fn amount(&self, time: Duration) -> Amount {
+        let time = self.time.unwrap_or(time);
+        Amount { rounds: self.rounds, time, warm_up: self.warm_up.unwrap_or(time / 5) }
+    }
+
+    /// How vias are opened, in this framing unless another was said.
+    pub(crate) fn how(&self, framing: FramingArg) -> How {
+        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default() }
+    }
+
+    /// The sizes to measure.
+    pub(crate) fn sizes(&self, bench: Bench) -> Vec<Size> {
+        if self.size.is_empty() { vec![bench.default_size()] } else { self.size.clone() }
+    }
+
+    /// The vias to measure, `all` where none were named.
+    pub(crate) fn vias(&self, all: &[Via]) -> Vec<Via> {
+        if self.via.is_empty() { all.to_vec() } else { self.via.clone() }
+    }
+}

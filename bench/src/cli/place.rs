@@ -1,0 +1,142 @@
+//! Where the two sides are, and what of it goes together.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use super::options::{HostsArg, Options};
+use super::{Task, usage};
+use crate::error::Error;
+use crate::names;
+use crate::plan::{FramingArg, Via};
+
+/// Where the far side is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// In a namespace of its own, at the end of a cable with this MTU.
+    Veth(u32),
+    /// In this process.
+    Loopback,
+    /// On another machine, of this name, on this transport.
+    Peer(String, String),
+}
+
+impl Where {
+    /// The framing where none was named: on a cable of our own there is
+    /// nothing to find out, and every round is to be the same.
+    pub(crate) fn framing(&self) -> FramingArg {
+        match self {
+            Where::Veth(_) | Where::Loopback => FramingArg::Bare,
+            Where::Peer(..) => FramingArg::Auto,
+        }
+    }
+
+    /// All the vias there are in this place.
+    pub(crate) fn vias(&self) -> &'static [Via] {
+        match self {
+            Where::Loopback => &[Via::Am, Via::Raw],
+            _ => &[Via::Am, Via::Raw, Via::Udp],
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if !ROUNDS.contains(&self.rounds) {
+            return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
+        }
+        for name in [&self.name, &self.peer].into_iter().flatten() {
+            names::check(name)?;
+        }
+        let mut seen = Vec::new();
+        for via in &self.via {
+            if seen.contains(via) {
+                return Err(Error::Usage(format!("--via names {via} twice")));
+            }
+            seen.push(*via);
+        }
+        if self.mtu.is_some() && self.hosts != Some(HostsArg::Veth) {
+            return Err(usage("--mtu is for --hosts veth; an interface keeps the MTU it has"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn place(&self) -> Result<Where, Error> {
+        match (self.hosts, &self.peer) {
+            (Some(_), Some(_)) => Err(usage("--hosts is one machine and --peer two: take one of them")),
+            (None, None) => {
+                Err(usage("where? --hosts veth, --hosts loopback, or --peer NAME --on xdp:INTERFACE on two machines"))
+            }
+            (Some(HostsArg::Veth), _) => self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))),
+            (Some(HostsArg::Loopback), _) => self.no_on().and_then(|()| self.loopback()),
+            (None, Some(peer)) if *peer == self.node_name() => {
+                Err(usage("this node and its peer have the same name: give this one another with --name"))
+            }
+            (None, Some(peer)) => Ok(Where::Peer(peer.clone(), self.on()?)),
+        }
+    }
+
+    fn loopback(&self) -> Result<Where, Error> {
+        if self.via.contains(&Via::Udp) {
+            return Err(usage("--hosts loopback has no kernel in it: --via am,raw"));
+        }
+        if self.xdp.is_some() {
+            return Err(usage("--xdp is for interfaces; --hosts loopback has none"));
+        }
+        Ok(Where::Loopback)
+    }
+
+    fn no_on(&self) -> Result<(), Error> {
+        match self.on {
+            Some(_) => Err(usage("--on is for two machines; --hosts makes its own cable")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn serving(&self) -> Result<Task, Error> {
+        if self.peer.is_some() || self.hosts.is_some() {
+            return Err(usage("--serve is the far side: --peer and --hosts belong to the near side"));
+        }
+        Ok(Task::Serve(self.on()?))
+    }
+
+    pub(super) fn demo(&self) -> Result<Task, Error> {
+        let named = self.peer.is_some() || self.on.is_some() || self.name.is_some();
+        if named || self.serve || self.hosts.is_some() {
+            return Err(usage("demo makes its own hosts; for others take latency, bandwidth or rate"));
+        }
+        Ok(Task::Demo)
+    }
+
+    /// The curve over all sizes.
+    pub(super) fn sweep(&self, plot: Option<&PathBuf>) -> Result<Task, Error> {
+        if !self.size.is_empty() {
+            return Err(usage("--sweep goes over sizes of its own; --size is for single ones"));
+        }
+        if let Some(file) = plot.filter(|file| file.is_dir() || !directory(file).is_dir()) {
+            return Err(Error::Usage(format!(
+                "--plot {} cannot be written: name a file in a directory that exists",
+                file.display()
+            )));
+        }
+        Ok(Task::Sweep(self.place()?, plot.cloned()))
+    }
+
+    /// The interface of `--on`.
+    pub(super) fn on(&self) -> Result<String, Error> {
+        let on = self.on.as_deref().ok_or_else(|| usage("which interface? as in --on xdp:eth1"))?;
+        match on.strip_prefix("xdp:") {
+            Some(interface) if !interface.is_empty() => Ok(interface.to_owned()),
+            _ => {
+                Err(Error::Usage(format!("`{on}` is no transport that am-bench knows: xdp:INTERFACE, as in xdp:eth1")))
+            }
+        }
+    }
+}
+
+/// Each keeps all that it measured.
+const ROUNDS: RangeInclusive<usize> = 1..=1000;
+
+/// Where a file is to be.
+fn directory(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,85 @@
+use super::*;
+
+fn task(line: &str) -> Result<Task, Error> {
+    Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace())).expect(line).task()
+}
+
+#[test]
+fn what_makes_sense() {
+    let latency = |place| Task::Measure(vec![Bench::Latency], place);
+    let on = || "eth1".to_owned();
+    for (line, expected) in [
+        ("latency --hosts veth", latency(Where::Veth(1500))),
+        ("latency --hosts veth --mtu 3000 --cores 1,2", latency(Where::Veth(3000))),
+        ("--hosts loopback latency --via am", latency(Where::Loopback)),
+        ("latency --peer beta --on xdp:eth1", latency(Where::Peer("beta".to_owned(), on()))),
+        ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Where::Loopback)),
+        ("bandwidth --sweep --hosts loopback", Task::Sweep(Where::Loopback, None)),
+        ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Where::Veth(1500), Some("a.svg".into()))),
+        ("--serve --on xdp:eth1", Task::Serve(on())),
+        ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
+        ("serve --on xdp:eth1", Task::Serve(on())),
+        ("demo", Task::Demo),
+    ] {
+        assert_eq!(task(line).expect(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_does_not() {
+    for line in [
+        "",
+        "latency",
+        "latency --hosts veth --peer beta",
+        "latency --hosts veth --on xdp:eth1",
+        "latency --hosts veth --rounds 0",
+        "latency --hosts veth --rounds 1001",
+        "latency --hosts veth --rounds 18446744073709551615",
+        "latency --hosts veth --via am,am",
+        "latency --hosts loopback --via udp",
+        "latency --hosts loopback --mtu 1500",
+        "latency --hosts loopback --xdp native",
+        "latency --peer beta",
+        "latency --peer beta --name beta --on xdp:eth1",
+        "latency --peer a-name-of-more-than-thirty-one-bytes --on xdp:eth1",
+        "serve --name= --on xdp:eth1",
+        "latency --peer beta --on eth1",
+        "latency --peer beta --on xdp:",
+        "serve",
+        "serve --on xdp:eth1 --peer alpha",
+        "bandwidth --sweep",
+        "bandwidth --sweep --hosts veth --size 16",
+        "bandwidth --sweep --hosts veth --plot .",
+        "bandwidth --sweep --hosts veth --plot no/such/directory/a.svg",
+        "bandwidth --sweep --hosts loopback --via udp",
+        "demo --hosts veth",
+        "demo --serve",
+        "demo --name alpha",
+    ] {
+        let error = task(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}: {error}");
+    }
+}
+
+#[test]
+fn values_are_checked() {
+    for line in [
+        "latency --size 0",
+        "latency --size huge",
+        "latency --cores 1,1",
+        "latency --cores 1,2,3",
+        "latency --time 0",
+        "latency --time -1",
+        "latency --time 1e300",
+        "latency --time NaN",
+        "latency --framing tagged",
+        "latency --via tcp",
+        "latency --xdp offload",
+        "latency --hosts moon",
+        "latency --sweep",
+        "bandwidth --plot a.svg",
+    ] {
+        let line = std::iter::once("am-bench").chain(line.split_whitespace());
+        assert!(Cli::try_parse_from(line.clone()).is_err(), "{:?}", line.collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,133 @@
+//! How long a message is, and how it goes where one data message does not hold it.
+
+use crate::error::Error;
+use crate::measure::Port;
+use crate::plan::Via;
+
+/// The largest message of a sweep.
+pub(crate) const MOST: usize = 64 << 10;
+
+/// Before and after these many frames a sweep looks closely.
+const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// The sizes of a sweep: powers of two, and the neighbours of the steps.
+pub(crate) fn swept() -> Vec<Size> {
+    let powers = (0..=MOST.ilog2()).map(|power| Size::Swept(1 << power));
+    powers.chain(STEPS.iter().flat_map(|frames| [0, 1].map(|more| Size::Filling(*frames, more)))).collect()
+}
+
+/// How long a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// So many bytes of the user's.
+    Bytes(usize),
+    /// As many as one frame holds, by each via's own count.
+    Full,
+    /// So many bytes, in as many data messages as it takes.
+    Swept(usize),
+    /// As many as so many frames hold, and so many more: of a sweep, whose
+    /// steps are where one more frame begins.
+    Filling(usize, usize),
+}
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        if text == "full" {
+            return Ok(Size::Full);
+        }
+        match text.parse() {
+            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
+            _ => Err("not a size: bytes, at least 1, or `full` for what one frame holds".to_owned()),
+        }
+    }
+}
+
+/// A message as it goes. The pieces are of one length, the shortest of which so
+/// many make up the message: where a piece takes a time for itself and a time for each
+/// byte, as it does within a frame, that is the time of full pieces and a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Its bytes.
+    pub(crate) size: usize,
+    /// Data messages that carry it,
+    pub(crate) pieces: usize,
+    /// of so many bytes each.
+    pub(crate) piece: usize,
+    /// Frames that all of them take.
+    pub(crate) frames: usize,
+    /// It fills them all.
+    pub(crate) full: bool,
+}
+
+impl Size {
+    /// How a message of this size goes by this port; `None` where a sweep leaves it out.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] for what was asked for by name and fits no frame.
+    pub(crate) fn cut(self, via: Via, port: &dyn Port) -> Result<Option<Cut>, Error> {
+        let most = port.largest();
+        let one = |size| Ok(Some(Cut { size, pieces: 1, piece: size, frames: 1, full: size == most }));
+        match self {
+            Size::Full => one(most),
+            Size::Bytes(size) if size <= most => one(size),
+            Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
+            Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
+            Size::Filling(frames, more) => {
+                let size = port.filling(frames) + more;
+                Ok((size <= MOST).then(|| in_pieces(size, more == 0, port)))
+            }
+        }
+    }
+}
+
+fn in_pieces(size: usize, full: bool, port: &dyn Port) -> Cut {
+    let pieces = size.div_ceil(port.most().max(1)).max(1);
+    let piece = size.div_ceil(pieces);
+    Cut { size, pieces, piece, frames: pieces * port.frames(piece), full }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::fake;
+
+    #[test]
+    fn sizes() {
+        assert_eq!("full".parse(), Ok(Size::Full));
+        assert_eq!("16".parse(), Ok(Size::Bytes(16)));
+        for text in ["0", "-1", "", "sixteen", "1.5"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    fn cut(size: Size) -> Option<Cut> {
+        size.cut(Via::Raw, &fake::alone()).unwrap()
+    }
+
+    #[test]
+    fn what_a_data_message_holds_goes_in_one() {
+        assert_eq!(cut(Size::Full), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: true }));
+        assert_eq!(cut(Size::Swept(1)), Some(Cut { size: 1, pieces: 1, piece: 1, frames: 1, full: false }));
+        assert_eq!(cut(Size::Filling(1, 0)), cut(Size::Full));
+        assert!(Size::Bytes(1501).cut(Via::Raw, &fake::alone()).is_err());
+    }
+
+    #[test]
+    fn what_it_does_not_goes_in_pieces_that_miss_nothing() {
+        assert_eq!(cut(Size::Filling(1, 1)), Some(Cut { size: 1501, pieces: 2, piece: 751, frames: 2, full: false }));
+        assert_eq!(cut(Size::Swept(MOST)), Some(Cut { size: MOST, pieces: 44, piece: 1490, frames: 44, full: false }));
+        for size in swept().into_iter().filter_map(cut) {
+            assert!((size.size..size.size + size.pieces).contains(&(size.pieces * size.piece)), "{size:?}");
+            assert!(size.piece <= 1500, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_ends_at_64_kib() {
+        assert_eq!(cut(Size::Filling(44, 0)), None);
+        let sizes: Vec<usize> = swept().into_iter().filter_map(cut).map(|cut| cut.size).collect();
+        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MOST)));
+    }
+}

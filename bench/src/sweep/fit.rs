@@ -1,0 +1,194 @@
+//! The three figures of Fast Messages' §4.1 from a curve: `t0`, the start-up
+//! of a message; `r_inf`, the bandwidth of infinitely large ones; `n1/2`, the size
+//! that reaches half of it.
+
+use super::Point;
+
+/// A time for each message and a time for each byte.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Line {
+    /// Nanoseconds of a message of no bytes.
+    pub(crate) start: f64,
+    /// Nanoseconds of each byte.
+    pub(crate) per_byte: f64,
+}
+
+/// What a curve comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Model {
+    /// Nanoseconds.
+    pub(crate) t0: f64,
+    /// Bytes a second.
+    pub(crate) r_inf: f64,
+    /// Bytes; `None` where no size reaches half of `r_inf`.
+    pub(crate) n_half: Option<f64>,
+}
+
+impl Model {
+    /// Of a curve, sorted by size.
+    ///
+    /// `t0` is the start of the [`Line`] through what goes in one frame. Its
+    /// slope is no bandwidth that anything could have: within a frame a byte may cost
+    /// next to nothing. So `r_inf` comes from messages that fill all of their frames,
+    /// as infinitely large ones do, and `n1/2` is read off the curve.
+    ///
+    /// `None` where less than two sizes go in one frame, or none fills one.
+    pub(crate) fn of(curve: &[Point]) -> Option<Model> {
+        let t0 = line(curve.iter().filter(|point| point.frames == 1))?.start;
+        let per_byte = asymptote(curve.iter().filter(|point| point.full))?;
+        let r_inf = 1e9 / per_byte;
+        Some(Model { t0, r_inf, n_half: size_of_rate(curve, r_inf / 2.0) })
+    }
+
+    /// What `n1/2` would be, were the whole curve one line.
+    pub(crate) fn product(&self) -> f64 {
+        self.t0 * self.r_inf / 1e9
+    }
+}
+
+/// The line through these points with the least squares of **relative** errors:
+/// what disturbs a measurement is a share of its time, and the longest message must not
+/// decide alone. `None` of less than two sizes.
+pub(crate) fn line<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Line> {
+    let [mut w, mut wx, mut wy, mut wxx, mut wxy] = [0.0; 5];
+    for point in points {
+        let (x, y) = (point.size as f64, point.ns);
+        let weight = 1.0 / (y * y);
+        w += weight;
+        wx += weight * x;
+        wy += weight * y;
+        wxx += weight * x * x;
+        wxy += weight * x * y;
+    }
+    let determinant = w * wxx - wx * wx;
+    let per_byte = (w * wxy - wx * wy) / determinant;
+    let start = (wy - per_byte * wx) / w;
+    // Of one size, the determinant is nothing but rounding.
+    (determinant > 1e-9 * w * wxx && start.is_finite()).then_some(Line { start, per_byte })
+}
+
+/// Nanoseconds of each byte of infinitely large messages, from those that fill
+/// their frames. Nothing takes less than no time to start: where the line says so,
+/// one through the origin is nearer to the truth.
+fn asymptote<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Option<f64> {
+    match line(points.clone()) {
+        Some(line) if line.start >= 0.0 && line.per_byte > 0.0 => Some(line.per_byte),
+        _ => through_origin(points),
+    }
+}
+
+fn through_origin<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
+    let shares: Vec<f64> = points.map(|point| point.size as f64 / point.ns).collect();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / squares)
+}
+
+/// The smallest size that reaches this rate; between two sizes, times are on a line.
+fn size_of_rate(curve: &[Point], rate: f64) -> Option<f64> {
+    let at = curve.iter().position(|point| point.rate() >= rate)?;
+    let (reached, size) = (&curve[at], curve[at].size as f64);
+    let Some(below) = at.checked_sub(1).map(|below| &curve[below]) else { return Some(size) };
+    if below.size == reached.size {
+        return Some(size);
+    }
+    let slope = (reached.ns - below.ns) / (size - below.size as f64);
+    let per_ns = rate / 1e9;
+    let between = per_ns * (below.ns - below.size as f64 * slope) / (1.0 - per_ns * slope);
+    Some(between.clamp(below.size as f64, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: usize = 1500;
+
+    /// The sizes of a sweep, with the times that `time` says.
+    fn curve(time: impl Fn(usize) -> f64) -> Vec<Point> {
+        let mut sizes: Vec<usize> = (0..=16).map(|power| 1 << power).collect();
+        sizes.extend([1, 2, 4, 8, 16].iter().flat_map(|k| [k * FRAME, k * FRAME + 1]));
+        sizes.sort_unstable();
+        let point = |size: usize| {
+            let (frames, full) = (size.div_ceil(FRAME), size.is_multiple_of(FRAME));
+            Point { nth_size: 0, size, frames, full, ns: time(size), lost: 0 }
+        };
+        sizes.into_iter().map(point).collect()
+    }
+
+    fn near(value: f64, expected: f64, share: f64) -> bool {
+        (value / expected - 1.0).abs() < share
+    }
+
+    /// As on the paper's Myrinet, where any packet was one frame.
+    #[test]
+    fn a_straight_line_gives_back_what_it_is_made_of() {
+        // 4.1 µs and 21.4 MB/s.
+        let model = Model::of(&curve(|size| 4100.0 + size as f64 * 1e3 / 21.4)).unwrap();
+        assert!(near(model.t0, 4100.0, 1e-6) && near(model.r_inf, 21.4e6, 1e-6), "{model:?}");
+        assert!(near(model.n_half.unwrap(), model.product(), 1e-6), "{model:?}");
+        assert!(near(model.product(), 87.74, 1e-4), "{model:?}");
+    }
+
+    /// As on Ethernet: each frame has its start, and a byte costs little.
+    #[test]
+    fn steps_are_in_the_asymptote_and_not_in_the_start() {
+        let frame = |size: usize| 1600.0 + size as f64 * 0.3;
+        let time = |size: usize| {
+            let (full, rest) = (size / FRAME, size % FRAME);
+            full as f64 * frame(FRAME) + if rest > 0 { frame(rest) } else { 0.0 }
+        };
+        let model = Model::of(&curve(time)).unwrap();
+        let r_inf = FRAME as f64 * 1e9 / frame(FRAME);
+        assert!(near(model.t0, 1600.0, 1e-6) && near(model.r_inf, r_inf, 1e-6), "{model:?}");
+        // Half of it is within the first frame: n = r/2 * (1600 + 0.3 n).
+        let half = r_inf / 2e9;
+        assert!(near(model.n_half.unwrap(), half * 1600.0 / (1.0 - half * 0.3), 1e-6), "{model:?}");
+    }
+
+    /// A generator of our own, so that a failure repeats.
+    fn noise(seed: &mut u64) -> f64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) as f64 / (1u64 << 31) as f64 * 2.0 - 1.0
+    }
+
+    #[test]
+    fn noise_of_three_percent_moves_nothing_by_more_than_five() {
+        for start in 0..200u64 {
+            let noisy: Vec<Point> = {
+                let mut seed = start;
+                let exact = curve(|size| size.div_ceil(FRAME) as f64 * 1600.0 + size as f64 * 0.8);
+                let times = exact.iter().map(|point| point.ns * (1.0 + 0.03 * noise(&mut seed))).collect::<Vec<_>>();
+                exact.into_iter().zip(times).map(|(point, ns)| Point { ns, ..point }).collect()
+            };
+            let model = Model::of(&noisy).unwrap();
+            assert!(near(model.t0, 1600.0, 0.03), "seed {start}: {model:?}");
+            assert!(near(model.r_inf, 1e9 / (1600.0 / 1500.0 + 0.8), 0.05), "seed {start}: {model:?}");
+            assert!(near(model.n_half.unwrap(), 545.5, 0.10), "seed {start}: {model:?}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_gives_nothing() {
+        assert_eq!(Model::of(&[]), None);
+        let all = curve(|size| 1000.0 + size as f64);
+        assert_eq!(Model::of(&all[..1]), None, "one size");
+        assert_eq!(Model::of(&all[..3]), None, "none fills a frame");
+        let same = [all[3].clone(), all[3].clone()];
+        assert_eq!(line(same.iter()), None, "twice the same size");
+    }
+
+    #[test]
+    fn one_full_frame_is_an_asymptote_too() {
+        let all = curve(|size| 1000.0 + size as f64);
+        let one: Vec<Point> = all.into_iter().filter(|point| point.size <= FRAME).collect();
+        let model = Model::of(&one).unwrap();
+        assert!(near(model.r_inf, 1500.0 / 2500.0 * 1e9, 1e-6), "{model:?}");
+    }
+
+    #[test]
+    fn half_of_the_asymptote_may_never_be_reached_or_at_once() {
+        let all = curve(|size| 1000.0 + size as f64);
+        assert_eq!(size_of_rate(&all, 2e9), None);
+        assert_eq!(size_of_rate(&all, 1.0), Some(1.0));
+    }
+}

@@ -1,0 +1,108 @@
+//! One object a via and size, and a summary last.
+
+use serde_json::{Map, Value, json};
+
+use crate::plan::{Bench, Via};
+
+use super::fit::Model;
+use super::{Curve, Point, Sweep};
+
+impl Sweep {
+    /// The lines.
+    pub(crate) fn json(&self) -> Vec<String> {
+        let cores = json!([self.cores.near, self.cores.far]);
+        let mut lines: Vec<String> = Vec::new();
+        for curve in &self.curves {
+            lines.extend(curve.points.iter().map(|point| line(curve, point, &cores).to_string()));
+        }
+        lines.push(json!({ "summary": self.summary(cores) }).to_string());
+        lines
+    }
+
+    /// The three figures of each via under its name; then how they came about.
+    fn summary(&self, cores: Value) -> Value {
+        let mut summary: Map<String, Value> = self.curves.iter().flat_map(figures).collect();
+        summary.extend([Via::Raw, Via::Udp].iter().flat_map(|under| self.ratios(*under)));
+        summary.insert("bench".to_owned(), json!(Bench::Bandwidth));
+        summary.insert("sweep".to_owned(), json!(true));
+        summary.insert("rounds".to_owned(), json!(self.rounds));
+        summary.insert("cores".to_owned(), cores);
+        let fits = self.curves.iter().map(|curve| (curve.via.name().to_owned(), fit(curve)));
+        summary.insert("fits".to_owned(), Value::Object(fits.collect()));
+        Value::Object(summary)
+    }
+}
+
+impl Sweep {
+    /// As in `am_over_raw_t0`, where both ran.
+    fn ratios(&self, under: Via) -> Vec<(String, Value)> {
+        let ratio = |name, figure| {
+            Some((format!("am_over_{under}_{name}"), json!(digits(self.ratio(Via::Am, under, figure)?, 1e4))))
+        };
+        let ratios = [ratio("t0", |model: &Model| model.t0), ratio("r_inf", |model: &Model| model.r_inf)];
+        ratios.into_iter().flatten().collect()
+    }
+}
+
+fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
+    let (messages, frames) = (1e9 / point.ns, point.frames as f64 * 1e9 / point.ns);
+    let mut line = json!({
+        "bench": Bench::Bandwidth,
+        "via": curve.via.name(),
+        "size": point.size,
+        "messages_per_s": messages.round() as u64,
+        "frames_per_s": frames.round() as u64,
+        "bytes_per_s": point.rate().round() as u64,
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "frames": point.frames,
+        "ns": tenths(point.ns),
+        "lost": point.lost,
+        "cores": cores,
+    });
+    if let Some(at) = curve.xdp {
+        line["xdp"] = json!(at);
+    }
+    line
+}
+
+/// As in `am_t0_ns`; a figure that could not be found is null.
+pub(crate) fn figures(curve: &Curve) -> Vec<(String, Value)> {
+    let (via, model) = (curve.via.name(), curve.model);
+    vec![
+        (format!("{via}_t0_ns"), json!(model.map(|model| tenths(model.t0)))),
+        (format!("{via}_r_inf_bytes_per_s"), json!(model.map(|model| model.r_inf.round() as u64))),
+        (format!("{via}_n_half_bytes"), json!(model.and_then(|model| model.n_half).map(tenths))),
+    ]
+}
+
+fn fit(curve: &Curve) -> Value {
+    let sizes = |points: &mut dyn Iterator<Item = &Point>| points.map(|point| point.size).collect::<Vec<_>>();
+    json!({
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "t0_times_r_inf_bytes": curve.model.map(|model| tenths(model.product())),
+        "t0_from_sizes": sizes(&mut curve.in_one_frame()),
+        "r_inf_from_sizes": sizes(&mut curve.full()),
+        "rounds": curve.rounds.len(),
+        "range": {
+            "t0_ns": range(curve, |model| Some(model.t0)),
+            "r_inf_bytes_per_s": range(curve, |model| Some(model.r_inf)),
+            "n_half_bytes": range(curve, |model| model.n_half),
+        },
+    })
+}
+
+/// The smallest and the largest of the rounds.
+fn range(curve: &Curve, figure: fn(&Model) -> Option<f64>) -> Option<[f64; 2]> {
+    let all = || curve.rounds.iter().filter_map(|(_, model)| figure(model));
+    Some([tenths(all().reduce(f64::min)?), tenths(all().reduce(f64::max)?)])
+}
+
+fn tenths(number: f64) -> f64 {
+    digits(number, 10.0)
+}
+
+fn digits(number: f64, scale: f64) -> f64 {
+    (number * scale).round() / scale
+}

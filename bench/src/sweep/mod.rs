@@ -1,0 +1,153 @@
+//! The curve of bandwidth over size, and the three figures that it comes to.
+//!
+//! ```text
+//!   bytes/s
+//!    r_inf ┤- - - - - - - - - ╭─╮ ╭──╮╭───     a step where one more frame begins
+//!          │                 ╱  ╰╯   ╰╯
+//!  r_inf/2 ┤- - - - - - - ╱
+//!          │          ╭──╯                     time of a message = t0 + bytes / r
+//!          └──────────┴───┴──────────────▶ bytes
+//!                       n1/2
+//! ```
+//!
+//! Read first: [`fit`].
+
+pub(crate) mod fit;
+mod json;
+mod plot;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::cores::Cores;
+use crate::plan::{Bench, Via};
+use crate::stats::{Measured, median};
+
+use fit::Model;
+
+/// One size on a curve.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Point {
+    /// Which of the sizes that were asked for.
+    pub(crate) nth_size: usize,
+    /// Bytes of a message.
+    pub(crate) size: usize,
+    /// Frames that it takes.
+    pub(crate) frames: usize,
+    /// It fills them all.
+    pub(crate) full: bool,
+    /// Nanoseconds that a message takes among many.
+    pub(crate) ns: f64,
+    /// Messages that never arrived.
+    pub(crate) lost: u64,
+}
+
+impl Point {
+    /// Bytes a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.size as f64 * 1e9 / self.ns
+    }
+}
+
+/// One via's curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    pub(crate) via: Via,
+    pub(crate) mode: String,
+    pub(crate) xdp: Option<&'static str>,
+    pub(crate) framing: &'static str,
+    /// By size; medians over the rounds.
+    pub(crate) points: Vec<Point>,
+    /// By round, where it is complete.
+    pub(crate) rounds: Vec<(usize, Model)>,
+    /// Medians over the rounds.
+    pub(crate) model: Option<Model>,
+}
+
+/// All curves of one run.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    pub(crate) curves: Vec<Curve>,
+    pub(crate) cores: Cores,
+    pub(crate) rounds: usize,
+}
+
+impl Sweep {
+    /// Of all that was measured.
+    pub(crate) fn new(all: &[Measured], cores: Cores) -> Sweep {
+        let mut vias: Vec<Via> = Vec::new();
+        for one in all {
+            if !vias.contains(&one.via) {
+                vias.push(one.via);
+            }
+        }
+        let rounds = all.iter().map(|one| one.round + 1).max().unwrap_or(0);
+        let curves = vias.into_iter().filter_map(|via| Curve::of(via, all, rounds)).collect();
+        Sweep { curves, cores, rounds }
+    }
+
+    /// Median of the rounds' ratios of two vias, by a figure.
+    pub(crate) fn ratio(&self, over: Via, under: Via, figure: fn(&Model) -> f64) -> Option<f64> {
+        let rounds = |via| self.curves.iter().find(|curve| curve.via == via).map(|curve| &curve.rounds);
+        let (over, under) = (rounds(over)?, rounds(under)?);
+        let ratios = over.iter().filter_map(|(round, model)| {
+            let other = under.iter().find(|(r, _)| r == round)?;
+            Some(figure(model) / figure(&other.1))
+        });
+        median(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
+    }
+}
+
+impl Curve {
+    fn of(via: Via, all: &[Measured], rounds: usize) -> Option<Curve> {
+        let mine: Vec<&Measured> = all.iter().filter(|one| one.via == via && one.bench == Bench::Bandwidth).collect();
+        let first = mine.first()?;
+        let sizes = mine.iter().map(|one| one.nth_size).max()? + 1;
+        let points = |mine: &[&Measured]| points(mine, sizes);
+        let each = |round| {
+            let its: Vec<&Measured> = mine.iter().copied().filter(|one| one.round == round).collect();
+            let all_of_it = points(&its);
+            (all_of_it.len() == points(&mine).len())
+                .then(|| Model::of(&all_of_it))
+                .flatten()
+                .map(|model| (round, model))
+        };
+        let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
+        let (mode, xdp, framing) = (first.mode.clone(), first.xdp, first.framing);
+        Some(Curve { via, mode, xdp, framing, points: points(&mine), model: middle(&rounds), rounds })
+    }
+
+    /// The curve's points that the start-up time is from.
+    pub(crate) fn in_one_frame(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.frames == 1)
+    }
+
+    /// The curve's points that the asymptote is from.
+    pub(crate) fn full(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.full)
+    }
+}
+
+/// The curve of some measurements, by size.
+fn points(mine: &[&Measured], sizes: usize) -> Vec<Point> {
+    let mut points: Vec<Point> = (0..sizes).filter_map(|nth| point(nth, mine)).collect();
+    points.sort_by_key(|point| (point.size, point.nth_size));
+    points
+}
+
+fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
+    let here: Vec<&&Measured> = mine.iter().filter(|one| one.nth_size == nth_size).collect();
+    let times: Vec<f64> = here.iter().map(|one| one.cut.size as f64 * 1e9 / one.figure()).collect();
+    let cut = here.first()?.cut;
+    let lost = here.iter().map(|one| one.lost()).sum();
+    let ns = median(&times).filter(|ns| ns.is_finite())?;
+    Some(Point { nth_size, size: cut.size, frames: cut.frames, full: cut.full, ns, lost })
+}
+
+fn middle(rounds: &[(usize, Model)]) -> Option<Model> {
+    let of = |figure: fn(&Model) -> Option<f64>| {
+        median(&rounds.iter().filter_map(|(_, model)| figure(model)).collect::<Vec<_>>())
+    };
+    let (t0, r_inf) = (of(|model| Some(model.t0))?, of(|model| Some(model.r_inf))?);
+    Some(Model { t0, r_inf, n_half: of(|model| model.n_half) })
+}

@@ -1,0 +1,90 @@
+//! The curves side by side, and the figures below them.
+
+use std::fmt::Write;
+
+use crate::report::table::{Column, align, bytes, metric, nanoseconds};
+use crate::report::words::xdp;
+
+use super::{Curve, Sweep};
+
+const FIGURES: &[Column] = &[
+    ("via", false),
+    ("mode", false),
+    ("framing", false),
+    ("t0", true),
+    ("r_inf", true),
+    ("n1/2", true),
+    ("t0 * r_inf", true),
+    ("lost", true),
+];
+
+impl Sweep {
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = "bandwidth: user bytes a second by size, one way, as the receiver counts\n\n".to_owned();
+        self.curves_side_by_side(&mut text);
+        text.push('\n');
+        let figures: Vec<Vec<String>> = self.curves.iter().map(figures).collect();
+        align(FIGURES, &figures, &mut text);
+        text.push('\n');
+        self.how(&mut text);
+        text
+    }
+
+    fn curves_side_by_side(&self, text: &mut String) {
+        let mut columns = vec![("size", true)];
+        columns.extend(self.curves.iter().map(|curve| (curve.via.name(), true)));
+        let mut sizes: Vec<usize> =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.size)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let row = |size: usize| {
+            let mut row = vec![bytes(size)];
+            row.extend(self.curves.iter().map(|curve| cell(curve, size)));
+            row
+        };
+        align(&columns, &sizes.into_iter().map(row).collect::<Vec<_>>(), text);
+    }
+
+    /// Writing to a string cannot fail.
+    fn how(&self, text: &mut String) {
+        for curve in &self.curves {
+            let within: Vec<usize> = curve.in_one_frame().map(|point| point.size).collect();
+            if let (Some(least), Some(most)) = (within.first(), within.last()) {
+                let full: Vec<String> = curve.full().map(|point| point.size.to_string()).collect();
+                let via = curve.via;
+                let _ = writeln!(
+                    text,
+                    "  {via}: t0 from the sizes in one frame, {least} to {most} B; r_inf from full frames, {} B",
+                    full.join(", ")
+                );
+            }
+        }
+        let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
+        let _ = writeln!(text, "\n{rounds}, vias taken in turn; {}", self.cores.spoken());
+        if let Some(at) = self.curves.iter().find_map(|curve| curve.xdp) {
+            let _ = writeln!(text, "{}", xdp(at));
+        }
+    }
+}
+
+fn cell(curve: &Curve, size: usize) -> String {
+    let point = curve.points.iter().find(|point| point.size == size);
+    point.map_or(String::new(), |point| format!("{}B/s", metric(point.rate())))
+}
+
+fn figures(curve: &Curve) -> Vec<String> {
+    let mut cells = vec![curve.via.to_string(), curve.mode.clone(), curve.framing.to_owned()];
+    let lost: u64 = curve.points.iter().map(|point| point.lost).sum();
+    match curve.model {
+        Some(model) => {
+            cells.push(nanoseconds(model.t0.max(0.0).round() as u64));
+            cells.push(format!("{}B/s", metric(model.r_inf)));
+            cells.push(model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)));
+            cells.push(bytes(model.product().max(0.0).round() as usize));
+        }
+        None => cells.extend(["?"; 4].map(str::to_owned)),
+    }
+    cells.push(lost.to_string());
+    cells
+}

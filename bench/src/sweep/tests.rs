@@ -1,0 +1,97 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::measure::throughput::Throughput;
+use crate::size::Cut;
+use crate::stats::Outcome;
+
+const CORES: Cores = Cores { near: Some(2), far: Some(3) };
+
+/// A message that takes `ns`, in frames of 1000 bytes.
+fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -> Measured {
+    let (pieces, full) = (size.div_ceil(1000), size.is_multiple_of(1000));
+    let cut = Cut { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
+    let time = Duration::from_nanos(ns * 100);
+    let (messages, bytes) = (100 * pieces as u64, (100 * pieces * cut.piece) as u64);
+    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1 });
+    let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
+    Measured { round, bench, nth_size, cut, via, mode, xdp: None, framing: "bare", outcome }
+}
+
+/// Two rounds, `am` with twice the start of `raw`; the second round is slower by half.
+fn all() -> Vec<Measured> {
+    let sizes: [usize; 7] = [1, 10, 100, 1000, 2000, 4000, 1001];
+    let mut all = Vec::new();
+    for (round, slow) in [(0, 2), (1, 3)] {
+        for (via, start) in [(Via::Am, 2000), (Via::Raw, 1000)] {
+            for (nth, size) in sizes.into_iter().enumerate() {
+                let ns = start * size.div_ceil(1000) as u64 + size as u64;
+                all.push(measured(via, round, (nth, size), ns * slow / 2));
+            }
+        }
+    }
+    all
+}
+
+fn summary(sweep: &Sweep) -> Value {
+    serde_json::from_str::<Value>(sweep.json().last().unwrap()).unwrap()["summary"].take()
+}
+
+#[test]
+fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
+    let sweep = Sweep::new(&all(), CORES);
+    let summary = summary(&sweep);
+    let figure = |name: &str| summary[name].as_f64().expect(name);
+    assert!((figure("am_t0_ns") - 2500.0).abs() < 2.0, "{summary}");
+    assert!((figure("raw_t0_ns") - 1250.0).abs() < 2.0, "{summary}");
+    // 1000 bytes in 3000 or 4500 ns.
+    assert!((figure("am_r_inf_bytes_per_s") - (1e12 / 3000.0 + 1e12 / 4500.0) / 2.0).abs() < 1e3, "{summary}");
+    assert!(summary.get("udp_t0_ns").is_none(), "it did not run: {summary}");
+    assert_eq!(summary["fits"]["am"]["t0_from_sizes"], serde_json::json!([1, 10, 100, 1000]));
+    assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
+    assert!((sweep.ratio(Via::Am, Via::Raw, |model| model.t0).unwrap() - 2.0).abs() < 1e-3);
+}
+
+#[test]
+fn a_message_counts_once_however_many_pieces_it_has() {
+    let lines = Sweep::new(&all()[..14], CORES).json();
+    let of_4000: Value = serde_json::from_str(&lines[6]).unwrap();
+    assert_eq!((&of_4000["size"], &of_4000["frames"]), (&4000.into(), &4.into()), "{of_4000}");
+    let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
+    assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
+}
+
+#[test]
+fn a_round_that_was_interrupted_gives_no_figures() {
+    let mut all = all();
+    all.truncate(all.len() - 1);
+    let sweep = Sweep::new(&all, CORES);
+    assert_eq!(sweep.curves.iter().map(|curve| curve.rounds.len()).collect::<Vec<_>>(), [2, 1]);
+    all.truncate(3);
+    let sweep = Sweep::new(&all, CORES);
+    assert!(summary(&sweep)["am_t0_ns"].is_null());
+    assert!(sweep.table().contains('?'), "{}", sweep.table());
+}
+
+#[test]
+fn people_get_curves_and_figures() {
+    let text = Sweep::new(&all(), CORES).table();
+    for part in
+        ["size       ", "via  mode", "n1/2  t0 * r_inf", "am: t0 from the sizes in one frame, 1 to 1000 B", "2 rounds"]
+    {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn the_picture_has_every_curve_and_step() {
+    let svg = Sweep::new(&all(), CORES).svg("a < b & c");
+    assert_eq!(svg.matches("<polyline").count(), 2);
+    assert_eq!(svg.matches("class=\"step\"").count(), 3, "{svg}");
+    assert!(svg.contains("a &lt; b &amp; c") && svg.contains("n1/2") && svg.ends_with("</svg>\n"), "{svg}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
+    let nothing = Sweep::new(&[], CORES).svg("");
+    assert!(!nothing.contains("NaN"), "{nothing}");
+}
