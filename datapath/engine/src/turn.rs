@@ -152,8 +152,9 @@ impl Engine {
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
-        // What has left is to be noted, whatever was noted before it.
-        let settled = mem::take(&mut self.settled) && sent == 0;
+        // What has left is to be noted, whatever was noted before it, and so is
+        // what handlers released of earlier turns' messages.
+        let settled = mem::take(&mut self.settled) && sent == 0 && !self.core.has_touched();
         if !settled && !postpone {
             let now = now();
             self.core.settle(now);

@@ -4,7 +4,7 @@ mod host;
 
 use std::time::Duration;
 
-use engine::BURST;
+use engine::{BURST, Look};
 use host::{Call, Host, MS, connected, exchange, extracted};
 use proto::{Event, FlowState, Time};
 use wire::control::Name;
@@ -85,6 +85,25 @@ fn bursts_are_bounded_in_both_directions() {
     assert_eq!(beta.turn(now).received, BURST);
     assert_eq!(beta.turn(now).received, BURST);
     assert_eq!(extracted(&mut beta).len(), 2 * BURST);
+}
+
+/// An application that was busy takes a message in a turn that brought none:
+/// nobody else may ever cause another turn, and the sender waits for credit.
+#[test]
+fn what_is_released_in_an_idle_turn_is_told_soon() {
+    let (mut alpha, mut beta, flow, now) = connected();
+    alpha.request(flow, 1);
+    alpha.turn(now);
+    beta.notes.take_from(&mut alpha.notes);
+    beta.turn(now);
+    let later = now + Duration::from_millis(10);
+    (0..10).for_each(|_| _ = beta.turn(later));
+    beta.engine.inhale(Look::AtAll, || later, &mut beta.notes);
+    let request = beta.engine.core_mut().poll_deliver(beta.endpoint).unwrap();
+    beta.engine.core_mut().forgo(request.flow);
+    beta.engine.core_mut().release(request.flow, request.class);
+    beta.engine.exhale(|| later, &mut beta.notes, &mut |_| ());
+    assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the news of credit is due");
 }
 
 #[test]

@@ -42,6 +42,13 @@ impl<B: Buffer> Core<B> {
         !self.acks_in.is_empty()
     }
 
+    /// Getter: whether there is news of flows (messages that came in on them, or
+    /// were released) that was not looked at: [`Core::settle`] is to be called.
+    #[inline]
+    pub fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
     /// Messages have left: their acknowledgements are waited for from now on.
     fn stamp(&mut self, now: Time) {
         let Core { left, slots, flows, timers, waits, .. } = self;

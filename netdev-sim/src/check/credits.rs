@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use wire::Class;
+
 use super::{Checked, Violation};
 
-/// The credits of every flow, by a number that the caller gives it.
+/// The credits of every flow, by a number that the caller gives it, and class.
 #[derive(Debug, Default)]
 pub struct Credits {
-    flows: BTreeMap<u64, Account>,
+    flows: BTreeMap<(u64, usize), Account>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,75 +22,94 @@ struct Account {
 }
 
 impl Credits {
-    /// A flow is open: so many messages may be on their way.
-    pub fn granted(&mut self, flow: u64, credits: usize) {
-        self.flows.insert(flow, Account { granted: credits, ..Account::default() });
+    /// A flow is open: so many messages of the class may be on their way.
+    pub fn granted(&mut self, flow: u64, class: Class, credits: usize) {
+        self.flows.insert((flow, class.index()), Account { granted: credits, ..Account::default() });
     }
 
     /// A message was admitted.
-    pub fn sent(&mut self, flow: u64) {
-        self.flows.entry(flow).or_default().sent += 1;
+    pub fn sent(&mut self, flow: u64, class: Class) {
+        self.flows.entry((flow, class.index())).or_default().sent += 1;
     }
 
     /// The receiver has handled one.
-    pub fn released(&mut self, flow: u64) {
-        self.flows.entry(flow).or_default().released += 1;
+    pub fn released(&mut self, flow: u64, class: Class) {
+        self.flows.entry((flow, class.index())).or_default().released += 1;
     }
 
-    /// The sender says that so many are left.
+    /// Messages admitted, and of these the ones handled.
+    pub fn counts(&self, flow: u64, class: Class) -> (usize, usize) {
+        self.flows.get(&(flow, class.index())).map_or((0, 0), |account| (account.sent, account.released))
+    }
+
+    /// The sender says that so many are left. Replies are admitted without
+    /// credit, and wait for it: while they do, none is left.
     ///
     /// # Errors
     /// Together with those under way that is more than was granted.
-    pub fn check(&self, flow: u64, left: usize) -> Checked {
-        let Some(Account { granted, sent, released }) = self.flows.get(&flow).copied() else { return Ok(()) };
+    pub fn check(&self, flow: u64, class: Class, left: usize) -> Checked {
+        let Some(Account { granted, sent, released }) = self.flows.get(&(flow, class.index())).copied() else {
+            return Ok(());
+        };
         if released > sent {
-            return wrong(flow, format!("{released} messages released, but only {sent} sent"));
+            return wrong(flow, class, format!("{released} messages released, but only {sent} sent"));
         }
         let used = left + (sent - released);
-        if used > granted {
-            return wrong(flow, format!("{granted} granted, but {used} used or left"));
+        if used > granted && (class == Class::Request || left > 0) {
+            return wrong(flow, class, format!("{granted} granted, but {used} used or left"));
         }
         Ok(())
     }
 
-    /// The sender says that so many are left, and nothing has been on its way for long.
-    /// Where a frame was lost it may have been news of credit, which the next message
-    /// brings again; but there must be credit for a next message.
+    /// The sender says that so many are left, nothing is on its way, and no
+    /// news of credit was lost: as for [`Credits::check`], and exactly what was
+    /// granted is left.
     ///
     /// # Errors
-    /// As for [`Credits::check`]; none is left; or `lossless`, and less is left than was granted.
-    pub fn settled(&self, flow: u64, left: usize, lossless: bool) -> Checked {
-        self.check(flow, left)?;
-        let granted = self.flows.get(&flow).map_or(0, |account| account.granted);
-        if granted > left && (lossless || left == 0) {
-            return wrong(flow, format!("{granted} granted, but only {left} are left when all is quiet"));
+    /// It is not.
+    pub fn settled(&self, flow: u64, class: Class, left: usize) -> Checked {
+        self.check(flow, class, left)?;
+        let granted = self.flows.get(&(flow, class.index())).map_or(left, |account| account.granted);
+        if granted == left {
+            return Ok(());
         }
-        Ok(())
+        wrong(flow, class, format!("{granted} granted, but {left} are left when all is quiet"))
     }
 }
 
-fn wrong(flow: u64, what: String) -> Checked {
-    Err(Violation::new("credits", format!("flow {flow}: {what}")))
+fn wrong(flow: u64, class: Class, what: String) -> Checked {
+    let class = if class == Class::Request { "requests" } else { "replies" };
+    Err(Violation::new("credits", format!("flow {flow:#x}, {class}: {what}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Class::{Reply, Request};
 
     #[test]
     fn a_credit_made_up_and_a_credit_lost_are_seen() {
         let mut credits = Credits::default();
-        credits.granted(1, 4);
-        credits.sent(1);
-        assert_eq!(credits.check(1, 3), Ok(()));
-        assert!(credits.check(1, 4).is_err(), "one made up");
-        credits.released(1);
-        assert_eq!(credits.check(1, 3), Ok(()), "not told yet");
-        assert!(credits.settled(1, 3, true).is_err(), "one lost");
-        assert_eq!(credits.settled(1, 3, false), Ok(()), "the next message brings it");
-        assert!(credits.settled(1, 0, false).is_err(), "there is no next message");
-        assert_eq!(credits.settled(1, 4, true), Ok(()));
-        credits.released(1);
-        assert!(credits.check(1, 4).is_err(), "released what was never sent");
+        credits.granted(1, Request, 4);
+        credits.sent(1, Request);
+        assert_eq!(credits.check(1, Request, 3), Ok(()));
+        assert!(credits.check(1, Request, 4).is_err(), "one made up");
+        credits.released(1, Request);
+        assert_eq!(credits.check(1, Request, 3), Ok(()), "not told yet");
+        assert!(credits.settled(1, Request, 3).is_err(), "one lost");
+        assert_eq!(credits.settled(1, Request, 4), Ok(()));
+        credits.released(1, Request);
+        assert!(credits.check(1, Request, 4).is_err(), "released what was never sent");
+    }
+
+    #[test]
+    fn replies_may_wait_for_credit() {
+        let mut credits = Credits::default();
+        credits.granted(1, Reply, 1);
+        (0..3).for_each(|_| credits.sent(1, Reply));
+        assert_eq!(credits.check(1, Reply, 0), Ok(()));
+        assert!(credits.check(1, Reply, 1).is_err());
+        (0..3).for_each(|_| credits.released(1, Reply));
+        assert_eq!(credits.settled(1, Reply, 1), Ok(()));
     }
 }

@@ -7,6 +7,7 @@
 pub mod content;
 pub mod credits;
 pub mod delivery;
+pub mod endings;
 pub mod frames;
 pub mod liveness;
 pub mod memory;

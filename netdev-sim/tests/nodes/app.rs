@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use engine::Engine;
 use netdev_sim::check::content::{Id, Run, fill};
 use netdev_sim::check::{Checked, Violation};
-use netdev_sim::{Nanos, Net};
-use proto::{Delivery, EndpointId, Event, FlowId, FlowState, SendError, Time};
+use netdev_sim::{MS, Nanos, Net, US};
+use proto::{Delivery, EndpointId, Event, FlowId, FlowState, ReturnReason, SendError, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use ring::Frame;
@@ -25,11 +25,19 @@ pub struct App {
     number: u32,
     requests_left: u32,
     next: Nanos,
+    /// Nothing is extracted until then.
+    busy_until: Nanos,
     serial: u64,
     /// Flows that this run asked for.
     pub flows: Vec<Flow>,
-    /// Flows that peers asked for, by their number.
+    /// Flows that peers asked for, by their number: it comes with the first request.
     pub accepted: BTreeMap<u64, FlowId>,
+    /// Flows that peers asked for, and their credit for replies in the beginning.
+    granted: Vec<(FlowId, usize)>,
+    /// Flows that are over, not by our own doing.
+    pub ended: Vec<Ended>,
+    /// Flows on which one more request is to be sent.
+    encores: Vec<u64>,
     kept: Vec<Kept>,
 }
 
@@ -42,6 +50,15 @@ pub struct Flow {
     pub since: Nanos,
     /// The application has been told that it is open, and counts its credits.
     open: bool,
+}
+
+/// What a node says of the end of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub serial: u64,
+    pub reason: ReturnReason,
+    pub to: u16,
+    pub ours: bool,
 }
 
 /// The right to reply, for later.
@@ -64,34 +81,50 @@ impl App {
             number: 0,
             requests_left: work.requests,
             next: net.now(),
+            busy_until: 0,
             serial: (run.node as u64) << 48 | (run.run as u64) << 32,
             flows: vec![],
             accepted: BTreeMap::new(),
+            granted: vec![],
+            ended: vec![],
+            encores: vec![],
             kept: vec![],
         }
     }
 
     /// When it has something to do by itself.
-    pub fn due(&self, checks: &Checks, now: Nanos) -> Nanos {
+    pub fn due(&self, engine: &Engine, checks: &Checks, now: Nanos) -> Nanos {
+        // What waits may also wait for a slot for its reply.
+        let message = if engine.core().has_deliveries() { self.busy_until.max(now + 50 * US) } else { Nanos::MAX };
         let reply = self.kept.iter().map(|kept| kept.at).min().unwrap_or(Nanos::MAX);
         let request = if self.requests_left > 0 && !checks.is_quiet(now) { self.next } else { Nanos::MAX };
         let quiet = if now < checks.quiet_from { checks.quiet_from } else { Nanos::MAX };
-        reply.min(request).min(quiet)
+        let encore = if self.encores.is_empty() { Nanos::MAX } else { now + MS };
+        reply.min(request).min(quiet).min(encore).min(message)
     }
 
     /// Replies owed, flows being set up.
     pub fn undecided(&self, engine: &Engine) -> usize {
         let asking = self.flows.iter().filter(|flow| engine.core().state(flow.id) == FlowState::Connecting);
-        self.kept.len() + asking.count() + engine.core().replies_owed()
+        self.kept.len() + asking.count() + engine.core().replies_owed() + self.encores.len()
+    }
+
+    /// Our half of the flow with this number, which we asked for or accepted.
+    pub fn half(&self, serial: u64, ours: bool) -> Option<FlowId> {
+        let asked = || self.flows.iter().find(|flow| flow.serial == serial).map(|flow| flow.id);
+        if ours { asked() } else { self.accepted.get(&serial).copied() }
+    }
+
+    /// One more request on each open flow, soon.
+    pub fn encore(&mut self) {
+        self.encores = self.flows.iter().filter(|flow| flow.open).map(|flow| flow.serial).collect();
     }
 
     pub fn turn(&mut self, now: Nanos, engine: &mut Engine, events: &mut Vec<Event>, checks: &mut Checks) -> Checked {
         for event in events.drain(..) {
             self.on_event(event, engine, checks);
         }
-        while let Some(message) = engine.core_mut().poll_deliver(self.endpoint) {
-            self.on_message(now, message, engine, checks)?;
-        }
+        self.extract(now, engine, checks)?;
         while let Some(back) = engine.core_mut().poll_returned(self.endpoint) {
             let message = back.message;
             let over = !matches!(engine.core().state(message.flow), FlowState::Open { .. } | FlowState::Connecting);
@@ -103,24 +136,71 @@ impl App {
             self.connect(now, engine);
             self.request(now, engine, checks)?;
         }
-        self.credits(engine).try_for_each(|(flow, left)| checks.credits.check(flow.serial, left))
+        self.send_encores(engine, checks);
+        self.credits(engine).try_for_each(|(serial, class, left)| checks.credits.check(serial, class, left))
     }
 
-    /// Each of our open flows, and what credit is left.
-    pub fn credits(&self, engine: &Engine) -> impl Iterator<Item = (&Flow, usize)> {
-        let open = self.flows.iter().filter(|flow| flow.open && is_open(engine, flow.id));
-        open.map(|flow| (flow, engine.core().credit(flow.id, Class::Request)))
+    fn extract(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+        if now < self.busy_until {
+            return Ok(());
+        }
+        for _ in 0..self.work.extract {
+            let Some(message) = engine.core_mut().poll_deliver(self.endpoint) else { break };
+            self.busy_until = now + self.work.rest;
+            self.on_message(now, message, engine, checks)?;
+        }
+        Ok(())
+    }
+
+    /// Each open flow, the class of what we send on it, and what credit is left.
+    pub fn credits(&self, engine: &Engine) -> impl Iterator<Item = (u64, Class, usize)> {
+        let ours = self.flows.iter().filter(|flow| flow.open).map(|flow| (flow.serial, Class::Request, flow.id));
+        let theirs = self.accepted.iter().map(|(&serial, &id)| (serial, Class::Reply, id));
+        let open = ours.chain(theirs).filter(|(.., id)| is_open(engine, *id));
+        open.map(|(serial, class, id)| (serial, class, engine.core().credit(id, class)))
+    }
+
+    /// Where there is no credit it stays, and is missed in the end.
+    fn send_encores(&mut self, engine: &mut Engine, checks: &mut Checks) {
+        for serial in std::mem::take(&mut self.encores) {
+            let Some(&Flow { id, to, .. }) = self.flows.iter().find(|flow| flow.serial == serial) else { continue };
+            match self.send(id, serial, to, Class::Request, engine, checks) {
+                Some(Ok(())) | Some(Err(SendError::Dead(_))) => (),
+                _ => self.encores.push(serial),
+            }
+        }
     }
 
     fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
-        let (Event::Settled(_, id) | Event::Ended(_, id, _)) = event else { return };
+        match event {
+            Event::Accepted(_, id) => self.granted.push((id, engine.core().credit(id, Class::Reply))),
+            Event::Settled(_, id) => self.on_settled(id, engine, checks),
+            Event::Ended(_, id, ending) => self.on_ended(id, ending.reason, engine),
+            _ => (),
+        }
+    }
+
+    fn on_settled(&mut self, id: FlowId, engine: &mut Engine, checks: &mut Checks) {
         let Some(at) = self.flows.iter().position(|flow| flow.id == id) else { return };
         if is_open(engine, id) {
             self.flows[at].open = true;
-            checks.credits.granted(self.flows[at].serial, engine.core().credit(id, Class::Request));
+            let credit = engine.core().credit(id, Class::Request);
+            checks.credits.granted(self.flows[at].serial, Class::Request, credit);
         } else {
             engine.core_mut().close(id);
             self.flows.remove(at);
+        }
+    }
+
+    fn on_ended(&mut self, id: FlowId, reason: ReturnReason, engine: &mut Engine) {
+        if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {
+            let Flow { serial, to, .. } = self.flows.remove(at);
+            self.ended.push(Ended { serial, reason, to, ours: true });
+            engine.core_mut().close(id);
+        } else if let Some((&serial, _)) = self.accepted.iter().find(|(_, accepted)| **accepted == id) {
+            self.accepted.remove(&serial);
+            let to = Id::from_word(serial).from.node;
+            self.ended.push(Ended { serial, reason, to, ours: false });
         }
     }
 
@@ -134,11 +214,14 @@ impl App {
         let words = message.words();
         checks.note(now, words.at(0));
         checks.deliveries.delivered(self.run, words.as_slice(), message.payload())?;
-        let (flow, class) = (message.flow, message.class);
+        let (flow, class, serial) = (message.flow, message.class, words.at(1));
+        checks.credits.released(serial, class);
         if class == Class::Request {
-            let serial = words.at(1);
-            self.accepted.insert(serial, flow);
-            checks.credits.released(serial);
+            if self.accepted.insert(serial, flow).is_none()
+                && let Some(at) = self.granted.iter().position(|(id, _)| *id == flow)
+            {
+                checks.credits.granted(serial, Class::Reply, self.granted.swap_remove(at).1);
+            }
             let late = if self.random.random_bool(0.2) { self.random.random_range(0..self.work.keep) } else { 0 };
             self.kept.push(Kept { flow, serial, to: Id::from_word(words.at(0)).from.node, at: now + late });
         }
@@ -152,7 +235,7 @@ impl App {
         self.kept = kept;
         let due: Vec<Kept> = due;
         for kept in due {
-            if self.random.random_bool(0.1) {
+            if !checks.is_encore && self.random.random_bool(0.1) {
                 engine.core_mut().forgo(kept.flow);
                 continue;
             }
@@ -191,7 +274,6 @@ impl App {
             let Flow { id, serial, to, open, .. } = self.flows[self.random.random_range(0..self.flows.len())];
             if open && let Some(Ok(())) = self.send(id, serial, to, Class::Request, engine, checks) {
                 self.requests_left -= 1;
-                checks.credits.sent(serial);
             }
         }
         Ok(())
@@ -221,6 +303,7 @@ impl App {
         if sent.is_ok() {
             self.number += 1;
             checks.deliveries.sent(id, to, size, serial);
+            checks.credits.sent(serial, class);
         }
         Some(sent.map_err(|(error, _)| error))
     }

@@ -2,6 +2,7 @@
 
 use netdev_sim::check::credits::Credits;
 use netdev_sim::check::delivery::Deliveries;
+use netdev_sim::check::endings::Endings;
 use netdev_sim::check::{Checked, frames, memory};
 use netdev_sim::{Nanos, Net};
 
@@ -9,6 +10,9 @@ use netdev_sim::{Nanos, Net};
 pub struct Checks {
     pub deliveries: Deliveries,
     pub credits: Credits,
+    pub endings: Endings,
+    /// The last requests, which bring what news of credit was lost: all are answered.
+    pub is_encore: bool,
     /// From now on nothing new is begun.
     pub quiet_from: Nanos,
     /// Everything that was delivered, in its order: two runs of a seed have the same.

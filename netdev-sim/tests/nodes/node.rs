@@ -41,6 +41,7 @@ impl Node {
         config.receive_frames = work.receive_frames;
         config.send_frames = work.send_frames;
         config.window = work.window;
+        config.max_timeout = Duration::from_nanos(work.max_timeout);
         config.patience = Duration::from_nanos(work.patience);
         let mut core = Core::new(config, now);
         let endpoint = core.endpoint(app_name(), 7).expect("the first");
@@ -58,7 +59,7 @@ impl Node {
         net.turned(at);
         checks.nic(net, at)?;
         let more = received + sent > 0 || !events.is_empty() || net.nic(at).has_arrivals();
-        let due = if more { 0 } else { engine.sleep_until().0.min(app.due(checks, now)) };
+        let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
         Ok(due.max(now + TURN))
     }
 

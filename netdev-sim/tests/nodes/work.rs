@@ -18,10 +18,16 @@ pub struct Work {
     pub pause: Nanos,
     /// How long the right to reply is kept, where it is.
     pub keep: Nanos,
+    /// Messages that are extracted at once, and how long then none is: an
+    /// application that has other things to do.
+    pub extract: usize,
+    pub rest: Nanos,
     pub receive_frames: usize,
     pub send_frames: usize,
     pub window: u16,
     pub patience: Nanos,
+    /// The longest retransmission time-out.
+    pub max_timeout: Nanos,
     pub framing: FramingChoice,
 }
 
@@ -29,7 +35,7 @@ impl Work {
     pub fn from_seed(seed: u64) -> Work {
         let mut random = SmallRng::seed_from_u64(seed ^ 0x70_77_6f_72_6b);
         let framings = [Framing::Bare, Framing::Split, Framing::Plain].map(FramingChoice::Fixed);
-        Work {
+        let mut work = Work {
             seed,
             requests: random.random_range(1..60),
             flows: random.random_range(1..4),
@@ -39,7 +45,16 @@ impl Work {
             send_frames: random.random_range(8..128),
             window: random.random_range(1..64),
             patience: random.random_range(20..200) * MS,
+            max_timeout: 0,
+            extract: usize::MAX,
+            rest: 0,
             framing: framings.get(random.random_range(0..6)).copied().unwrap_or_default(),
+        };
+        work.max_timeout = work.patience / random.random_range(4..12);
+        if random.random_bool(0.5) {
+            work.extract = random.random_range(1..8);
+            work.rest = random.random_range(0..500 * US);
         }
+        work
     }
 }

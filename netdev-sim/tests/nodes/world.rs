@@ -1,12 +1,15 @@
 //! A run: the network, its nodes, and the checks after every turn.
 
-use netdev_sim::check::content::Run;
+use netdev_sim::check::content::{Id, Run};
+use netdev_sim::check::endings::{End, Endings, Other};
 use netdev_sim::check::frames;
 use netdev_sim::check::liveness::Liveness;
 use netdev_sim::check::{Checked, Violation};
 use netdev_sim::{Happening, MS, Nanos, Net, Options};
-use proto::FlowState;
+use proto::{FlowState, ReturnReason};
+use wire::Class;
 
+use super::app::Ended;
 use super::checks::Checks;
 use super::node::Node;
 use super::work::Work;
@@ -17,6 +20,8 @@ pub struct World {
     places: Vec<Place>,
     checks: Checks,
     liveness: Liveness,
+    /// How often every flow has sent one more request.
+    encores: u8,
 }
 
 /// Where a node is, or was.
@@ -47,10 +52,11 @@ impl World {
         let places = (0..net.options().nodes)
             .map(|_| Place { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0 })
             .collect();
-        let checks = Checks { quiet_from, ..Checks::default() };
+        let endings = Endings::new(quiet_from, work.max_timeout);
+        let checks = Checks { quiet_from, endings, ..Checks::default() };
         // Who is asked for and gone is waited for as long as patience lasts, and so is a message.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };
-        let mut world = World { net, work, places, checks, liveness };
+        let mut world = World { net, work, places, checks, liveness, encores: 0 };
         (0..world.places.len()).for_each(|at| world.start(at));
         world
     }
@@ -75,9 +81,10 @@ impl World {
         }
     }
 
-    /// Until everything is drained, and then for a while that shows that it stays so.
+    /// Until everything is drained, then for a while that shows that it stays
+    /// so, then until every flow has sent once more and all credit is back.
     pub fn run(&mut self) -> Result<Report, Violation> {
-        let mut drained = None;
+        let (mut drained, mut first) = (None, None);
         while let Some(happening) = self.net.step() {
             self.on(happening)?;
             let now = self.net.now();
@@ -89,14 +96,52 @@ impl World {
             if undecided > 0 {
                 drained = None;
                 self.liveness.check(now, undecided).map_err(|violation| self.explain(violation))?;
-            } else if now > since + 2 * self.work.patience + 200 * MS {
-                self.at_the_end()?;
-                return Ok(self.report(since));
+            } else if now > since + self.calm() {
+                let first = *first.get_or_insert(since);
+                if self.is_settled()? {
+                    return Ok(self.report(first));
+                }
+                self.encore();
+                drained = None;
             }
         }
         // Nobody is left: whoever lives says so from time to time.
         self.liveness.check(Nanos::MAX, self.undecided())?;
         Ok(self.report(self.net.now().max(self.checks.quiet_from)))
+    }
+
+    /// Who is asked and gone is given up in the first calm; then only news is waited for.
+    fn calm(&self) -> Nanos {
+        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { 20 * MS }
+    }
+
+    /// Every flow sends one more request, and is answered: news of credit that
+    /// was lost comes again, unless it is lost again, to a buffer that is full.
+    fn encore(&mut self) {
+        self.encores += 1;
+        self.checks.is_encore = true;
+        self.liveness.from = self.net.now();
+        for at in 0..self.places.len() {
+            if let Some(node) = &mut self.places[at].node {
+                node.app.encore();
+                self.schedule(at, self.net.now());
+            }
+        }
+    }
+
+    /// Whether all frames are free and all credit is back; in the end it must be.
+    fn is_settled(&mut self) -> Result<bool, Violation> {
+        const ENCORES: u8 = 4;
+        for at in (0..self.places.len()).filter(|&at| self.places[at].node.is_some()) {
+            frames::quiet(self.net.nic(at))?;
+        }
+        let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
+        let mut left = left.filter(|&(serial, class, _)| class == Class::Request || self.asker_lives(serial));
+        let credits = &self.checks.credits;
+        match left.try_for_each(|(serial, class, left)| credits.settled(serial, class, left)) {
+            Err(violation) if self.encores >= ENCORES => Err(violation),
+            settled => Ok(settled.is_ok() && self.encores > 0),
+        }
     }
 
     fn on(&mut self, happening: Happening) -> Checked {
@@ -124,6 +169,8 @@ impl World {
         self.places[at].next = Nanos::MAX;
         let Some(node) = self.places[at].node.as_mut() else { return Ok(()) };
         let due = node.turn(&mut self.net, &mut self.checks)?;
+        let ended = std::mem::take(&mut node.app.ended);
+        ended.iter().try_for_each(|ended| self.ended(ended))?;
         self.schedule(at, due);
         Ok(())
     }
@@ -156,38 +203,24 @@ impl World {
         violation
     }
 
-    fn at_the_end(&mut self) -> Checked {
-        for at in 0..self.places.len() {
-            if self.places[at].node.is_none() {
-                continue;
-            }
-            frames::quiet(self.net.nic(at))?;
-            let lossless = self.is_lossless();
-            let Some(node) = &self.places[at].node else { continue };
-            for (flow, left) in node.app.credits(&node.engine).filter(|(flow, _)| self.both_ends_live(flow)) {
-                self.checks.credits.settled(flow.serial, left, lossless)?;
-            }
-        }
-        Ok(())
+    /// Who only replies does not notice that nobody asks any more.
+    fn asker_lives(&self, serial: u64) -> bool {
+        let node = self.places[Id::from_word(serial).from.node as usize].node.as_ref();
+        node.is_some_and(|node| node.app.half(serial, true).is_some())
     }
 
-    /// Whether every frame that was sent has been seen.
-    fn is_lossless(&mut self) -> bool {
-        let switch = self.net.switch().count();
-        let options = self.net.options();
-        let calm = options.loss + options.corrupt + options.lost_wakeup == 0.0 && options.deaths.is_empty();
-        let nics = (0..self.places.len()).all(|at| {
-            let count = self.net.nic(at).count();
-            count.starved + count.rx_full == 0
-        });
-        calm && nics && switch.full + switch.damaged + switch.parted == 0
-    }
-
-    /// A flow can be over at the other side, and nobody said anything on it since.
-    fn both_ends_live(&self, flow: &super::app::Flow) -> bool {
-        let Some(peer) = &self.places[flow.to as usize].node else { return false };
-        let state = peer.app.accepted.get(&flow.serial).map(|&id| peer.engine.core().state(id));
-        matches!(state, Some(FlowState::Open { .. }))
+    fn ended(&self, ended: &Ended) -> Checked {
+        let place = &self.places[ended.to as usize];
+        let id = place.node.as_ref().and_then(|node| Some((node, node.app.half(ended.serial, !ended.ours)?)));
+        let open = id.is_some_and(|(node, id)| matches!(node.engine.core().state(id), FlowState::Open { .. }));
+        let how = match ended.reason {
+            ReturnReason::Unreachable => End::GivenUp,
+            ReturnReason::Closed => End::Closed,
+            ReturnReason::Restarted => End::Restarted,
+        };
+        // The new run may have answered a question that was meant for the one before.
+        let restarted = place.run > 1;
+        self.checks.endings.ended(self.net.now(), ended.serial, how, Other { open, restarted })
     }
 
     fn report(&self, drained: Nanos) -> Report {
