@@ -7,15 +7,12 @@ mod nodes;
 
 use std::env;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Instant;
 
 use netdev_sim::Options;
 use nodes::{Report, Work, World};
 
-/// As many as take a few seconds.
-const SEEDS: Range<u64> = 0..2000;
+/// As many as take well under a minute; `scripts/soak` runs more.
+const SEEDS: Range<u64> = 0..10_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = env::var("NETDEV_SIM_SEEDS") else { return SEEDS };
@@ -25,28 +22,13 @@ fn asked_for() -> Range<u64> {
 
 #[test]
 fn every_seed_keeps_all_promises() {
-    let (seeds, begin) = (asked_for(), Instant::now());
-    let next = AtomicU64::new(seeds.start);
-    let work = || -> (Vec<String>, u64, u64) {
-        let (mut failed, mut delivered, mut returned) = (vec![], 0, 0);
-        while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
-            match nodes::run(seed) {
-                Ok(report) => (delivered, returned) = (delivered + report.delivered, returned + report.returned),
-                Err(why) => failed.push(why),
-            }
-        }
-        (failed, delivered, returned)
-    };
-    let both = thread::scope(|scope| [scope.spawn(work), scope.spawn(work)].map(|thread| thread.join().unwrap()));
-    let seconds = begin.elapsed().as_secs_f64();
-    let count = seeds.end - seeds.start;
-    let [delivered, returned] = [both[0].1 + both[1].1, both[0].2 + both[1].2];
-    println!("{delivered} messages delivered, {returned} returned");
-    println!("{count} seeds in {seconds:.1} s, {:.0} a second", count as f64 / seconds);
-    let failed: Vec<&String> = both.iter().flat_map(|(failed, ..)| failed).collect();
-    let first: Vec<&str> = failed.iter().take(10).map(|why| why.as_str()).collect();
-    assert!(failed.is_empty(), "{} of {count} seeds failed:\n{}", failed.len(), first.join("\n"));
-    assert!(delivered > 10 * count && returned > 0, "hardly anything was sent");
+    let seeds = asked_for();
+    let tally = nodes::many(seeds, &|_, _| ());
+    println!("{} messages delivered, {} returned", tally.delivered, tally.returned);
+    println!("{}", tally.line());
+    let first: Vec<&str> = tally.failed.iter().take(10).map(|(_, why)| why.as_str()).collect();
+    assert!(first.is_empty(), "{}\n{}", tally.line(), first.join("\n"));
+    assert!(tally.delivered > 10 * tally.seeds && tally.returned > 0, "hardly anything was sent");
 }
 
 #[test]

@@ -8,10 +8,12 @@
 
 mod app;
 mod checks;
+mod many;
 mod node;
 mod work;
 mod world;
 
+pub use many::many;
 pub use work::Work;
 pub use world::{Report, World};
 

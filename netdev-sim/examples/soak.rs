@@ -1,0 +1,50 @@
+//! Any number of simulated networks, each from its seed, each with all checkers on:
+//! what `tests/seeds.rs` runs, for as long as you like.
+//!
+//!     scripts/soak 200000           seeds 0 to 199999
+//!     scripts/soak 5000..6000       those
+//!
+//! Exit status 0 only when none failed; the last line says the count and the rate.
+#![forbid(unsafe_code)]
+
+#[path = "../tests/nodes/mod.rs"]
+mod nodes;
+
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const USAGE: &str = "usage: scripts/soak SEEDS, a number, or FROM..TO, two numbers";
+
+fn main() -> ExitCode {
+    let Some(seeds) = std::env::args().nth(1).and_then(|text| seeds(&text)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let (terminal, begin, total) = (io::stdout().is_terminal(), Instant::now(), seeds.end - seeds.start);
+    let tally = nodes::many(seeds, &|done, failed| {
+        let mut out = io::stdout().lock();
+        // A terminal that is gone is no reason to stop.
+        if let Some(why) = failed {
+            let _ = writeln!(out, "{}{why}", if terminal { "\r\x1b[K" } else { "" });
+        }
+        if terminal && done % 64 == 0 {
+            let rate = done as f64 / begin.elapsed().as_secs_f64();
+            let _ = write!(out, "\r\x1b[K{done} of {total} seeds, {rate:.0} a second");
+            let _ = out.flush();
+        }
+    });
+    if terminal {
+        print!("\r\x1b[K");
+    }
+    println!("{} messages delivered, {} returned", tally.delivered, tally.returned);
+    println!("{}", tally.line());
+    if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn seeds(text: &str) -> Option<Range<u64>> {
+    let (from, to) = text.split_once("..").unwrap_or(("0", text));
+    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+    (from < to).then_some(from..to)
+}
