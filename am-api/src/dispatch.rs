@@ -2,9 +2,10 @@
 //! its path. No borrow of the node is held while a handler runs, so that
 //! handlers may send.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use proto::{Delivery, FlowId};
+use proto::Delivery;
 use ring::Frame;
 use wire::Class;
 
@@ -25,10 +26,10 @@ impl<S> Endpoint<S> {
         }
         while handled < BUDGET {
             let Some(delivery) = port.next() else { break };
-            let _credit = Credit { port, flow: delivery.flow, class: delivery.class };
-            match delivery.class {
-                Class::Request => handlers.run_request(port, state, &delivery),
-                Class::Reply => handlers.run_reply(port, state, &delivery),
+            let in_hand = InHand { port, delivery, kept: Cell::new(None) };
+            match in_hand.delivery.class {
+                Class::Request => handlers.run_request(state, &in_hand),
+                Class::Reply => handlers.run_reply(state, &in_hand),
             }
             handled += 1;
         }
@@ -44,47 +45,56 @@ impl Port {
     }
 }
 
-/// The credit of a message in a handler's hands: it returns to the sender when
-/// the handler is done, in whatever way.
-struct Credit<'a> {
+/// A message in a handler's hands. Its credit returns to the sender when the
+/// handler is done, in whatever way, unless it keeps the message.
+struct InHand<'a> {
     port: &'a Port,
-    flow: FlowId,
-    class: Class,
+    delivery: Delivery<Frame>,
+    kept: Cell<Option<u32>>,
 }
 
-impl Drop for Credit<'_> {
+impl InHand<'_> {
+    #[inline]
+    fn message(&self) -> Message<'_> {
+        Message::new(self.port, &self.delivery, Some(&self.kept))
+    }
+}
+
+impl Drop for InHand<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Ok(mut shared) = self.port.shared.try_borrow_mut() {
-            shared.core().release(self.flow, self.class);
+        if self.kept.get().is_none()
+            && let Ok(mut shared) = self.port.shared.try_borrow_mut()
+        {
+            shared.core().release(self.delivery.flow, self.delivery.class);
         }
     }
 }
 
 impl<S> Handlers<S> {
     #[inline]
-    fn run_request(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
+    fn run_request(&mut self, state: &mut S, request: &InHand<'_>) {
         // Where the handler is missing the token is dropped, and so the reply forgone.
-        let token = Token::new(Rc::downgrade(&port.shared), delivery.flow);
-        match self.requests.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message::new(port, delivery), token),
-            None => self.run_unhandled(port, state, delivery),
+        let token = Token::new(Rc::downgrade(&request.port.shared), request.delivery.flow);
+        match self.requests.get(Handler(request.delivery.handler)) {
+            Some(run) => run(state, request.message(), token),
+            None => self.run_unhandled(state, request),
         }
     }
 
     #[inline]
-    fn run_reply(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
-        match self.replies.get(Handler(delivery.handler)) {
-            Some(run) => run(state, Message::new(port, delivery)),
-            None => self.run_unhandled(port, state, delivery),
+    fn run_reply(&mut self, state: &mut S, reply: &InHand<'_>) {
+        match self.replies.get(Handler(reply.delivery.handler)) {
+            Some(run) => run(state, reply.message()),
+            None => self.run_unhandled(state, reply),
         }
     }
 
     #[cold]
-    fn run_unhandled(&mut self, port: &Port, state: &mut S, delivery: &Delivery<Frame>) {
-        port.shared.borrow_mut().tally.unhandled += 1;
+    fn run_unhandled(&mut self, state: &mut S, message: &InHand<'_>) {
+        message.port.shared.borrow_mut().tally.unhandled += 1;
         if let Some(run) = &mut self.unhandled {
-            run(state, Message::new(port, delivery));
+            run(state, message.message());
         }
     }
 
@@ -95,7 +105,8 @@ impl<S> Handlers<S> {
             let next = port.shared.borrow_mut().core().poll_returned(port.id);
             let Some(returned) = next else { break };
             if let Some(run) = &mut self.returned {
-                let message = Message::new(port, &returned.message);
+                // It was sent from here: what its handler keeps has no credit to return.
+                let message = Message::new(port, &returned.message, None);
                 run(state, Returned { message, reason: returned.reason });
             }
             handled += 1;

@@ -22,6 +22,10 @@ pub struct Endpoint<S> {
     idle_turns: u32,
 }
 
+/// Who drops a kept message on another thread wakes nobody: while there are
+/// any, a sleep is no longer than this.
+const KEPT_LOOK: Duration = Duration::from_millis(1);
+
 impl<S> Endpoint<S> {
     pub(crate) fn new(port: Port, idle: Idle) -> Self {
         Endpoint { port, handlers: Handlers::default(), idle, idle_turns: 0 }
@@ -172,6 +176,7 @@ impl<S> Endpoint<S> {
     fn rest(&mut self, until: Time) {
         let mut shared = self.port.shared.borrow_mut();
         let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
+        let until = if shared.kept.is_empty() { until } else { until.min(now + KEPT_LOOK) };
         if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
             let now = shared.clock.now();
             shared.core().settle(now);

@@ -1,5 +1,6 @@
 //! A message, as its handler sees it.
 
+use std::cell::Cell;
 use std::fmt;
 
 use proto::{Delivery, Words};
@@ -19,13 +20,15 @@ use crate::{Handler, Port, Remote};
 pub struct Message<'a> {
     pub(crate) port: &'a Port,
     pub(crate) delivery: &'a Delivery<Frame>,
+    /// Its place among the messages that handlers keep; none for what comes back.
+    pub(crate) kept: Option<&'a Cell<Option<u32>>>,
     words: Words,
 }
 
 impl<'a> Message<'a> {
     #[inline]
-    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>) -> Self {
-        Message { port, delivery, words: delivery.words() }
+    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>, kept: Option<&'a Cell<Option<u32>>>) -> Self {
+        Message { port, delivery, kept, words: delivery.words() }
     }
 
     /// Its word arguments.
@@ -40,7 +43,7 @@ impl<'a> Message<'a> {
         self.words.at(at)
     }
 
-    /// Its bytes, as long as the handler runs.
+    /// Its bytes, as long as the handler runs; longer with [`keep`](Message::keep).
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.delivery.payload()

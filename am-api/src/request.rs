@@ -84,7 +84,7 @@ impl Port {
 
 /// Messages with so many bytes of words and payload push each other out of the
 /// nearest cache: their frames are fetched in time, and looked at once only.
-const LARGE: usize = 512;
+pub(crate) const LARGE: usize = 512;
 
 impl Shared {
     /// Admit the message, and write it into the frame. On an error the frame comes back.
@@ -114,9 +114,14 @@ impl Shared {
 /// Words in network byte order, then the payload.
 #[inline]
 fn write_body(place: &mut [u8], words: &[u64], payload: &[u8]) {
-    let (for_words, for_payload) = place.split_at_mut(words.len() * WORD);
-    for (place, word) in for_words.chunks_exact_mut(WORD).zip(words) {
+    put_words(place, words);
+    place[words.len() * WORD..].copy_from_slice(payload);
+}
+
+/// Words in network byte order.
+#[inline]
+pub(crate) fn put_words(place: &mut [u8], words: &[u64]) {
+    for (place, word) in place.chunks_exact_mut(WORD).zip(words) {
         place.copy_from_slice(&word.to_be_bytes());
     }
-    for_payload.copy_from_slice(payload);
 }

@@ -10,6 +10,7 @@ use ring::Frame;
 use transport::Transport;
 
 use crate::flow_event::{Inboxes, Letter};
+use crate::kept::KeptCredits;
 
 pub(crate) type Strong = Rc<RefCell<Shared>>;
 /// What tokens hold: one that is kept does not keep its node alive.
@@ -22,6 +23,10 @@ pub(crate) struct Shared {
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     pub(crate) inboxes: Inboxes,
+    /// What handlers kept.
+    pub(crate) kept: KeptCredits,
+    /// Requests whose memory is out to be written.
+    pub(crate) prepared: usize,
     pub(crate) tally: Tally,
 }
 
@@ -38,10 +43,12 @@ impl Shared {
     pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock) -> Self {
         Shared {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
+            kept: KeptCredits::new(engine.core().config().receive_frames),
             engine,
             transport,
             clock,
             inboxes: Inboxes::default(),
+            prepared: 0,
             tally: Tally::default(),
         }
     }
@@ -60,6 +67,9 @@ impl Shared {
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
     pub(crate) fn inhale(&mut self, look: Look) -> usize {
+        if !self.kept.is_empty() {
+            self.release_dropped();
+        }
         self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
     }
 

@@ -59,6 +59,12 @@ pub struct Delivery<B> {
 }
 
 impl<B: Buffer> Delivery<B> {
+    /// A second handle on the same message: what is kept beyond its handler.
+    pub fn share(&self) -> Self {
+        let &Delivery { flow, class, handler, words, body_at, body, ref frame } = self;
+        Delivery { flow, class, handler, words, body_at, body, frame: frame.share() }
+    }
+
     /// Words and payload, as they stand in the frame.
     #[inline]
     fn body(&self) -> &[u8] {

@@ -146,6 +146,12 @@ impl<B: Buffer> Core<B> {
         self.replies_owed
     }
 
+    /// Getter: how many requests could be on their way besides those that are,
+    /// credit permitting.
+    pub fn room(&self) -> usize {
+        self.slots.free().saturating_sub(self.replies_owed)
+    }
+
     /// Getter: whether any message waits to be delivered, to whichever endpoint.
     #[inline]
     pub fn has_deliveries(&self) -> bool {

@@ -1,0 +1,233 @@
+//! Large requests, built in the memory that they leave from (Fast Messages'
+//! hybrid of copy and DMA, Pakin et al., §4.3): nobody copies the payload.
+
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+use proto::{FlowId, FlowState};
+use ring::Frame;
+use wire::frame::SMALLEST;
+use wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
+
+use crate::request::{LARGE, put_words};
+use crate::shared::{Remembered, Shared};
+use crate::{Handler, Port, Remote, RequestError};
+
+/// A request whose payload is written where it leaves from: NIC memory.
+/// [`Port::prepare`] gives it, [`commit`](Prepared::commit) sends it; dropped,
+/// its frame goes back and nothing is sent.
+///
+/// Two ways to fill it: piece by piece through [`io::Write`], or anywhere in
+/// [`space`](Prepared::space). What was not written leaves as zeros: never what
+/// an earlier message left in this memory.
+pub struct Prepared {
+    shared: Remembered,
+    /// Until it is sent or dropped.
+    frame: Option<Frame>,
+    flow: FlowId,
+    handler: Handler,
+    words: u8,
+    framing: Framing,
+    /// Bytes of payload that there is room for.
+    room: u32,
+    /// So many bytes of it are the user's, or cleared.
+    written: u32,
+}
+
+impl Port {
+    /// Memory for a request with these words (at most 4) and a payload of at
+    /// least `least` bytes: as much as one frame to this peer holds, `most` at
+    /// most. Credit is asked for when it is [committed](Prepared::commit).
+    ///
+    /// ```
+    /// # use am_api::{Handler, Node, Port, Remote, RequestError};
+    /// fn squares(port: &Port, to: Remote) -> Result<(), RequestError> {
+    ///     let mut prepared = port.prepare(to, Handler(7), &[2], 16, 1024)?;
+    ///     let space = prepared.space();
+    ///     space.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * at) as u8);
+    ///     let all = space.len();
+    ///     prepared.commit(all).map_err(|(error, _)| error)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Port::request`], except [`NoCredit`](RequestError::NoCredit).
+    /// [`NoFrame`](RequestError::NoFrame) also when as many requests are
+    /// prepared as could be sent.
+    pub fn prepare(
+        &self,
+        to: Remote,
+        handler: Handler,
+        words: &[u64],
+        least: usize,
+        most: usize,
+    ) -> Result<Prepared, RequestError> {
+        let mut shared = self.shared.borrow_mut();
+        let (framing, max_body) = shared.open_flow(to.0)?;
+        if words.len() > MAX_WORDS {
+            return Err(RequestError::TooManyWords(words.len()));
+        }
+        let front = words.len() * WORD;
+        if front + least > max_body {
+            return Err(RequestError::TooLarge { needs: front + least, most: max_body });
+        }
+        if shared.engine.core().room() <= shared.prepared {
+            return Err(RequestError::NoFrame);
+        }
+        let mut frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        let space = frame.space().and_then(|space| space.get_mut(framing.body_at()..)).unwrap_or_default();
+        let fits = max_body.min(space.len());
+        if front + least > fits {
+            return Err(RequestError::TooLarge { needs: front + least, most: fits });
+        }
+        put_words(space, words);
+        shared.prepared += 1;
+        Ok(Prepared {
+            shared: Rc::downgrade(&self.shared),
+            frame: Some(frame),
+            flow: to.0,
+            handler,
+            words: words.len() as u8,
+            framing,
+            room: most.clamp(least, fits - front) as u32,
+            written: 0,
+        })
+    }
+}
+
+impl Prepared {
+    /// All of the payload's memory, to be written anywhere. What has not been
+    /// written before is cleared first: [`io::Write`] saves that.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.clear_to(self.room as usize);
+        self.payload()
+    }
+
+    /// Bytes of payload that there is room for.
+    pub fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// Bytes that were written through [`io::Write`]; all, once [`space`](Self::space) was asked for.
+    pub fn written(&self) -> usize {
+        self.written as usize
+    }
+
+    /// Send the words and the first `length` bytes of the payload. They are
+    /// not copied, unless the frame is so short that Ethernet pads it.
+    ///
+    /// # Errors
+    /// As for [`Port::request`]; everything written so far comes back with it.
+    pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
+        let room = self.room as usize;
+        if length > room {
+            return Err((RequestError::TooLarge { needs: length, most: room }, self));
+        }
+        let Some(shared) = self.shared.upgrade() else { return Err((RequestError::Closed, self)) };
+        self.clear_to(length);
+        let Some(frame) = self.frame.take() else { return Err((RequestError::Closed, self)) };
+        let mut shared = shared.borrow_mut();
+        match shared.commit(&self, frame, length) {
+            Ok(()) => {
+                shared.prepared -= 1;
+                Ok(())
+            }
+            Err((error, frame)) => {
+                self.frame = Some(frame);
+                drop(shared);
+                Err((error, self))
+            }
+        }
+    }
+
+    /// Bytes before the payload.
+    fn front(&self) -> usize {
+        self.words as usize * WORD
+    }
+
+    fn payload(&mut self) -> &mut [u8] {
+        let from = self.framing.body_at() + self.front();
+        let range = from..from + self.room as usize;
+        // It has one handle only, and room for this, as was seen in `prepare`.
+        self.frame.as_mut().and_then(Buffer::space).and_then(|space| space.get_mut(range)).unwrap_or_default()
+    }
+
+    fn clear_to(&mut self, end: usize) {
+        let written = self.written as usize;
+        if let Some(rest) = self.payload().get_mut(written..end) {
+            rest.fill(0);
+        }
+        self.written = self.written.max(end as u32);
+    }
+}
+
+impl io::Write for Prepared {
+    /// What fits is taken: 0 bytes when it is full.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.written as usize;
+        let place = self.payload().get_mut(written..).unwrap_or_default();
+        let count = place.len().min(bytes.len());
+        place[..count].copy_from_slice(&bytes[..count]);
+        self.written += count as u32;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.frame.is_some()
+            && let Some(shared) = self.shared.upgrade()
+            && let Ok(mut shared) = shared.try_borrow_mut()
+        {
+            shared.prepared -= 1;
+        }
+    }
+}
+
+impl Shared {
+    /// Framing and the most bytes of words and payload of an open conversation.
+    pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), RequestError> {
+        match self.core().state(flow) {
+            FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
+            FlowState::Connecting => Err(RequestError::Connecting),
+            FlowState::Refused(why) => Err(RequestError::Refused(why)),
+            FlowState::Dead(reason) => Err(RequestError::Dead(reason)),
+            FlowState::Unknown => Err(RequestError::Closed),
+        }
+    }
+
+    /// Words and payload stand in the frame already.
+    fn commit(&mut self, what: &Prepared, mut frame: Frame, length: usize) -> Result<(), (RequestError, Frame)> {
+        let &Prepared { flow, handler, words, framing, .. } = what;
+        let (class, body, at) = (Class::Request, what.front() + length, framing.body_at());
+        // The padding of a short frame is cleared with all that stands in it.
+        let mut short = [0; SMALLEST];
+        let is_short = at + body < SMALLEST;
+        if is_short && let Some(space) = frame.space() {
+            short[..body].copy_from_slice(&space[at..at + body]);
+        }
+        let write = |place: &mut [u8]| {
+            if is_short {
+                place.copy_from_slice(&short[..body]);
+            }
+        };
+        self.core()
+            .send(flow, class, handler.0, words, frame, body, write)
+            .map_err(|(error, frame)| (error.into(), frame))?;
+        if body >= LARGE {
+            self.engine.pass(&mut *self.transport);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("room", &self.room).field("written", &self.written).finish_non_exhaustive()
+    }
+}
