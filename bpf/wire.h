@@ -36,6 +36,7 @@
 #define FIELD_EXTENDED 2
 #define CODE_ACK 0
 #define CODE_CONTROL 1
+#define CODE_REJECT 2
 
 #define FLOW_COUNT 16384
 #define FLOW_NODE 0

@@ -85,6 +85,7 @@ fn kinds() -> Vec<(&'static str, u64)> {
         ("FIELD_EXTENDED", form(Kind::Control) >> shift),
         ("CODE_ACK", code(Kind::Ack)),
         ("CODE_CONTROL", code(Kind::Control)),
+        ("CODE_REJECT", code(Kind::Reject)),
     ]
 }
 

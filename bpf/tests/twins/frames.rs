@@ -86,7 +86,7 @@ impl Frames {
     /// A frame that a sender of ours could have sent, to us or past us.
     fn valid(&mut self, table: &Table, open: &[Flow]) -> Vec<u8> {
         let flow = self.flow(open);
-        let kind = self.pick(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control]);
+        let kind = self.pick(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject]);
         // Mostly on the flow where its kind belongs.
         let flow = if kind == Kind::Control && !self.one_in(8) { Flow::NODE } else { flow };
         let (random, probe) = (self.address(), frame::split_source(Flow::NODE, self.address()));

@@ -34,9 +34,10 @@ pub struct Config {
     /// The longest frame of the transport, from the destination address on.
     pub max_frame: usize,
     /// Frames that may arrive and wait to be extracted, all flows together:
-    /// credits are cut from these.
+    /// credits are cut from these. What comes beyond them, from more flows than
+    /// they are enough for, returns to its sender. At least 2.
     pub receive_frames: usize,
-    /// Messages sent and not acknowledged, all flows together.
+    /// Messages sent and not acknowledged, all flows together; at least 2.
     pub send_frames: usize,
     /// The most credits of a flow and class, at most [`crate::WINDOW`].
     pub window: u16,

@@ -2,8 +2,8 @@
 //! `extract` (here `poll_deliver`).
 //!
 //! Pushed by: frames from below. Popped by: the layer above. Bounded by:
-//! `Config::receive_frames`, all endpoints together. When full: nothing more is
-//! accepted, senders keep what they sent.
+//! `Config::receive_frames`, all endpoints together; the last quarter is for
+//! replies. When full: nothing more is accepted, senders keep what they sent.
 
 use std::collections::VecDeque;
 
@@ -27,13 +27,17 @@ pub(crate) struct Endpoints<B> {
     endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
     waiting: usize,
-    room: usize,
+    /// How many there may be when another one comes.
+    room: PerClass<usize>,
     /// Messages that came back, in all queues together.
     returned: usize,
 }
 
 impl<B> Endpoints<B> {
+    /// Requests that wait must not keep replies out: two nodes full of each
+    /// other's requests would wait for each other for ever.
     pub(crate) fn new(room: usize) -> Self {
+        let room = PerClass([(room - room.div_ceil(4)).max(1), room]);
         Endpoints { endpoints: Vec::new(), waiting: 0, room, returned: 0 }
     }
 
@@ -72,8 +76,8 @@ impl<B> Endpoints<B> {
     }
 
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting < self.room
+    pub(crate) fn has_room(&self, class: Class) -> bool {
+        self.waiting < self.room[class]
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
 use crate::receive_queue::ReceiveQueue;
+use crate::reject_queue::RejectQueue;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
@@ -119,6 +120,7 @@ pub(crate) struct FlowRecord {
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
+    pub(crate) rejects: RejectQueue,
     pub(crate) rtt: Rtt,
     /// How long the peer has not been heard, while something is on its way.
     pub(crate) silence: Silence,
@@ -167,6 +169,7 @@ impl FlowRecord {
             },
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
+            rejects: RejectQueue::default(),
             rtt: Rtt::default(),
             silence: Silence::default(),
             unacked: 0,

@@ -16,7 +16,6 @@ pub(crate) struct Ahead([u64; WINDOW / 64]);
 
 /// Bitmaps that no queue needs now; all clear.
 #[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "boxes move between here and the queues, which have room for no more")]
 pub(crate) struct Gaps {
     spare: Vec<Box<Ahead>>,
 }

@@ -40,6 +40,7 @@ impl<B: Buffer> Core<B> {
             Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
+            Kind::Reject => self.on_reject(&parsed.header, parsed.framing),
         };
         if let Err(reason) = outcome {
             self.counters.drop(reason);
@@ -78,8 +79,9 @@ impl<B: Buffer> Core<B> {
             self.not_new(verdict, header.flow);
             return Ok(());
         }
-        if !self.endpoints.has_room() {
-            self.counters.no_room += 1;
+        if !self.endpoints.has_room(class) {
+            let id = record.id;
+            self.turn_away(id, class, seq);
             return Ok(());
         }
         queue.accept(seq, &mut self.gaps);
@@ -128,7 +130,7 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// Whether a frame is for this use of the flow id, and the flow takes frames.
     #[inline]
-    fn check(&self, framing: Framing, header: &Header) -> Result<(), Reason> {
+    pub(crate) fn check(&self, framing: Framing, header: &Header) -> Result<(), Reason> {
         if self.phase != Phase::Open {
             return Err(Reason::NoFlow);
         }

@@ -12,19 +12,21 @@
 //! │  probe   slots (kept until            endpoint (accepted,                    │
 //! │          acknowledged)                waiting to be extracted)               │
 //! │     │      │  ▲   resend                      ▲                              │
-//! │     │      │  └─── timeout, input (acks) ─────┤                              │
+//! │     │      │  ├─── timeout, input (acks) ─────┤                              │
+//! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
 //!     poll_transmit             on_frame  settle(now)  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!
-//! Read first: [`Core`], for the order of calls; `send_queue.rs` and
-//! `receive_queue.rs`, each headed by who pushes, who pops, what bounds it and
+//! Read first: [`Core`], for the order of calls; `send_queue.rs`,
+//! `receive_queue.rs` and `reject_queue.rs`, each headed by who pushes, who pops, what bounds it and
 //! what happens when it is full; `send.rs`, where frames are written.
 //! FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
 #![forbid(unsafe_code)]
 
+mod bounce;
 mod config;
 mod control_queue;
 mod counters;
@@ -41,6 +43,7 @@ mod output;
 mod peers;
 mod probe;
 mod receive_queue;
+mod reject_queue;
 mod rtt;
 mod send;
 mod send_queue;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use wire::control::Name;
 use wire::{Acks, Buffer, Class, Flow};
 
+use crate::bounce::Bounces;
 use crate::config::Config;
 use crate::control_queue::ControlQueue;
 use crate::counters::Counters;
@@ -41,6 +42,8 @@ pub struct Core<B> {
     pub(crate) ready: VecDeque<Link>,
     /// Flows with an acknowledgement to send now.
     pub(crate) acks_due: VecDeque<Flow>,
+    /// Requests to return to their senders.
+    pub(crate) bounces: Bounces,
     pub(crate) control: ControlQueue,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
@@ -71,6 +74,7 @@ impl<B: Buffer> Core<B> {
             slots: Slots::new(config.send_frames),
             ready: VecDeque::with_capacity(config.send_frames),
             acks_due: VecDeque::with_capacity(64),
+            bounces: Bounces::new(),
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
@@ -146,7 +150,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether [`Core::poll_transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !(self.ready.is_empty() && self.acks_due.is_empty() && self.control.is_empty())
+        !(self.ready.is_empty() && self.acks_due.is_empty() && self.bounces.is_empty() && self.control.is_empty())
     }
 
     /// Getter: the time that the core was last told.

@@ -55,6 +55,13 @@ impl Rtt {
         (estimate.max(waits.least) << self.backoff.min(20)).min(waits.most)
     }
 
+    /// How long a message that was returned waits before it is sent again: a
+    /// round trip, doubled `backoff` times.
+    pub(crate) fn pause(&self, waits: &Waits, backoff: u8) -> u64 {
+        let way = if self.is_measured() { self.smoothed } else { waits.least };
+        (way << backoff.min(20)).min(waits.most)
+    }
+
     /// A message is sent again before its time-out only if so long ago it was
     /// sent last: a round trip and a half. 0 before the first sample.
     pub(crate) fn patience(&self) -> u64 {

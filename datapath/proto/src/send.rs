@@ -191,6 +191,8 @@ impl FlowRecord {
                 return Err(SendError::NoCredit);
             }
         }
-        if slots.free() <= replies_owed { Err(SendError::Full(slots.total())) } else { Ok(()) }
+        // One slot is always left to a reply: two nodes that are full of each
+        // other's requests would wait for each other for ever.
+        if slots.free() <= replies_owed.max(1) { Err(SendError::Full(slots.total())) } else { Ok(()) }
     }
 }

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use wire::{Buffer, Seq};
 
 use crate::WINDOW;
-use crate::slots::{Link, NONE, Slots};
+use crate::slots::{Link, NONE, Slot, Slots};
 use crate::time::Time;
 
 /// Later messages that must have arrived before an earlier one counts as lost:
@@ -75,10 +75,30 @@ impl SendQueue {
         (self.unacked, self.limit)
     }
 
-    /// The oldest message that is not acknowledged.
-    #[inline]
-    pub(crate) fn oldest(&self) -> Option<Link> {
-        (self.head != NONE).then_some(self.head)
+    /// The oldest message that an acknowledgement is waited for: on its way,
+    /// and not in the reject queue.
+    pub(crate) fn oldest<B: Buffer>(&self, slots: &Slots<B>) -> Option<Link> {
+        let mut link = self.head;
+        while link != NONE && link != self.unsent && slots[link].rejected {
+            link = slots[link].next;
+        }
+        (link != self.unsent).then_some(link)
+    }
+
+    /// The receiver returned this one: it goes into the reject queue. False
+    /// where it is not on its way, or is about to go out again anyhow.
+    pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> bool {
+        if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
+            return false;
+        }
+        let mut link = self.head;
+        while slots[link].seq != seq {
+            link = slots[link].next;
+        }
+        let slot = &mut slots[link];
+        let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.queued && !slot.rejected;
+        slot.rejected |= is_news;
+        is_news
     }
 
     /// Append a filled slot; its number is given here.
@@ -160,6 +180,7 @@ impl SendQueue {
                 break;
             }
             if bit >= 0 && sack >> bit & 1 == 1 && slot.frame.take().is_some() {
+                slot.rejected = false;
                 acked += 1;
             }
             link = slot.next;
@@ -178,8 +199,8 @@ impl SendQueue {
         before: Time,
     ) -> u32 {
         let last = accepted.plus(u64::BITS - sack.leading_zeros());
-        self.resend(slots, ready, usize::MAX, |slot_seq, sent_at| {
-            (last.since(slot_seq) >= REORDERING).then_some(sent_at <= before)
+        self.resend(slots, ready, usize::MAX, |slot| {
+            (last.since(slot.seq) >= REORDERING).then_some(slot.sent_at <= before && !slot.rejected)
         })
     }
 
@@ -190,25 +211,35 @@ impl SendQueue {
         ready: &mut VecDeque<Link>,
         most: usize,
     ) -> u32 {
-        self.resend(slots, ready, most, |_, _| Some(true))
+        self.resend(slots, ready, most, |slot| Some(!slot.rejected))
+    }
+
+    /// There may be room again: the oldest `most` in the reject queue go out again.
+    pub(crate) fn resend_rejected<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        most: usize,
+    ) -> u32 {
+        self.resend(slots, ready, most, |slot| Some(slot.rejected))
     }
 
     /// Queue what was sent and has not arrived, oldest first, as long as
-    /// `lost` gives an answer.
+    /// `due` gives an answer.
     fn resend<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
         most: usize,
-        lost: impl Fn(Seq, Time) -> Option<bool>,
+        due: impl Fn(&Slot<B>) -> Option<bool>,
     ) -> u32 {
         let mut count = 0;
         let mut link = self.head;
         while link != NONE && link != self.unsent && (count as usize) < most {
             let slot = &mut slots[link];
-            let Some(lost) = lost(slot.seq, slot.sent_at) else { break };
-            if lost && slot.frame.is_some() && !slot.queued {
-                slot.queued = true;
+            let Some(due) = due(slot) else { break };
+            if due && slot.frame.is_some() && !slot.queued {
+                (slot.queued, slot.rejected) = (true, false);
                 ready.push_back(link);
                 count += 1;
             }

@@ -75,6 +75,7 @@ impl<B: Buffer> Core<B> {
                 record.on_piggyback(&told, slots, ready);
             }
             record.take_sample(now);
+            record.hurry(now, timers, waits);
             if record.ack_at == Time::NEVER && !record.ack_queued && record.has_to_tell() {
                 record.ack_at = noted.later(waits.ack_delay);
                 timers.arm(&mut record.ack_armed, Wait::Ack, flow.id(), record.ack_at);
@@ -95,6 +96,7 @@ impl<B: Buffer> Core<B> {
                     self.counters.fast_retransmits += resent as u64;
                 }
             }
+            record.hurry(now, &mut self.timers, &self.waits);
         }
     }
 
@@ -156,6 +158,9 @@ impl FlowRecord {
             self.rtt.backoff = 0;
         }
         self.sampled = progress.sample.or(self.sampled);
+        if progress.acked > 0 {
+            self.rejects.accepted();
+        }
     }
 
     /// A message's round trip is over. Told apart from the acknowledgement,
@@ -182,6 +187,7 @@ impl FlowRecord {
         let queue = &mut self.send[class];
         if queue.acknowledge_selected(slots, ack.accepted, ack.sack) > 0 {
             self.rtt.backoff = 0;
+            self.rejects.accepted();
         }
         queue.resend_lost(slots, ready, ack.accepted, ack.sack, now.earlier(self.rtt.patience()))
     }

@@ -4,7 +4,8 @@
 //!
 //! Pushed by: `send`. Popped by: acknowledgements and flow ends. Bounded by:
 //! `Config::send_frames`. When full: requests are not admitted; replies always
-//! are, because a slot was set aside when their request was delivered.
+//! are, because a slot was set aside when their request was delivered. One is
+//! never a request's, so that the next request can be delivered.
 
 use wire::{Buffer, Class, Flow, Header, Seq};
 
@@ -29,6 +30,8 @@ pub(crate) struct Slot<B> {
     pub(crate) words: u8,
     /// In the queue of frames to send: may not be freed or queued again.
     pub(crate) queued: bool,
+    /// Returned by the receiver, and in the reject queue.
+    pub(crate) rejected: bool,
     /// Acknowledged while queued: free it when it is popped.
     pub(crate) done: bool,
     /// How often it was sent; stops counting at 255.
@@ -68,6 +71,7 @@ impl<B: Buffer> Slots<B> {
             handler: 0,
             words: 0,
             queued: false,
+            rejected: false,
             done: false,
             sent: 0,
             body: 0,
@@ -98,6 +102,7 @@ impl<B: Buffer> Slots<B> {
     pub(crate) fn put(&mut self, link: Link) {
         let slot = &mut self[link];
         slot.frame = None;
+        slot.rejected = false;
         if slot.queued {
             slot.done = true;
         } else {

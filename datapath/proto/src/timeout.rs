@@ -2,8 +2,10 @@
 
 use wire::{Buffer, Class, Flow};
 
+use crate::flow::FlowRecord;
 use crate::node::Core;
 use crate::output::ReturnReason;
+use crate::slots::Slots;
 use crate::time::Time;
 use crate::timers::Wait;
 
@@ -21,6 +23,7 @@ impl<B: Buffer> Core<B> {
             match wait {
                 Wait::Ack => self.ack_timeout(now, at, Flow::new(owner)),
                 Wait::Resend => self.resend_timeout(now, at, Flow::new(owner)),
+                Wait::Reject => self.reject_timeout(now, at, Flow::new(owner)),
                 Wait::Setup => self.setup_timeout(now, at, Flow::new(owner)),
                 Wait::Probe => self.probe_timeout(now, at, owner),
                 Wait::Beacon => self.beacon_timeout(now, at),
@@ -47,9 +50,8 @@ impl<B: Buffer> Core<B> {
         }
         let id = record.id;
         let timeout = record.rtt.timeout(&self.waits);
-        let oldest = Class::ALL.iter().filter_map(|&class| record.send[class].oldest());
-        let since = oldest.map(|link| &self.slots[link]).filter(|slot| slot.sent > 0).map(|slot| slot.sent_at).min();
-        let due = since.unwrap_or(now).later(timeout);
+        let Some(since) = record.waits_since(now, &self.slots) else { return };
+        let due = since.later(timeout);
         if now < due {
             return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), due);
         }
@@ -69,5 +71,14 @@ impl<B: Buffer> Core<B> {
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+    }
+}
+
+impl FlowRecord {
+    /// Since when the oldest message waits for its acknowledgement; `None`
+    /// while all of them are in the reject queue, whose pace is its own.
+    fn waits_since<B: Buffer>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
+        let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest(slots));
+        oldest.map(|link| &slots[link]).map(|slot| if slot.sent > 0 { slot.sent_at } else { now }).min()
     }
 }

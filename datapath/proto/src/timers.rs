@@ -17,6 +17,8 @@ pub(crate) enum Wait {
     Ack,
     /// A flow's oldest message, for its acknowledgement.
     Resend,
+    /// A flow's reject queue, for room at the receiver.
+    Reject,
     /// A flow's set-up, for an answer.
     Setup,
     /// A peer's probe, for an answer.

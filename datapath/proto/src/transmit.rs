@@ -28,7 +28,7 @@ impl<B: Buffer> Core<B> {
                 return Some(transmit);
             }
         }
-        if self.acks_due.is_empty() { None } else { self.transmit_ack(fresh) }
+        if self.acks_due.is_empty() && self.bounces.is_empty() { None } else { self.transmit_answer(fresh) }
     }
 
     #[inline(always)]
@@ -49,6 +49,17 @@ impl<B: Buffer> Core<B> {
         slot.sent = slot.sent.saturating_add(1);
         self.left.push(link);
         Some(Transmit { to, frame })
+    }
+
+    /// What was returned goes before what was accepted: an acknowledgement
+    /// with a gap would make the sender take the former for lost.
+    fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        if !self.bounces.is_empty()
+            && let Some(transmit) = self.transmit_reject(fresh)
+        {
+            return Some(transmit);
+        }
+        self.transmit_ack(fresh)
     }
 
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
@@ -86,7 +97,7 @@ impl<B: Buffer> Core<B> {
         self.build(frame, outgoing.to, outgoing.framing, &header, &body[..length])
     }
 
-    fn build(
+    pub(crate) fn build(
         &mut self,
         mut frame: B,
         to: Address,

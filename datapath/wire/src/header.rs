@@ -88,6 +88,10 @@ pub enum Kind {
     /// Discovery and set-up; body: [`control::Control`](crate::control::Control).
     /// Only on [`Flow::NODE`], and no other kind is there.
     Control,
+    /// A request returned to its sender, because its receiver had no room for
+    /// it (FM 1.0, §4.5): `seq` is the request's number. The sender has kept
+    /// the request itself, so there is no body.
+    Reject,
 }
 
 impl Kind {
@@ -96,7 +100,7 @@ impl Kind {
         match self {
             Kind::Request => 0,
             Kind::Reply => 1,
-            Kind::Ack | Kind::Control => 2,
+            Kind::Ack | Kind::Control | Kind::Reject => 2,
         }
     }
 
@@ -106,6 +110,7 @@ impl Kind {
             Kind::Request | Kind::Reply => handler,
             Kind::Ack => 0,
             Kind::Control => 1,
+            Kind::Reject => 2,
         }
     }
 
@@ -117,6 +122,7 @@ impl Kind {
             (1, _) => Some(Kind::Reply),
             (2, 0) => Some(Kind::Ack),
             (2, 1) => Some(Kind::Control),
+            (2, 2) => Some(Kind::Reject),
             _ => None,
         }
     }
@@ -127,7 +133,7 @@ impl Kind {
         match self {
             Kind::Request => Some(Class::Request),
             Kind::Reply => Some(Class::Reply),
-            Kind::Ack | Kind::Control => None,
+            Kind::Ack | Kind::Control | Kind::Reject => None,
         }
     }
 }

@@ -52,6 +52,11 @@ impl Bench {
         sent
     }
 
+    /// The receiver rejects this one, counted from the first.
+    fn reject(&mut self, number: i32) -> bool {
+        self.queue.reject(&mut self.slots, FIRST.plus(number as u32))
+    }
+
     fn acknowledge(&mut self, accepted: u32) -> Progress {
         self.queue.acknowledge(&mut self.slots, FIRST.plus(accepted))
     }
@@ -153,4 +158,35 @@ fn what_waited_behind_a_gap_says_nothing_of_the_round_trip() {
     bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1);
     bench.transmit(100);
     assert_eq!(bench.acknowledge(4), Progress { acked: 4, sample: None });
+}
+
+#[test]
+fn what_is_rejected_waits_for_its_own_time() {
+    let mut bench = Bench::new(8, 6);
+    bench.transmit(1);
+    assert!(bench.reject(0) && bench.reject(2));
+    assert!(!bench.reject(2), "twice");
+    assert!(!bench.reject(-1) && !bench.reject(6) && !bench.reject(1 << 20), "never sent");
+    let accepted = FIRST;
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100), 3, "3, 4 and 5 have arrived");
+    bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, accepted, 0b11100, Time(1));
+    assert_eq!(bench.transmit(2), [1], "0 and 2 are not lost");
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 9);
+    assert_eq!(bench.transmit(3), [1]);
+    assert_eq!(bench.queue.oldest(&bench.slots).map(|link| bench.slots[link].seq), Some(FIRST.plus(1)));
+    assert_eq!(bench.queue.resend_rejected(&mut bench.slots, &mut bench.ready, 1), 1);
+    assert!(!bench.reject(0), "it is about to go out again");
+    assert_eq!(bench.transmit(4), [0]);
+    assert!(bench.reject(0), "and comes back once more");
+}
+
+#[test]
+fn a_slot_forgets_that_its_message_was_rejected() {
+    let mut bench = Bench::new(2, 2);
+    bench.transmit(1);
+    assert!(bench.reject(0) && bench.reject(1));
+    assert!(bench.queue.oldest(&bench.slots).is_none(), "nothing is waited for");
+    bench.acknowledge(2);
+    assert!(!bench.reject(0) && !bench.reject(1), "acknowledged: another copy was taken");
+    assert!((0..1024).all(|link| !bench.slots[link].rejected));
 }

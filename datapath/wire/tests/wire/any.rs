@@ -72,7 +72,7 @@ pub(crate) fn link() -> impl Strategy<Value = Link> {
 /// A header that [`frame::parse`] gives back: control frames on flow 0, no
 /// handler where none is carried.
 pub(crate) fn header() -> impl Strategy<Value = Header> {
-    let kinds = prop::sample::select(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control][..]);
+    let kinds = prop::sample::select(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject][..]);
     (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
         let flow = if kind == Kind::Control { Flow::NODE } else { flow };

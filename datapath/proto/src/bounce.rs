@@ -1,0 +1,82 @@
+//! A receiver without room returns requests to their senders (FM 1.0, §4.5):
+//! only their numbers, since senders keep what they send.
+//!
+//! Pushed by: requests that find no room. Popped by: `poll_transmit`. Bounded
+//! by: [`MOST`]. When full: the request is dropped and counted, and its
+//! sender's time-out repairs that.
+
+use std::collections::VecDeque;
+
+use wire::{Buffer, Class, Header, Kind, Seq};
+
+use crate::FlowId;
+use crate::flow::Phase;
+use crate::node::Core;
+use crate::output::Transmit;
+use crate::receive_queue::Verdict;
+
+/// Some turns' worth of frames that arrive.
+const MOST: usize = 512;
+
+/// Requests to be returned.
+#[derive(Debug)]
+pub(crate) struct Bounces(VecDeque<(FlowId, Seq)>);
+
+impl Bounces {
+    pub(crate) fn new() -> Self {
+        Bounces(VecDeque::with_capacity(MOST))
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
+        let fits = self.0.len() < MOST;
+        if fits {
+            self.0.push_back((flow, seq));
+        }
+        fits
+    }
+}
+
+impl<B: Buffer> Core<B> {
+    /// There is no room for a message. Its sender hears that it was seen: to
+    /// be busy is not to be gone. A reply is not returned, as it has room of
+    /// its own, which its receiver alone can overrun; an acknowledgement says
+    /// that we live.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq) {
+        self.counters.no_room += 1;
+        if class == Class::Request {
+            self.counters.rejects_dropped += !self.bounces.push(id, seq) as u64;
+        } else if let Some(record) = self.flows.get_mut(id) {
+            record.ack_forced = true;
+            record.queue_ack(&mut self.acks_due);
+        }
+    }
+
+    /// The next reject; without one for what was accepted in the meantime, or
+    /// whose flow is over.
+    #[cold]
+    pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        while let Some((id, seq)) = self.bounces.0.pop_front() {
+            let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
+            if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
+                continue;
+            }
+            let Some(frame) = fresh() else {
+                self.counters.no_frame += 1;
+                self.bounces.0.push_front((id, seq));
+                return None;
+            };
+            let route = record.route;
+            let header =
+                Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
+            self.counters.rejects_sent += 1;
+            return self.build(frame, route.to, route.framing, &header, &[]);
+        }
+        None
+    }
+}
