@@ -16,6 +16,7 @@ pub(crate) struct Ahead([u64; WINDOW / 64]);
 
 /// Bitmaps that no queue needs now; all clear.
 #[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "a bitmap goes to a queue and back as it is, without a copy")]
 pub(crate) struct Gaps {
     spare: Vec<Box<Ahead>>,
 }
