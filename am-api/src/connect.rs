@@ -108,6 +108,12 @@ impl Port {
         self.shared.borrow().engine.core().credit(to.0, wire::Class::Request)
     }
 
+    /// Whether everything that was sent there, requests and replies, has been
+    /// accepted, or has come back. Who is about to go polls until it is so.
+    pub fn is_accepted(&self, to: Remote) -> bool {
+        !self.shared.borrow().engine.core().has_unacknowledged(to.0)
+    }
+
     /// The most bytes of payload that a message with so many words can have;
     /// `None` while the conversation is not open.
     pub fn max_payload(&self, to: Remote, words: usize) -> Option<usize> {

@@ -129,6 +129,12 @@ impl<B: Buffer> Core<B> {
         self.flows.get(flow).map_or(0, |record| record.send[class].credit() as usize)
     }
 
+    /// Getter: whether anything that was admitted to a flow, of either class,
+    /// is not acknowledged yet.
+    pub fn has_unacknowledged(&self, flow: FlowId) -> bool {
+        self.flows.get(flow).is_some_and(|record| Class::ALL.iter().any(|&class| record.send[class].oldest().is_some()))
+    }
+
     /// Getter: credits granted, all flows together: so many messages may be on
     /// their way to this node.
     pub fn granted(&self) -> usize {

@@ -1,0 +1,283 @@
+//! The functions of `fm.h`. Each looks at its arguments, and lets no panic through.
+
+use std::any::Any;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use fm::{Cluster, Fm, Handler, Rank};
+
+use crate::code::{self, Code, Failure};
+use crate::here::{self, Here, HandlerFn, Message};
+use crate::place;
+
+/// How long `FM_finalize` waits for what is under way.
+const FINISH: Duration = Duration::from_secs(5);
+
+/// More than any transport carries in a message; below what a slice may have.
+const FRAME_MOST: usize = 1 << 16;
+
+#[inline]
+fn call(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(number)) => number,
+        Ok(Err(failure)) => code::keep(failure),
+        Err(panic) => code::keep(Failure::new(Code::Internal, said(&*panic))),
+    }
+}
+
+#[cold]
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
+
+fn rank(number: c_int) -> Result<Rank, Failure> {
+    let bad = || Failure::new(Code::Dest, format!("{number} is no node: they count from 0"));
+    usize::try_from(number).map(Rank).map_err(|_| bad())
+}
+
+fn index(number: c_int) -> Result<Handler, Failure> {
+    let bad = || Failure::new(Code::Handler, format!("{number} is no handler: they are numbered from 0 to 255"));
+    u8::try_from(number).map(Handler).map_err(|_| bad())
+}
+
+fn milliseconds(number: c_int) -> Result<Duration, Failure> {
+    let bad = || Failure::argument(format!("{number} ms: a time is not negative"));
+    u64::try_from(number).map(Duration::from_millis).map_err(|_| bad())
+}
+
+fn count(number: usize) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
+
+/// # Safety
+/// `text` is null, or a string that ends with 0 and outlives what is returned.
+unsafe fn string<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(Failure::argument(format!("{what} is NULL")));
+    }
+    // SAFETY: not null, and the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Failure::argument(format!("{what} is not UTF-8")))
+}
+
+/// # Safety
+/// `names` is null, or points to so many strings, each null or ending with 0, which outlive what is returned.
+unsafe fn strings<'a>(names: *const *const c_char, nodes: c_int) -> Result<Vec<&'a str>, Failure> {
+    let nodes = usize::try_from(nodes).map_err(|_| Failure::argument("`nodes` is negative"))?;
+    if names.is_null() {
+        return Err(Failure::argument("`names` is NULL"));
+    }
+    // SAFETY: not null, and the caller's promise of each.
+    (0..nodes).map(|at| unsafe { string(*names.add(at), &format!("`names[{at}]`")) }).collect()
+}
+
+/// See `fm.h`.
+///
+/// # Safety
+/// The strings are null or end with 0; `names` is null or has `nodes` of them.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn FM_initialize(
+    transport: *const c_char,
+    node: c_int,
+    nodes: c_int,
+    names: *const *const c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let (transport, names) = unsafe { (string(transport, "`transport`")?, strings(names, nodes)?) };
+        let own = usize::try_from(node).map_err(|_| Failure::argument("`node` is negative"))?;
+        here::slot(|place| {
+            if place.is_some() {
+                return Err(Failure::plain(Code::Initialized));
+            }
+            let cluster = Cluster::new(&names, Rank(own))?;
+            let transport = place::open(transport, own, names.len())?;
+            *place = Some(Fm::open(cluster, transport)?);
+            Ok(0)
+        })
+    })
+}
+
+/// See `fm.h`.
+///
+/// # Safety
+/// `run` may be called with `context`, on this thread, until another is set or the node finalised.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn FM_set_handler(handler: c_int, run: Option<HandlerFn>, context: *mut c_void) -> c_int {
+    call(|| {
+        let handler = index(handler)?;
+        let run = run.ok_or_else(|| Failure::argument("the handler is NULL"))?;
+        here::outside(|fm| {
+            fm.on(handler, move |(), message| here::run(run, context, message));
+            Ok(0)
+        })
+    })
+}
+
+/// See `fm.h`.
+///
+/// # Safety
+/// As for [`FM_set_handler`].
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn FM_set_returned(run: Option<HandlerFn>, context: *mut c_void) -> c_int {
+    call(|| {
+        let run = run.ok_or_else(|| Failure::argument("the handler is NULL"))?;
+        here::outside(|fm| {
+            fm.on_returned(move |(), back| {
+                let view = Message::new(back.dest(), back.handler(), back.words(), back.bytes());
+                // SAFETY: the caller's promise; `view` is valid until the function returns.
+                unsafe { run(context, &raw const view) };
+            });
+            Ok(0)
+        })
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_meet(timeout: c_int) -> c_int {
+    call(|| {
+        let timeout = milliseconds(timeout)?;
+        here::outside(|fm| Ok(fm.meet(timeout).map(|()| 0)?))
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_send_4(dest: c_int, handler: c_int, i0: u64, i1: u64, i2: u64, i3: u64) -> c_int {
+    call(|| {
+        let (dest, handler, words) = (rank(dest)?, index(handler)?, [i0, i1, i2, i3]);
+        here::here(|here| match here {
+            Here::Handler(message) => Ok(message.send_4(dest, handler, words).map(|()| 0)?),
+            Here::Outside(fm) => Ok(fm.send_4(&mut (), dest, handler, words).map(|()| 0)?),
+        })
+    })
+}
+
+/// See `fm.h`.
+///
+/// # Safety
+/// `buf` has `size` bytes, which nobody writes until this returns; it may be null where `size` is 0.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn FM_send(dest: c_int, handler: c_int, buf: *const c_void, size: usize) -> c_int {
+    call(|| {
+        let (dest, handler) = (rank(dest)?, index(handler)?);
+        let bytes = match size {
+            0 => &[][..],
+            _ if buf.is_null() => return Err(Failure::argument("`buf` is NULL")),
+            FRAME_MOST.. => return Err(Failure::plain(Code::TooLarge)),
+            // SAFETY: not null, not long, and the caller's promise.
+            _ => unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), size) },
+        };
+        here::here(|here| match here {
+            Here::Handler(message) => Ok(message.send(dest, handler, bytes).map(|()| 0)?),
+            Here::Outside(fm) => Ok(fm.send(&mut (), dest, handler, bytes).map(|()| 0)?),
+        })
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_extract() -> c_int {
+    call(|| here::outside(|fm| Ok(count(fm.extract(&mut ())))))
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_extract_or_wait(timeout: c_int) -> c_int {
+    call(|| {
+        let timeout = milliseconds(timeout)?;
+        here::outside(|fm| Ok(count(fm.extract_or_wait(&mut (), timeout))))
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_node() -> c_int {
+    call(|| {
+        here::here(|here| match here {
+            Here::Handler(message) => Ok(count(message.cluster().own().0)),
+            Here::Outside(fm) => Ok(count(fm.cluster().own().0)),
+        })
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_nodes() -> c_int {
+    call(|| {
+        here::here(|here| match here {
+            Here::Handler(message) => Ok(count(message.cluster().nodes())),
+            Here::Outside(fm) => Ok(count(fm.cluster().nodes())),
+        })
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_most(dest: c_int) -> c_int {
+    call(|| {
+        let dest = rank(dest)?;
+        here::outside(|fm| Ok(count(fm.most(dest).unwrap_or(0))))
+    })
+}
+
+/// See `fm.h`.
+///
+/// # Safety
+/// `name` is null or ends with 0.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn FM_counter(name: *const c_char) -> i64 {
+    let mut value = 0;
+    let code = call(|| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string(name, "`name`")? };
+        here::outside(|fm| {
+            value = i64::try_from(fm.counters().get(name)).unwrap_or(i64::MAX);
+            Ok(0)
+        })
+    });
+    if code < 0 { code.into() } else { value }
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_finalize() -> c_int {
+    call(|| {
+        let node = here::slot(|place| place.take().ok_or_else(|| Failure::plain(Code::NotInitialized)))?;
+        Ok(node.finish(FINISH).map(|()| 0)?)
+    })
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_error() -> *const c_char {
+    code::last()
+}
+
+/// See `fm.h`.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_strerror(number: c_int) -> *const c_char {
+    match (number, Code::of(number)) {
+        (0.., _) => c"no error".as_ptr(),
+        (_, Some(code)) => code.text().as_ptr(),
+        (_, None) => c"no error of this library".as_ptr(),
+    }
+}

@@ -1,0 +1,121 @@
+//! The node of the calling thread, and the message whose handler runs on it.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use fm::Fm;
+
+use crate::code::{Code, Failure};
+
+/// `FM_message` of `fm.h`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Message {
+    /// The node that sent it; of a message that came back, the one it was for.
+    pub node: c_int,
+    /// The handler that it names.
+    pub handler: c_int,
+    /// The words of `FM_send_4`, or zeros.
+    pub i: [u64; 4],
+    /// The bytes of `FM_send`.
+    pub buf: *const c_void,
+    /// How many.
+    pub size: usize,
+}
+
+impl Message {
+    pub(crate) fn new(node: fm::Rank, handler: fm::Handler, i: [u64; 4], bytes: &[u8]) -> Message {
+        let node = c_int::try_from(node.0).unwrap_or(c_int::MAX);
+        Message { node, handler: handler.0.into(), i, buf: bytes.as_ptr().cast(), size: bytes.len() }
+    }
+}
+
+/// `FM_handler` of `fm.h`.
+pub type HandlerFn = unsafe extern "C" fn(context: *mut c_void, message: *const Message);
+
+/// The thread's node, if it has one. A program may end in a handler (`exit`): then
+/// the node is lent out when it should be dropped, and stays as it is.
+struct Slot(RefCell<ManuallyDrop<Option<Fm<()>>>>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Ok(mut node) = self.0.try_borrow_mut() {
+            drop(node.take());
+        }
+    }
+}
+
+thread_local! {
+    static NODE: Slot = const { Slot(RefCell::new(ManuallyDrop::new(None))) };
+    /// The message whose handler runs on this thread.
+    static CURRENT: Cell<Option<NonNull<c_void>>> = const { Cell::new(None) };
+}
+
+/// What a call finds: it was made in a handler, or outside of all.
+pub(crate) enum Here<'a> {
+    /// In the handler of this message.
+    Handler(&'a fm::Message<'a>),
+    /// Outside, on a thread with this node.
+    Outside(&'a mut Fm<()>),
+}
+
+/// Do this with what is here.
+#[inline]
+pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    if let Some(message) = CURRENT.get() {
+        // SAFETY: `run` has put it there, a reference to a message that it
+        // borrows until it takes it away again; it has not returned, since we
+        // are called, on the same thread, by the handler that it called. The
+        // reference made here ends with this call, before the handler does.
+        let message = unsafe { message.cast::<fm::Message<'_>>().as_ref() };
+        return work(Here::Handler(message));
+    }
+    outside(|node| work(Here::Outside(node)))
+}
+
+/// Do this with the thread's node; in a handler it is an error.
+#[inline]
+pub(crate) fn outside<T>(work: impl FnOnce(&mut Fm<()>) -> Result<T, Failure>) -> Result<T, Failure> {
+    slot(|node| work(node.as_mut().ok_or_else(|| Failure::plain(Code::NotInitialized))?))
+}
+
+/// Do this with the place for the thread's node; in a handler it is an error.
+#[inline]
+pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Fm<()>>) -> Result<T, Failure>) -> Result<T, Failure> {
+    let found = NODE.try_with(|node| match node.0.try_borrow_mut() {
+        Ok(mut node) => work(&mut node),
+        // The node is lent out: to the call that runs the handler which we are called from.
+        Err(_) => Err(Failure::plain(Code::InHandler)),
+    });
+    // The thread is ending, and the node is gone.
+    found.unwrap_or_else(|_| Err(Failure::plain(Code::NotInitialized)))
+}
+
+/// Run a handler of the program's.
+#[inline]
+pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &fm::Message<'_>) {
+    let view = Message::new(message.source(), message.handler(), message.words(), message.bytes());
+    let _current = Current::set(message);
+    // SAFETY: `fm.h` asks of the program for a function of this type, that may be
+    // called with this context until it sets another or finalises. `view` is
+    // valid until the function returns, as `fm.h` says.
+    unsafe { handler(context, &raw const view) };
+}
+
+/// As long as it is there, the thread runs the handler of a message.
+struct Current;
+
+impl Current {
+    fn set(message: &fm::Message<'_>) -> Current {
+        CURRENT.set(Some(NonNull::from(message).cast()));
+        Current
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Which nodes there are: FM's node numbers, and the names behind them.
+
+use std::fmt;
+
+use am_api::{BadName, Name};
+
+/// The number of a node, from 0: its place in the [`Cluster`]'s list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(pub usize);
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// All nodes of a program, by number, and which of them this one is. The list
+/// is the same, in the same order, in each: nodes whose lists differ refuse each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    names: Vec<Name>,
+    own: Rank,
+}
+
+/// Why there is no such cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The number of this node.
+    #[error("this should be node {own}, but the list has {nodes}: they count from 0")]
+    Own {
+        /// The number.
+        own: Rank,
+        /// Names in the list.
+        nodes: usize,
+    },
+    /// A name in the list.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// Two nodes of one name.
+    #[error("two nodes are called `{0}`: each needs a name of its own")]
+    Twice(String),
+}
+
+impl Cluster {
+    /// The nodes of these names, of which this is number `own`.
+    ///
+    /// # Errors
+    /// See [`ClusterError`].
+    pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>, own: Rank) -> Result<Cluster, ClusterError> {
+        let mut list: Vec<Name> = Vec::new();
+        for text in names {
+            let text = text.as_ref();
+            let name = Name::new(text).ok_or_else(|| BadName(text.to_owned()))?;
+            if list.contains(&name) {
+                return Err(ClusterError::Twice(text.to_owned()));
+            }
+            list.push(name);
+        }
+        if own.0 >= list.len() {
+            return Err(ClusterError::Own { own, nodes: list.len() });
+        }
+        Ok(Cluster { names: list, own })
+    }
+
+    /// The number of this node.
+    pub fn own(&self) -> Rank {
+        self.own
+    }
+
+    /// How many nodes there are, this one included.
+    pub fn nodes(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name of a node.
+    pub fn name(&self, of: Rank) -> Option<&str> {
+        self.names.get(of.0).map(Name::as_str)
+    }
+
+    /// The number of the node with this name.
+    pub fn rank(&self, name: &str) -> Option<Rank> {
+        self.names.iter().position(|each| each.as_str() == name).map(Rank)
+    }
+
+    pub(crate) fn own_name(&self) -> &str {
+        self.names[self.own.0].as_str()
+    }
+
+    /// What nodes with the same list know (FNV-1a; AM-II's tag): a guard
+    /// against nodes that number each other differently.
+    pub(crate) fn tag(&self) -> u64 {
+        let bytes = self.names.iter().flat_map(|name| name.as_str().bytes().chain([0]));
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_two_ways_to_say_it() {
+        let cluster = Cluster::new(["alpha", "beta"], Rank(1)).unwrap();
+        assert_eq!((cluster.own(), cluster.own_name(), cluster.nodes()), (Rank(1), "beta", 2));
+        assert_eq!((cluster.name(Rank(0)), cluster.rank("beta")), (Some("alpha"), Some(Rank(1))));
+        assert_eq!((cluster.name(Rank(2)), cluster.rank("gamma")), (None, None));
+    }
+
+    #[test]
+    fn lists_that_cannot_be_say_why() {
+        assert_eq!(Cluster::new(["a", "b"], Rank(2)), Err(ClusterError::Own { own: Rank(2), nodes: 2 }));
+        assert_eq!(Cluster::new(["a", "b", "a"], Rank(0)), Err(ClusterError::Twice("a".into())));
+        assert_eq!(Cluster::new([""], Rank(0)), Err(ClusterError::Name(BadName(String::new()))));
+        assert_eq!(Cluster::new([""; 0], Rank(0)), Err(ClusterError::Own { own: Rank(0), nodes: 0 }));
+    }
+
+    #[test]
+    fn the_tag_tells_lists_apart_and_nodes_not() {
+        let tag = |names: &[&str], own| Cluster::new(names, Rank(own)).unwrap().tag();
+        assert_eq!(tag(&["a", "b"], 0), tag(&["a", "b"], 1));
+        assert_ne!(tag(&["a", "b"], 0), tag(&["b", "a"], 0));
+        assert_ne!(tag(&["ab", "c"], 0), tag(&["a", "bc"], 0));
+    }
+}

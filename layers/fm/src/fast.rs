@@ -1,0 +1,256 @@
+//! The three calls.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, RequestError, Token, Transport};
+
+use crate::links::{ENDPOINT, Links, PUMP};
+use crate::message::{Message, Returned};
+use crate::{Cluster, Handler, Rank, SendError};
+
+/// A node that speaks Fast Messages. `S` is the state that its handlers work
+/// on: whoever sends or extracts lends it.
+pub struct Fm<S> {
+    node: Node,
+    endpoint: Endpoint<S>,
+    links: Rc<Links>,
+}
+
+/// Why there is no such node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FmError {
+    /// Its transport.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its endpoints.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// A node with another name.
+    #[error("the node is called `{node}`, but number {own} in the list is `{listed}`: open it under that name")]
+    Name {
+        /// What it is called.
+        node: String,
+        /// The number in the list.
+        own: Rank,
+        /// The name there.
+        listed: String,
+    },
+}
+
+/// Not all nodes are there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MeetError {
+    /// These did not answer in time.
+    #[error("nodes {0:?} do not answer: are they running, on this network, under the names in the list?")]
+    Missing(Vec<usize>),
+    /// They cannot be talked to.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// Nodes had not accepted everything when the time was over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("messages to nodes {0:?} are still under way: they do not answer, and what was not accepted is lost")]
+pub struct Unfinished(pub Vec<usize>);
+
+impl<S> Fm<S> {
+    /// A node of the cluster on a transport, under the name that the list says.
+    ///
+    /// # Errors
+    /// See [`FmError`].
+    pub fn open(cluster: Cluster, transport: Box<dyn Transport>) -> Result<Fm<S>, FmError> {
+        let node = Node::open(cluster.own_name(), transport)?;
+        Fm::on_node(node, cluster)
+    }
+
+    /// The same on a node that is open: with settings of its own, or endpoints besides.
+    ///
+    /// # Errors
+    /// See [`FmError`].
+    pub fn on_node(node: Node, cluster: Cluster) -> Result<Fm<S>, FmError> {
+        if node.name() != cluster.own_name() {
+            let (node, own, listed) = (node.name().to_owned(), cluster.own(), cluster.own_name().to_owned());
+            return Err(FmError::Name { node, own, listed });
+        }
+        let mut endpoint = node.endpoint_with_tag(ENDPOINT, cluster.tag())?;
+        let links = Rc::new(Links::new(cluster, node.endpoint(PUMP)?));
+        let same = links.clone();
+        endpoint.on_flow(move |_, event| same.on_flow(&event));
+        Ok(Fm { node, endpoint, links })
+    }
+
+    /// Run this for messages that name `handler`. Messages for handlers that are not set
+    /// are counted (`unhandled`) and dropped.
+    pub fn on(&mut self, handler: Handler, run: impl FnMut(&mut S, &Message<'_>) + 'static) {
+        // What arrives is a request or the answer to one: to FM they are the same.
+        let run = Rc::new(RefCell::new(run));
+        let (same, links) = (run.clone(), self.links.clone());
+        self.endpoint.on_request(handler, move |state, message, token| {
+            run_one(&links, &same, state, message, Some(token));
+        });
+        let links = self.links.clone();
+        self.endpoint.on_reply(handler, move |state, message| run_one(&links, &run, state, message, None));
+    }
+
+    /// Run this for messages of ours that come back. Without it they are
+    /// counted (`returned`) and dropped. It may not send.
+    pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_>) + 'static) {
+        let links = self.links.clone();
+        self.endpoint.on_returned(move |state, returned| {
+            if let Some(dest) = links.whose(returned.port(), returned.to()) {
+                run(state, Returned { returned, dest });
+            }
+        });
+    }
+
+    /// `FM_send_4`: send four words. Where the receiver has no room this
+    /// waits, however long it takes, and runs handlers meanwhile.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+        self.dispatch(state, dest, handler, &words, b"")
+    }
+
+    /// `FM_send`: send bytes, at most what one frame carries. They may be
+    /// changed as soon as this returns. It waits as [`Fm::send_4`] does.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    pub fn send(&mut self, state: &mut S, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        self.dispatch(state, dest, handler, &[], bytes)
+    }
+
+    /// `FM_extract`: take in what has arrived, and run the handlers of some of
+    /// it; at most 64, so that who extracts gets on with its work. Returns how many.
+    #[inline]
+    pub fn extract(&mut self, state: &mut S) -> usize {
+        self.endpoint.poll(state)
+    }
+
+    /// Extract until something has been handled or the time is over: spin,
+    /// yield, sleep meanwhile. Returns how many were handled.
+    pub fn extract_or_wait(&mut self, state: &mut S, timeout: Duration) -> usize {
+        self.endpoint.wait(state, timeout)
+    }
+
+    fn dispatch(
+        &mut self,
+        state: &mut S,
+        dest: Rank,
+        handler: Handler,
+        words: &[u64],
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
+        let had = self.links.has_link(dest);
+        match self.dispatch_once(state, dest, handler, words, bytes) {
+            // What has ended was an earlier conversation: the node may be back.
+            Err(SendError::Unreachable { .. }) if had => self.dispatch_once(state, dest, handler, words, bytes),
+            done => done,
+        }
+    }
+
+    #[inline]
+    fn dispatch_once(
+        &mut self,
+        state: &mut S,
+        dest: Rank,
+        handler: Handler,
+        words: &[u64],
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
+        let to = self.links.link(&self.endpoint, dest)?;
+        match self.endpoint.request_blocking(state, to, handler, words, bytes) {
+            Ok(()) => {
+                self.endpoint.flush();
+                Ok(())
+            }
+            Err(error) => {
+                if !matches!(error, RequestError::TooLarge { .. }) {
+                    self.links.forget(&self.endpoint, to);
+                }
+                Err(SendError::of_request(error, dest))
+            }
+        }
+    }
+
+    /// The most bytes that one message to this node carries; `None` while
+    /// there is no conversation with it: the first message makes one.
+    pub fn most(&self, dest: Rank) -> Option<usize> {
+        if !self.links.has_link(dest) {
+            return None;
+        }
+        let to = self.links.link(&self.endpoint, dest).ok()?;
+        self.endpoint.max_payload(to, 0)
+    }
+
+    /// How long a handler may wait for room before it gets [`SendError::Stuck`]; 5 s
+    /// unless said otherwise.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.links.patience.set(patience);
+    }
+
+    /// The nodes there are.
+    pub fn cluster(&self) -> &Cluster {
+        &self.links.cluster
+    }
+
+    /// Everything counted so far, in every layer.
+    pub fn counters(&self) -> Counters {
+        self.node.counters()
+    }
+
+    /// Messages dropped because their sender is not in the list.
+    pub fn strangers(&self) -> u64 {
+        self.links.strangers.get()
+    }
+
+    /// Wait until all nodes are there; handlers do not run. Not needed, but a
+    /// first send waits for its node no longer than a conversation takes to be set up, and says that it is not there.
+    ///
+    /// # Errors
+    /// [`MeetError::Missing`], with who is not there when the time is over.
+    pub fn meet(&mut self, timeout: Duration) -> Result<(), MeetError> {
+        let missing = self.links.meet(&self.endpoint, timeout)?;
+        if missing.is_empty() { Ok(()) } else { Err(MeetError::Missing(numbers(&missing))) }
+    }
+
+    /// Leave: wait until what was sent has been accepted, then close. Runs no handlers.
+    /// What has arrived and was not extracted is dropped. Dropping an `Fm` leaves without waiting.
+    ///
+    /// # Errors
+    /// [`Unfinished`], when it takes longer.
+    pub fn finish(self, timeout: Duration) -> Result<(), Unfinished> {
+        let late = self.links.drain(&self.endpoint, timeout);
+        if late.is_empty() { Ok(()) } else { Err(Unfinished(numbers(&late))) }
+    }
+}
+
+fn numbers(ranks: &[Rank]) -> Vec<usize> {
+    ranks.iter().map(|rank| rank.0).collect()
+}
+
+#[inline]
+fn run_one<S, F: FnMut(&mut S, &Message<'_>)>(
+    links: &Links,
+    run: &RefCell<F>,
+    state: &mut S,
+    message: am_api::Message<'_>,
+    token: Option<Token>,
+) {
+    let Some(source) = links.whose(message.port(), message.from()) else {
+        return links.strangers.set(links.strangers.get() + 1);
+    };
+    run.borrow_mut()(state, &Message::new(message, links, source, token));
+}
+
+impl<S> fmt::Debug for Fm<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fm").field("cluster", &self.links.cluster).finish_non_exhaustive()
+    }
+}

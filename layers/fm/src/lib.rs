@@ -1,0 +1,105 @@
+//! **Illinois Fast Messages' own calls**, as its paper has them (Pakin, Lauria,
+//! Chien, SC'95, table 1), on active messages:
+//!
+//! | the paper's | here | |
+//! | --- | --- | --- |
+//! | `FM_send_4(dest,handler,i0,i1,i2,i3)` | [`Fm::send_4`] | send a message of four words |
+//! | `FM_send(dest,handler,buf,size)` | [`Fm::send`] | send a message of at most one frame |
+//! | `FM_extract()` | [`Fm::extract`] | run the handlers of what has arrived |
+//!
+//! ```text
+//!   node 0                                        node 1
+//!   fm.send_4(&mut state, Rank(1), ADD, [..])
+//!      │                                             fm.extract(&mut state)
+//!      └───────────────── four words ──────────────▶    │
+//!                                                       ▼
+//!                                         on(ADD)  |state, message|
+//!   fm.extract(&mut state)                              │  message.send_4(Rank(0), SUM, [..])
+//!      │  ◀───────────── four words ────────────────────┘
+//!      ▼
+//!   on(SUM)  |state, message|
+//! ```
+//!
+//! What holds, with the paper's section where it says so:
+//!
+//! - A destination is the number of a node (a [`Rank`] in a [`Cluster`], the same list
+//!   everywhere), a handler the index of a function in the receiver's table:
+//!   functions stand at other addresses in other processes.
+//! - Handlers run in `extract`, and while a send outside of handlers waits for
+//!   room; nowhere else, never two at once. A handler may send to anybody (§3.1:
+//!   "there are no restrictions on the actions that can be performed by an handler"),
+//!   but not extract.
+//! - The bytes of a message are there until its handler returns (§3.1).
+//! - A send returns when its buffer can be used again; the message has left for
+//!   the network, or waits only for the handler that sent it to return.
+//! - Each message is handled once or comes back ([`Fm::on_returned`]); in what
+//!   order is not promised (§4.5).
+//! - A message is at most one frame (§5: "Larger messages will require segmentation"):
+//!   there 128 bytes, here what [`Fm::most`] says, 1488 to 1500 on common Ethernet.
+//!   A word has 64 bits here.
+//! - One thread: an `Fm` stays on that which opened its transport.
+//!
+//! # Deadlock
+//!
+//! A sender waits where the receiver has no room, and a receiver makes room by
+//! extracting. Between nodes that extract whenever they have nothing else to do
+//! this always goes on, as long as **a handler sends at most one message, to
+//! the node that its own came from**, and the handler of that answer none: an answer has room
+//! set aside and never waits (Active Messages' discipline of request and reply).
+//! FM leaves everything beyond to the programmer (§3.1). So do we, with a net below:
+//! a handler that has waited for [`Fm::set_patience`] in vain gets
+//! [`SendError::Stuck`], which names the node that does not extract.
+//!
+//! Read first: [`Fm`], then [`Message`]; from C, `bindings/fm/include/fm.h`.
+//!
+//! ```
+//! use fm::{Cluster, Fm, Handler, Rank};
+//!
+//! const ADD: Handler = Handler(0);
+//! const SUM: Handler = Handler(1);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let [left, right] = transport::loopback::pair();
+//!
+//! // On two machines, or in two threads, this is the same program with another number.
+//! let mut zero = Fm::<u64>::open(Cluster::new(["alpha", "beta"], Rank(0))?, Box::new(left.open()?))?;
+//! zero.on(SUM, |sum, message| *sum = message.words()[0]);
+//!
+//! let far = std::thread::spawn(move || {
+//!     let cluster = Cluster::new(["alpha", "beta"], Rank(1)).expect("a list of names");
+//!     let mut one = Fm::<u64>::open(cluster, Box::new(right.open().expect("memory"))).expect("a node");
+//!     one.on(ADD, |answered, message| {
+//!         let sum = message.words().iter().sum();
+//!         message.send_4(message.source(), SUM, [sum, 0, 0, 0]).expect("room for an answer");
+//!         *answered += 1;
+//!     });
+//!     let mut answered = 0;
+//!     while answered == 0 {
+//!         one.extract(&mut answered);
+//!     }
+//!     one.finish(std::time::Duration::from_secs(1)).expect("nothing is under way any more");
+//! });
+//!
+//! let mut sum = 0;
+//! zero.send_4(&mut sum, Rank(1), ADD, [20, 20, 1, 1])?;
+//! while sum == 0 {
+//!     zero.extract(&mut sum);
+//! }
+//! assert_eq!(sum, 42);
+//! # far.join().expect("node 1");
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod fast;
+mod links;
+mod message;
+mod send;
+
+pub use am_api::{Handler, NotOpen, OpenError, ReturnReason, Transport};
+pub use cluster::{Cluster, ClusterError, Rank};
+pub use fast::{Fm, FmError, MeetError, Unfinished};
+pub use message::{Message, Returned};
+pub use send::SendError;

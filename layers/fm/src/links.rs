@@ -1,0 +1,208 @@
+//! With whom this node talks: a conversation for each node, made at first use.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, FlowChange, FlowEvent, Handler, NotOpen, Port, Refusal, Remote};
+
+use crate::{Cluster, Rank, SendError};
+
+/// Where messages of FM arrive, on every node.
+pub(crate) const ENDPOINT: &str = "fm";
+
+/// Polled by handlers that wait: it turns the node's loop, and has no handlers
+/// itself, so that none runs within another.
+pub(crate) const PUMP: &str = "fm-pump";
+
+/// How long a waiting handler lets the pump run before it looks again.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Conversations that are over, but of which messages may still wait to be handled.
+const ENDED: usize = 256;
+
+/// What sends inside and outside of handlers share. Borrowed for a look at a
+/// time, never while a handler runs.
+pub(crate) struct Links {
+    pub(crate) cluster: Cluster,
+    pump: RefCell<Endpoint<()>>,
+    /// By number: whom we send to, over which conversation.
+    to: RefCell<Vec<Option<Remote>>>,
+    /// Whose each conversation is.
+    whose: RefCell<HashMap<Remote, Rank>>,
+    /// What was last looked up there.
+    last: Cell<Option<(Remote, Rank)>>,
+    ended: RefCell<VecDeque<Remote>>,
+    pub(crate) patience: Cell<Duration>,
+    /// Messages of nodes that are not in the list.
+    pub(crate) strangers: Cell<u64>,
+}
+
+impl Links {
+    pub(crate) fn new(cluster: Cluster, pump: Endpoint<()>) -> Links {
+        Links {
+            to: RefCell::new(vec![None; cluster.nodes()]),
+            cluster,
+            pump: RefCell::new(pump),
+            whose: RefCell::default(),
+            last: Cell::default(),
+            ended: RefCell::default(),
+            patience: Cell::new(Duration::from_secs(5)),
+            strangers: Cell::default(),
+        }
+    }
+
+    /// The conversation with a node; asked for if there is none.
+    pub(crate) fn link(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+        match self.to.borrow().get(dest.0) {
+            Some(Some(remote)) => return Ok(*remote),
+            Some(None) if dest != self.cluster.own() => {}
+            Some(None) => return Err(SendError::Own(dest)),
+            None => return Err(SendError::NoSuchNode { dest, nodes: self.cluster.nodes() }),
+        }
+        self.connect(port, dest)
+    }
+
+    #[cold]
+    fn connect(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+        let name = self.cluster.name(dest).unwrap_or_default();
+        let connected = port.connect_with_tag(name, ENDPOINT, self.cluster.tag());
+        let remote = connected.map_err(|error| SendError::of_connect(error, dest))?;
+        self.to.borrow_mut()[dest.0] = Some(remote);
+        self.whose.borrow_mut().insert(remote, dest);
+        Ok(remote)
+    }
+
+    /// Whether there is a conversation already.
+    pub(crate) fn has_link(&self, dest: Rank) -> bool {
+        self.to.borrow().get(dest.0).is_some_and(Option::is_some)
+    }
+
+    /// A conversation is over: the next send asks for a new one.
+    pub(crate) fn forget(&self, port: &Port, remote: Remote) {
+        port.close(remote);
+        self.to.borrow_mut().iter_mut().filter(|link| **link == Some(remote)).for_each(|link| *link = None);
+        let mut ended = self.ended.borrow_mut();
+        if ended.contains(&remote) {
+            return;
+        }
+        ended.push_back(remote);
+        if ended.len() > ENDED
+            && let Some(oldest) = ended.pop_front()
+        {
+            self.whose.borrow_mut().remove(&oldest);
+            self.last.set(None);
+        }
+    }
+
+    /// Whose conversation this is; `None` where it is nobody's in the list.
+    #[inline]
+    pub(crate) fn whose(&self, port: &Port, remote: Remote) -> Option<Rank> {
+        match self.last.get() {
+            Some((last, rank)) if last == remote => Some(rank),
+            _ => self.look_up(port, remote),
+        }
+    }
+
+    fn look_up(&self, port: &Port, remote: Remote) -> Option<Rank> {
+        let known = self.whose.borrow().get(&remote).copied();
+        let rank = known.or_else(|| {
+            let (name, _) = port.names(remote)?;
+            self.cluster.rank(&name).inspect(|rank| _ = self.whose.borrow_mut().insert(remote, *rank))
+        })?;
+        self.last.set(Some((remote, rank)));
+        Some(rank)
+    }
+
+    /// A conversation opened or ended. One that a peer opened serves both ways.
+    pub(crate) fn on_flow(&self, event: &FlowEvent<'_>) {
+        let Some(rank) = self.cluster.rank(event.names.0.as_str()) else { return };
+        match event.change {
+            FlowChange::Accepted => {
+                self.whose.borrow_mut().insert(event.remote, rank);
+                self.to.borrow_mut()[rank.0].get_or_insert(event.remote);
+            }
+            FlowChange::Ended(_) => {
+                self.whose.borrow_mut().insert(event.remote, rank);
+                self.forget(event.port, event.remote);
+            }
+            FlowChange::Settled => {}
+        }
+    }
+
+    /// Send from a handler: where there is no room, wait for it, and run no
+    /// other handler meanwhile.
+    pub(crate) fn send_and_wait(
+        &self,
+        port: &Port,
+        dest: Rank,
+        handler: Handler,
+        words: &[u64],
+        bytes: &[u8],
+    ) -> Result<(), SendError> {
+        let mut since = None;
+        loop {
+            let to = self.link(port, dest)?;
+            match port.request(to, handler, words, bytes) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_temporary() => self.wait(port, to, dest, &mut since)?,
+                Err(error) => {
+                    if !port.is_open(to) {
+                        self.forget(port, to);
+                    }
+                    return Err(SendError::of_request(error, dest));
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn wait(&self, port: &Port, to: Remote, dest: Rank, since: &mut Option<Instant>) -> Result<(), SendError> {
+        let waited = since.get_or_insert_with(Instant::now).elapsed();
+        if waited > self.patience.get() {
+            return Err(SendError::Stuck { dest, waited });
+        }
+        let mut pump = self.pump.borrow_mut();
+        pump.poll(&mut ());
+        pump.wait_until(&mut (), SLICE, |()| port.credit(to) > 0);
+        Ok(())
+    }
+
+    /// Wait until there are open conversations with all nodes; run no handlers.
+    /// Returns the nodes that were not there when the time was over.
+    pub(crate) fn meet(&self, port: &Port, timeout: Duration) -> Result<Vec<Rank>, SendError> {
+        let start = Instant::now();
+        loop {
+            self.pump.borrow_mut().poll(&mut ());
+            let mut missing = Vec::new();
+            for dest in (0..self.cluster.nodes()).map(Rank).filter(|dest| *dest != self.cluster.own()) {
+                let to = self.link(port, dest)?;
+                match port.ready(to) {
+                    Ok(()) => continue,
+                    Err(NotOpen::Refused(Refusal::Tag)) => return Err(SendError::Stranger(dest)),
+                    Err(NotOpen::Connecting) => {}
+                    Err(_) => self.forget(port, to),
+                }
+                missing.push(dest);
+            }
+            if missing.is_empty() || start.elapsed() >= timeout {
+                return Ok(missing);
+            }
+            self.pump.borrow_mut().wait_until(&mut (), SLICE, |()| false);
+        }
+    }
+
+    /// Wait until everything sent has been accepted; run no handlers. Returns
+    /// the nodes that had not accepted when the time was over.
+    pub(crate) fn drain(&self, port: &Port, timeout: Duration) -> Vec<Rank> {
+        let whose = self.whose.borrow();
+        let under_way = || whose.iter().filter(|(remote, _)| !port.is_accepted(**remote));
+        let mut pump = self.pump.borrow_mut();
+        pump.poll(&mut ());
+        pump.wait_until(&mut (), timeout, |()| under_way().next().is_none());
+        let mut late: Vec<Rank> = under_way().map(|(_, rank)| *rank).collect();
+        late.sort_unstable();
+        late.dedup();
+        late
+    }
+}

@@ -1,0 +1,133 @@
+//! Messages, as handlers see them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Deref;
+
+use am_api::{Handler, ReturnReason, Token};
+
+use crate::links::Links;
+use crate::{Cluster, Rank, SendError};
+
+/// A message that has arrived. Its bytes stand where the NIC put them, as long
+/// as the handler runs (§3.1: "message buffers do not persist beyond the return of the handler").
+pub struct Message<'a> {
+    message: am_api::Message<'a>,
+    links: &'a Links,
+    source: Rank,
+    /// The right to answer, on room set aside; used up by the first answer.
+    answer: Cell<Option<Token>>,
+}
+
+impl<'a> Message<'a> {
+    #[inline]
+    pub(crate) fn new(message: am_api::Message<'a>, links: &'a Links, source: Rank, answer: Option<Token>) -> Self {
+        Message { message, links, source, answer: Cell::new(answer) }
+    }
+
+    /// The node that sent it.
+    #[inline]
+    pub fn source(&self) -> Rank {
+        self.source
+    }
+
+    /// The handler that it names.
+    #[inline]
+    pub fn handler(&self) -> Handler {
+        self.message.handler()
+    }
+
+    /// The four words of a `send_4`; zeros of a `send`.
+    #[inline]
+    pub fn words(&self) -> [u64; 4] {
+        [0, 1, 2, 3].map(|at| self.message.word(at))
+    }
+
+    /// The bytes of a `send`; none of a `send_4`.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.message.payload()
+    }
+
+    /// The nodes there are.
+    pub fn cluster(&self) -> &Cluster {
+        &self.links.cluster
+    }
+
+    /// Send four words, from within the handler. It leaves when the handler has returned.
+    ///
+    /// The first answer to [`source`](Message::source) has room set aside, unless this message
+    /// is such an answer itself. Other messages may have to wait for room; no handler
+    /// runs meanwhile. See [Deadlock](crate#deadlock).
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    pub fn send_4(&self, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+        self.dispatch(dest, handler, &words, b"")
+    }
+
+    /// The same with bytes: at most what one frame carries.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    pub fn send(&self, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        self.dispatch(dest, handler, &[], bytes)
+    }
+
+    #[inline]
+    fn dispatch(&self, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+        if dest == self.source
+            && let Some(token) = self.answer.take()
+        {
+            return answer(token, dest, handler, words, bytes);
+        }
+        self.links.send_and_wait(self.message.port(), dest, handler, words, bytes)
+    }
+}
+
+#[inline]
+fn answer(token: Token, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+    token.reply(handler, words, bytes).map_err(|error| SendError::of_reply(error, dest))
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("source", &self.source).field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+/// A message of this node that came back, as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Returned<'a> {
+    pub(crate) returned: am_api::Returned<'a>,
+    pub(crate) dest: Rank,
+}
+
+impl<'a> Returned<'a> {
+    /// Whom it was for.
+    pub fn dest(&self) -> Rank {
+        self.dest
+    }
+
+    /// Why it came back.
+    pub fn reason(&self) -> ReturnReason {
+        self.returned.reason()
+    }
+
+    /// The handler that it names.
+    pub fn handler(&self) -> Handler {
+        self.returned.deref().handler()
+    }
+
+    /// Its words; zeros of a `send`.
+    pub fn words(&self) -> [u64; 4] {
+        [0, 1, 2, 3].map(|at| self.returned.word(at))
+    }
+
+    /// Its bytes; none of a `send_4`.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.returned.payload()
+    }
+}

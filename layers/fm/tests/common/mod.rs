@@ -1,0 +1,51 @@
+//! Two nodes of FM with a wire between them, polled in turn by one thread.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::time::{Duration, Instant};
+
+use fm::{Cluster, Fm, Rank};
+use transport::loopback;
+
+/// Longer than anything here takes when nothing is wrong.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) const NAMES: [&str; 2] = ["alpha", "beta"];
+
+pub(crate) fn cluster(own: usize) -> Cluster {
+    Cluster::new(NAMES, Rank(own)).expect("a list of names")
+}
+
+/// Node `own` on this end of a wire.
+pub(crate) fn open<S>(own: usize, plug: loopback::Plug) -> Fm<S> {
+    Fm::open(cluster(own), Box::new(plug.open().expect("memory"))).expect("a node")
+}
+
+/// Nodes 0 and 1.
+pub(crate) fn pair<A, B>() -> (Fm<A>, Fm<B>) {
+    let [left, right] = loopback::pair();
+    (open(0, left), open(1, right))
+}
+
+/// Run node 1 in a thread until told to stop, node 0 here. Both get their own end of the wire.
+pub(crate) fn against<T>(
+    far: impl FnOnce(loopback::Plug) + Send,
+    near: impl FnOnce(loopback::Plug) -> T,
+) -> T {
+    let [left, right] = loopback::pair();
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| far(right));
+        let result = near(left);
+        there.join().expect("node 1");
+        result
+    })
+}
+
+/// Extract until it is so; fails the test when it never is.
+pub(crate) fn until<S>(fm: &mut Fm<S>, state: &mut S, what: &str, mut so: impl FnMut(&S) -> bool) {
+    let start = Instant::now();
+    while !so(state) {
+        fm.extract(state);
+        std::thread::yield_now();
+        assert!(start.elapsed() < LONG, "still not: {what}\n{}", fm.counters());
+    }
+}

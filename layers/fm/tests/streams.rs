@@ -1,0 +1,92 @@
+//! Many messages both ways, of every size.
+
+mod common;
+
+use common::{against, open, until};
+use fm::{Fm, Handler, Rank};
+use transport::loopback::Plug;
+
+const BYTES: Handler = Handler(1);
+const WORDS: Handler = Handler(2);
+const MANY: u64 = 100_000;
+
+/// What the network carries in one message here: 1500, less the header of the `bare` framing or more.
+const MOST: usize = 1488;
+
+/// Bytes that depend on the number of the message, and say it where there is room.
+fn content(number: u64, into: &mut Vec<u8>) -> &[u8] {
+    let size = (number as usize * 7919) % (MOST + 1);
+    into.clear();
+    into.extend((0..size as u64).map(|at| (number.wrapping_mul(31) + at * 7) as u8));
+    let tag = number.to_le_bytes();
+    let room = size.min(8);
+    into[..room].copy_from_slice(&tag[..room]);
+    into
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Sizes that have come.
+    sizes: Vec<u32>,
+    messages: u64,
+    words: u64,
+    /// Of the numbers in messages that have room for them.
+    sum: u64,
+    wrong: u64,
+    buffer: Vec<u8>,
+}
+
+fn node(own: usize, plug: Plug) -> (Fm<Seen>, Seen) {
+    let mut fm = open::<Seen>(own, plug);
+    fm.on(BYTES, |seen, message| {
+        let bytes = message.bytes();
+        seen.messages += 1;
+        seen.sizes[bytes.len()] += 1;
+        let Some(tag) = bytes.first_chunk::<8>() else { return };
+        let number = u64::from_le_bytes(*tag);
+        seen.sum += number;
+        seen.wrong += u64::from(content(number, &mut seen.buffer) != bytes);
+    });
+    fm.on(WORDS, |seen, message| {
+        let [a, b, c, d] = message.words();
+        seen.wrong += u64::from(a ^ b ^ c != d || !message.bytes().is_empty());
+        seen.words += 1;
+    });
+    (fm, Seen { sizes: vec![0; MOST + 1], ..Seen::default() })
+}
+
+/// Send all, while as many come; then take in what is left.
+fn exchange(own: usize, plug: Plug) {
+    let (mut fm, mut seen) = node(own, plug);
+    let (peer, mut buffer) = (Rank(1 - own), vec![]);
+    for number in 0..MANY {
+        fm.send(&mut seen, peer, BYTES, content(number, &mut buffer)).expect("sent");
+        if number % 10 == 0 {
+            fm.send_4(&mut seen, peer, WORDS, [number, !number, 5, number ^ !number ^ 5]).expect("sent");
+        }
+    }
+    until(&mut fm, &mut seen, "all here", |seen| seen.messages == MANY && seen.words == MANY / 10);
+    let numbered = |number: &u64| (*number as usize * 7919) % (MOST + 1) >= 8;
+    assert_eq!((seen.wrong, seen.sum), (0, (0..MANY).filter(numbered).sum()));
+    assert!(seen.sizes.iter().all(|count| *count >= 67), "each size, as often as it was sent");
+    fm.finish(common::LONG).expect("accepted");
+}
+
+#[test]
+fn a_hundred_thousand_each_way_of_all_sizes() {
+    against(|plug| exchange(1, plug), |plug| exchange(0, plug));
+}
+
+#[test]
+fn the_most_that_a_message_carries_is_what_the_paper_calls_a_frame() {
+    let (mut zero, mut one) = common::pair::<Seen, Seen>();
+    assert_eq!(zero.most(Rank(1)), None, "nobody has asked yet");
+    let mut seen = Seen::default();
+    let start = std::time::Instant::now();
+    while zero.meet(std::time::Duration::ZERO).is_err() {
+        one.extract(&mut seen);
+        assert!(start.elapsed() < common::LONG);
+    }
+    let most = zero.most(Rank(1)).expect("a conversation");
+    assert!((MOST..=1500).contains(&most), "{most}");
+}
