@@ -120,7 +120,7 @@ impl<S> Handlers<S> {
         for _ in 0..BUDGET {
             let next = port.shared.borrow_mut().flow_event(port.id);
             let Some((change, flow, names)) = next else { break };
-            // Accepted, and forgotten before this endpoint was polled: its end comes next, with names.
+            // One of ours that was closed meanwhile, by ourselves.
             let Some(names) = names else { continue };
             run(state, FlowEvent { change, remote: Remote(flow), names, port });
         }

@@ -54,7 +54,7 @@ impl Inboxes {
     pub(crate) fn put(&mut self, event: Event) {
         let (endpoint, letter) = match event {
             Event::Settled(endpoint, flow) => (endpoint, (FlowChange::Settled, flow, None)),
-            Event::Accepted(endpoint, flow) => (endpoint, (FlowChange::Accepted, flow, None)),
+            Event::Accepted(endpoint, flow, names) => (endpoint, (FlowChange::Accepted, flow, Some(names))),
             Event::Ended(endpoint, flow, ending) => {
                 (endpoint, (FlowChange::Ended(ending.reason), flow, Some((ending.node, ending.endpoint))))
             }

@@ -1,7 +1,7 @@
 //! Who may depend on whom.
 //!
 //! ```text
-//!   apps, bench                          names backends: everything
+//!   apps, bench, bindings/*              names backends: everything
 //!     └▶ layers/*                        the public API, nothing below
 //!          └▶ am-api
 //!               └▶ engine                the two halves meet here only
@@ -29,6 +29,8 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("netdev-sim", &["transport", "ring", "wire"]),
     ("am-api", &["engine", "proto", "transport", "ring", "wire"]),
     ("layers/", &["am-api"]),
+    // A library for other languages: its users name a transport in a string.
+    ("bindings/", &["am-api", "layers", "transport", "backends"]),
     ("apps/", &["am-api", "layers", "backends"]),
     ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "backends", "hosts"]),
     ("hosts", &[]),
@@ -41,8 +43,8 @@ pub const BACKENDS: &[&str] = &["afxdp", "dpdk", "sockets", "shm", "bpf", "netde
 /// What only tests may need besides.
 pub const FOR_TESTS: &[&str] = &["hosts"];
 
-/// Crates whose tests run whole nodes: by directory, and what these are made of.
-pub const NODES_FOR_TESTS: &[(&str, &[&str])] = &[("netdev-sim", &["engine", "proto"])];
+/// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
+pub const NODES_FOR_TESTS: &[(&str, &[&str])] = &[("netdev-sim", &["engine", "proto"]), ("layers/", &["transport"])];
 
 const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
 const UPWARDS: &str =
@@ -59,7 +61,8 @@ fn check_crate(member: &Crate, crates: &[Crate]) -> Vec<Violation> {
         return vec![Violation::new(&member.name, "a crate that no rule knows", UNPLACED)];
     };
     let built = member.needs.iter().filter(|name| !may(name, allowed, crates));
-    let nodes = NODES_FOR_TESTS.iter().find(|(place, _)| member.path == *place).map_or(&[][..], |(_, nodes)| nodes);
+    let nodes =
+        NODES_FOR_TESTS.iter().find(|(place, _)| stands_at(&member.path, place)).map_or(&[][..], |(_, nodes)| nodes);
     let fine = [BACKENDS, FOR_TESTS, nodes];
     let tested = member
         .tests_need
@@ -102,6 +105,8 @@ mod tests {
     fn down_is_fine() {
         assert_eq!(with("datapath/engine", &["proto", "transport"], &["hosts", "afxdp"]), []);
         assert_eq!(with("layers/pvm", &["am-api"], &["sockets"]), []);
+        assert_eq!(with("layers/pvm", &["am-api"], &["transport"]), []);
+        assert_eq!(with("bindings/rpc", &["rpc", "transport", "afxdp"], &["hosts"]), []);
         assert_eq!(with("bench", &["rpc", "afxdp", "hosts", "am-api"], &[]), []);
     }
 
@@ -116,6 +121,8 @@ mod tests {
             ("am-api", "hosts"),
             ("layers/pvm", "rpc"),
             ("layers/pvm", "engine"),
+            ("layers/pvm", "transport"),
+            ("bindings/rpc", "engine"),
             ("datapath/sockets", "bpf"),
         ] {
             assert_eq!(with(path, &[needs], &[]).len(), 1, "{path} -> {needs}");

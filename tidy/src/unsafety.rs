@@ -6,8 +6,9 @@ use crate::Violation;
 use crate::repository::{Crate, Repository, Source};
 use crate::tokens::{lex, sequences, word};
 
-/// The directories in which there may be `unsafe`: shared memory and devices.
-pub const ALLOWED: &[&str] = &["datapath/ring/", "datapath/afxdp/", "datapath/dpdk/", "datapath/shm/", "bpf/"];
+/// The directories in which there may be `unsafe`: shared memory, devices, and pointers from C.
+pub const ALLOWED: &[&str] =
+    &["datapath/ring/", "datapath/afxdp/", "datapath/dpdk/", "datapath/shm/", "bpf/", "bindings/"];
 
 const FORBID: &str = "write `#![forbid(unsafe_code)]` after the crate's page";
 const ELSEWHERE: &str = "`unsafe` lives in datapath/ring and the backends (tidy/src/unsafety.rs): use what they offer";

@@ -63,7 +63,8 @@ enum {
 
 /* A message, as long as its handler runs. */
 typedef struct FM_message {
-    int node;        /* who sent it; of one that came back, whom it was for */
+    int node;        /* who sent it, -1 if it left before it was heard of; of one
+                      * that came back, whom it was for */
     int handler;     /* the handler that it names */
     uint64_t i[4];   /* the words of FM_send_4; zeros of FM_send */
     const void *buf; /* the bytes of FM_send, unaligned; never NULL */

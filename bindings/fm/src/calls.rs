@@ -8,7 +8,7 @@ use std::time::Duration;
 use fm::{Cluster, Fm, Handler, Rank};
 
 use crate::code::{self, Code, Failure};
-use crate::here::{self, Here, HandlerFn, Message};
+use crate::here::{self, HandlerFn, Here, Message};
 use crate::place;
 
 /// How long `FM_finalize` waits for what is under way.

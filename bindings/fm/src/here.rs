@@ -27,12 +27,15 @@ pub struct Message {
 
 impl Message {
     pub(crate) fn new(node: fm::Rank, handler: fm::Handler, i: [u64; 4], bytes: &[u8]) -> Message {
-        let node = c_int::try_from(node.0).unwrap_or(c_int::MAX);
+        let node = c_int::try_from(node.0).unwrap_or(-1);
         Message { node, handler: handler.0.into(), i, buf: bytes.as_ptr().cast(), size: bytes.len() }
     }
 }
 
 /// `FM_handler` of `fm.h`.
+///
+/// # Safety
+/// The message is valid until the function returns, which it does.
 pub type HandlerFn = unsafe extern "C" fn(context: *mut c_void, message: *const Message);
 
 /// The thread's node, if it has one. A program may end in a handler (`exit`): then

@@ -1,7 +1,7 @@
 //! Transports by name. Only here are backends named.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use fm::Transport;
 use transport::loopback::{Plug, wire};
@@ -18,7 +18,7 @@ pub(crate) enum PlaceError {
     Xdp(#[from] afxdp::OpenError),
     /// Memory.
     #[error("no memory for the wire: {0}")]
-    Memory(#[from] ring::LayoutError),
+    Memory(String),
     /// Two of one number.
     #[error("another thread of this process is node {0} on this wire already")]
     Taken(usize),
@@ -42,13 +42,16 @@ pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Trans
     let name: Name = name.parse()?;
     match name.scheme() {
         "xdp" => Ok(Box::new(afxdp::open(&afxdp::Options::new(name.rest("eth1")?))?)),
-        "loopback" => Ok(Box::new(plug(name.rest("test")?, own, nodes)?.open()?)),
+        "loopback" => {
+            let open = plug(name.rest("test")?, own, nodes)?.open();
+            Ok(Box::new(open.map_err(|error| PlaceError::Memory(error.to_string()))?))
+        }
         _ => Err(name.unknown(&["xdp:INTERFACE", "loopback:NAME"]).into()),
     }
 }
 
 /// Wires in memory, by name, with the ends that nobody has taken yet.
-static WIRES: LazyLock<Mutex<HashMap<String, Vec<Option<Plug>>>>> = LazyLock::new(Mutex::default);
+static WIRES: Mutex<BTreeMap<String, Vec<Option<Plug>>>> = Mutex::new(BTreeMap::new());
 
 /// End `own` of the wire of this name. Whoever comes first makes the wire; when all
 /// ends are taken, the name is free for another.

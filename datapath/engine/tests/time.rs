@@ -13,7 +13,7 @@ use wire::Class;
 /// What the other end calls the flow.
 fn accepted(host: &Host) -> FlowId {
     let flow =
-        host.events.iter().find_map(|event| if let Event::Accepted(_, flow) = event { Some(*flow) } else { None });
+        host.events.iter().find_map(|event| if let Event::Accepted(_, flow, _) = event { Some(*flow) } else { None });
     flow.expect("a flow was accepted")
 }
 

@@ -184,8 +184,9 @@ pub struct Ending {
 pub enum Event {
     /// A flow that this node asked for is open, or will not be: see its state.
     Settled(EndpointId, FlowId),
-    /// A peer opened a flow to one of our endpoints.
-    Accepted(EndpointId, FlowId),
+    /// A peer opened a flow to one of our endpoints: the names of its node and
+    /// its endpoint, for whoever hears of it when the flow is over already.
+    Accepted(EndpointId, FlowId, (Name, Name)),
     /// A flow that was open is over. Messages on it come back as [`Returned`].
     Ended(EndpointId, FlowId, Ending),
     /// This flow id is used from now on (or no longer): tell the transport.

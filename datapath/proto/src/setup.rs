@@ -170,7 +170,7 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, framing, max_frame);
         }
-        self.events.push_back(Event::Accepted(endpoint, id));
+        self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
     }
 

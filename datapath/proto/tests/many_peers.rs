@@ -76,7 +76,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     });
     let mut opened = None;
     while let Some(event) = core.poll_event() {
-        if let Event::Accepted(_, flow) = event {
+        if let Event::Accepted(_, flow, _) = event {
             opened = Some(flow);
         }
     }

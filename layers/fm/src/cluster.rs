@@ -8,6 +8,11 @@ use am_api::{BadName, Name};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank(pub usize);
 
+impl Rank {
+    /// Nobody to answer: see [`Message::source`](crate::Message::source).
+    pub const GONE: Rank = Rank(usize::MAX);
+}
+
 impl fmt::Display for Rank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

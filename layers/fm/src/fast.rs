@@ -100,9 +100,8 @@ impl<S> Fm<S> {
     pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_>) + 'static) {
         let links = self.links.clone();
         self.endpoint.on_returned(move |state, returned| {
-            if let Some(dest) = links.whose(returned.port(), returned.to()) {
-                run(state, Returned { returned, dest });
-            }
+            let dest = links.whose(returned.port(), returned.to());
+            run(state, Returned { returned, dest });
         });
     }
 
@@ -205,11 +204,6 @@ impl<S> Fm<S> {
         self.node.counters()
     }
 
-    /// Messages dropped because their sender is not in the list.
-    pub fn strangers(&self) -> u64 {
-        self.links.strangers.get()
-    }
-
     /// Wait until all nodes are there; handlers do not run. Not needed, but a
     /// first send waits for its node no longer than a conversation takes to be set up, and says that it is not there.
     ///
@@ -243,9 +237,7 @@ fn run_one<S, F: FnMut(&mut S, &Message<'_>)>(
     message: am_api::Message<'_>,
     token: Option<Token>,
 ) {
-    let Some(source) = links.whose(message.port(), message.from()) else {
-        return links.strangers.set(links.strangers.get() + 1);
-    };
+    let source = links.whose(message.port(), message.from());
     run.borrow_mut()(state, &Message::new(message, links, source, token));
 }
 

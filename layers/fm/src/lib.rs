@@ -86,6 +86,7 @@
 //!     zero.extract(&mut sum);
 //! }
 //! assert_eq!(sum, 42);
+//! zero.finish(std::time::Duration::from_secs(1))?;
 //! # far.join().expect("node 1");
 //! # Ok(())
 //! # }

@@ -34,8 +34,6 @@ pub(crate) struct Links {
     last: Cell<Option<(Remote, Rank)>>,
     ended: RefCell<VecDeque<Remote>>,
     pub(crate) patience: Cell<Duration>,
-    /// Messages of nodes that are not in the list.
-    pub(crate) strangers: Cell<u64>,
 }
 
 impl Links {
@@ -48,7 +46,6 @@ impl Links {
             last: Cell::default(),
             ended: RefCell::default(),
             patience: Cell::new(Duration::from_secs(5)),
-            strangers: Cell::default(),
         }
     }
 
@@ -95,12 +92,12 @@ impl Links {
         }
     }
 
-    /// Whose conversation this is; `None` where it is nobody's in the list.
+    /// Whose conversation this is; [`Rank::GONE`] where it came and went before it was heard of.
     #[inline]
-    pub(crate) fn whose(&self, port: &Port, remote: Remote) -> Option<Rank> {
+    pub(crate) fn whose(&self, port: &Port, remote: Remote) -> Rank {
         match self.last.get() {
-            Some((last, rank)) if last == remote => Some(rank),
-            _ => self.look_up(port, remote),
+            Some((last, rank)) if last == remote => rank,
+            _ => self.look_up(port, remote).unwrap_or(Rank::GONE),
         }
     }
 

@@ -25,7 +25,8 @@ impl<'a> Message<'a> {
         Message { message, links, source, answer: Cell::new(answer) }
     }
 
-    /// The node that sent it.
+    /// The node that sent it. [`Rank::GONE`] where that has left already, having come and gone
+    /// while a handler of this node waited: it was not heard of in time, and cannot be answered.
     #[inline]
     pub fn source(&self) -> Rank {
         self.source

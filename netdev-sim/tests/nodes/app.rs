@@ -173,7 +173,7 @@ impl App {
 
     fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
         match event {
-            Event::Accepted(_, id) => self.granted.push((id, engine.core().credit(id, Class::Reply))),
+            Event::Accepted(_, id, _) => self.granted.push((id, engine.core().credit(id, Class::Reply))),
             Event::Settled(_, id) => self.on_settled(id, engine, checks),
             Event::Ended(_, id, ending) => self.on_ended(id, ending.reason, engine),
             _ => (),

@@ -65,7 +65,8 @@ impl Running {
             assert!(start.elapsed() < LONG, "the program does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let Output { status, stdout, stderr } = self.0.take().expect("it ran").wait_with_output().expect("what it said");
+        let Output { status, stdout, stderr } =
+            self.0.take().expect("it ran").wait_with_output().expect("what it said");
         let said = String::from_utf8_lossy(&stdout).into_owned();
         assert!(status.success(), "{status}\n{said}{}", String::from_utf8_lossy(&stderr));
         said

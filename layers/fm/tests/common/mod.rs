@@ -27,10 +27,7 @@ pub(crate) fn pair<A, B>() -> (Fm<A>, Fm<B>) {
 }
 
 /// Run node 1 in a thread until told to stop, node 0 here. Both get their own end of the wire.
-pub(crate) fn against<T>(
-    far: impl FnOnce(loopback::Plug) + Send,
-    near: impl FnOnce(loopback::Plug) -> T,
-) -> T {
+pub(crate) fn against<T>(far: impl FnOnce(loopback::Plug) + Send, near: impl FnOnce(loopback::Plug) -> T) -> T {
     let [left, right] = loopback::pair();
     std::thread::scope(|scope| {
         let there = scope.spawn(|| far(right));
