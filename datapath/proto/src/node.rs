@@ -132,7 +132,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether anything that was admitted to a flow, of either class,
     /// is not acknowledged yet.
     pub fn has_unacknowledged(&self, flow: FlowId) -> bool {
-        self.flows.get(flow).is_some_and(|record| Class::ALL.iter().any(|&class| record.send[class].oldest().is_some()))
+        self.flows.get(flow).is_some_and(|record| Class::ALL.iter().any(|&class| !record.send[class].is_empty()))
     }
 
     /// Getter: credits granted, all flows together: so many messages may be on

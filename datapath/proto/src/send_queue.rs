@@ -69,6 +69,11 @@ impl SendQueue {
         self.unacked != self.sent
     }
 
+    /// Whether everything that was admitted is acknowledged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unacked == self.next
+    }
+
     /// The numbers near which an acknowledgement and a limit are to be read.
     #[inline]
     pub(crate) fn near(&self) -> (Seq, Seq) {
