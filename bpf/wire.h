@@ -37,6 +37,8 @@
 #define CODE_ACK 0
 #define CODE_CONTROL 1
 #define CODE_REJECT 2
+#define CODE_BUNDLE_REQUESTS 3
+#define CODE_BUNDLE_REPLIES 4
 
 #define FLOW_COUNT 16384
 #define FLOW_NODE 0

@@ -65,6 +65,7 @@ struct Adjust {
     framing: FramingChoice,
     ethertype: EtherType,
     window: Option<u16>,
+    no_bundles: bool,
     patience: Option<Duration>,
     beacon: Option<Duration>,
     receive_frames: Option<usize>,
@@ -105,6 +106,13 @@ impl Builder {
     /// The most requests of one conversation on their way, at most [`proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.adjust.window = Some(messages);
+        self
+    }
+
+    /// Whether small messages that wait for the same peer share frames, as
+    /// they do unless this says no. Nothing ever waits for company.
+    pub fn bundles(mut self, on: bool) -> Self {
+        self.adjust.no_bundles = !on;
         self
     }
 
@@ -178,6 +186,9 @@ impl Adjust {
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;
         config.window = self.window.unwrap_or(config.window);
+        if self.no_bundles {
+            config.bundle_below = 0;
+        }
         config.patience = self.patience.unwrap_or(config.patience);
         config.beacon = self.beacon.unwrap_or(config.beacon);
         self.share_frames(&mut config, caps)?;

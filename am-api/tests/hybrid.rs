@@ -166,7 +166,8 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
 fn with_pools() -> (ring::Pool, ring::Pool, Side<()>, Side<Vec<Kept>>, Remote) {
     let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
     let (left_pool, right_pool) = (left.caps().pool.clone(), right.caps().pool.clone());
-    let mut alpha = Side::<()>::open(plain("alpha"), Box::new(left));
+    // Each message in a frame of its own: frames are counted here.
+    let mut alpha = Side::<()>::open(plain("alpha").bundles(false), Box::new(left));
     let mut beta = Side::<Vec<Kept>>::open(plain("beta").window(64), Box::new(right));
     beta.endpoint.on_request(SINK, |kept, request, _| kept.push(request.keep()));
     let to = connect(&mut alpha, &mut beta);

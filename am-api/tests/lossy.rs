@@ -59,14 +59,16 @@ fn content(number: u64, buffer: &mut [u8; LONGEST]) -> &[u8] {
 }
 
 /// `alpha` and `beta`, each behind a faulty end of a wire, and their clock.
-fn faulty(framing: Framing, faults: Faults) -> (Side<Ledger>, Side<[Ledger; 2]>, Hand) {
+fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Side<[Ledger; 2]>, Hand) {
     let (clock, hand) = Clock::by_hand();
     let mut ends = loopback::pair().into_iter().zip([faults, Faults { seed: !faults.seed, ..faults }]);
     let mut end = || -> Box<dyn Transport> {
         let (plug, faults) = ends.next().expect("an end");
         Box::new(Faulty::new(plug.open().expect("memory"), faults))
     };
-    let node = |name| -> Builder { Node::builder(name).framing(framing).clock(clock.clone(), Incarnation(1)) };
+    let node = |name| -> Builder {
+        Node::builder(name).framing(framing).bundles(bundles).clock(clock.clone(), Incarnation(1))
+    };
     let mut alpha = Side::open(node("alpha"), end());
     let mut beta = Side::open(node("beta"), end());
     alpha.endpoint.on_reply(ANSWER, |ledger: &mut Ledger, reply| ledger.enter(reply.word(0), reply.payload()));
@@ -126,8 +128,13 @@ impl Storm {
 const STILL: u32 = 1_000_000;
 
 /// `messages` in all: half of them requests without an answer, a quarter with, a quarter answers.
-fn every_message_once(framing: Framing, faults: Faults, messages: u64) -> (Side<Ledger>, Side<[Ledger; 2]>) {
-    let (mut alpha, mut beta, hand) = faulty(framing, faults);
+fn every_message_once(
+    framing: Framing,
+    faults: Faults,
+    bundles: bool,
+    messages: u64,
+) -> (Side<Ledger>, Side<[Ledger; 2]>) {
+    let (mut alpha, mut beta, hand) = faulty(framing, faults, bundles);
     let to = connect(&mut alpha, &mut beta, &hand);
     let count = messages / 3;
     Storm { to, count, told: 0, asked: 0 }.run(&mut alpha, &mut beta, &hand);
@@ -145,7 +152,7 @@ fn every_message_once(framing: Framing, faults: Faults, messages: u64) -> (Side<
 
 #[test]
 fn ten_million_messages_through_five_per_cent_of_everything() {
-    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(20, 0.05), 10_000_002);
+    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(20, 0.05), false, 10_000_002);
     for side in [alpha.node.counters(), beta.node.counters()] {
         for fault in ["faulty_dropped", "faulty_duplicated", "faulty_reordered"] {
             assert!(side.get(fault) > 100_000, "{fault} only {} times", side.get(fault));
@@ -153,15 +160,32 @@ fn ten_million_messages_through_five_per_cent_of_everything() {
     }
 }
 
+/// What is lost, doubled and overtaken are bundles here.
+#[test]
+fn ten_million_messages_in_bundles_through_five_per_cent_of_everything() {
+    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(21, 0.05), true, 10_000_002);
+    for side in [alpha.node.counters(), beta.node.counters()] {
+        for fault in ["faulty_dropped", "faulty_duplicated", "faulty_reordered"] {
+            assert!(side.get(fault) > 10_000, "{fault} only {} times", side.get(fault));
+        }
+        let bundled = side.get("bundled_sent");
+        assert!(bundled > 2_000_000, "{bundled}");
+    }
+}
+
 #[test]
 fn every_framing_delivers_once_through_a_bad_wire() {
     for (framing, seed) in Framing::ALL.into_iter().zip(1..) {
-        every_message_once(framing, Faults::lossy(seed, 0.20), 300_000);
+        for bundles in [false, true] {
+            every_message_once(framing, Faults::lossy(seed, 0.20), bundles, 300_000);
+        }
     }
 }
 
 #[test]
 fn damaged_and_delayed_frames_too() {
     let faults = Faults { corrupt: 0.05, delay: 0.05, delay_by: 50, ..Faults::lossy(7, 0.05) };
-    every_message_once(Framing::Bare, faults, 300_000);
+    for bundles in [false, true] {
+        every_message_once(Framing::Bare, faults, bundles, 300_000);
+    }
 }

@@ -66,6 +66,7 @@ fn allocations_of(handler: Handler, payload: &[u8], faults: Faults) -> u64 {
     // Queues grow to the size that they stay at.
     stream(&mut alpha, &mut beta, to, handler, payload, 10_000);
     let counted = allocation_counter::measure(|| stream(&mut alpha, &mut beta, to, handler, payload, COUNT));
+    assert_eq!(alpha.counter("bundles_sent") > 0, payload.len() < 512, "small ones share frames");
     counted.count_total
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use wire::frame::{self, Link};
 use wire::steer::Pass;
-use wire::{Address, EtherType, Flow, Framing, Header, Kind, Reason};
+use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, Reason};
 
 /// `#define NAME number`, all of the header's.
 fn defines() -> BTreeMap<&'static str, u64> {
@@ -86,6 +86,8 @@ fn kinds() -> Vec<(&'static str, u64)> {
         ("CODE_ACK", code(Kind::Ack)),
         ("CODE_CONTROL", code(Kind::Control)),
         ("CODE_REJECT", code(Kind::Reject)),
+        ("CODE_BUNDLE_REQUESTS", code(Kind::Bundle(Class::Request))),
+        ("CODE_BUNDLE_REPLIES", code(Kind::Bundle(Class::Reply))),
     ]
 }
 

@@ -14,7 +14,7 @@ use bpf::{Config, Probe};
 use twins::frames::{Frames, Spec};
 use twins::{Difference, Twins, compile};
 use wire::steer::{Decision, Pass};
-use wire::{Address, EtherType, Flow, Framing, Kind, Reason};
+use wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const CONFIG: Config = Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true };
@@ -51,10 +51,9 @@ fn socket_of(flow: u16) -> Decision {
 fn messages_go_to_their_flows_socket() {
     let mut twins = twins();
     for framing in Framing::ALL {
-        for (kind, flow) in [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject]
-            .into_iter()
-            .flat_map(|k| [17, 16383, 18].map(|f| (k, f)))
-        {
+        let kinds =
+            [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject].into_iter().chain(Class::ALL.map(Kind::Bundle));
+        for (kind, flow) in kinds.flat_map(|k| [17, 16383, 18].map(|f| (k, f))) {
             for body in [0, 1, 46, 47, 1400] {
                 let bytes = Spec { kind, body, ..Spec::request(framing, flow, &twins.rust) }.bytes();
                 expect(&mut twins, &bytes, socket_of(flow));

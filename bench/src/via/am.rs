@@ -51,7 +51,8 @@ pub(crate) struct Am {
 /// # Errors
 /// The transport cannot carry a node.
 pub(crate) fn node(name: &str, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name).idle(Idle::spinning());
+    // One message a frame, as the others have it.
+    let builder = Node::builder(name).idle(Idle::spinning()).bundles(false);
     let builder = match framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,

@@ -5,7 +5,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use wire::frame::{self, Link};
 use wire::steer::Table;
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 /// The longest frame at Ethernet's MTU.
 pub(crate) const LONGEST: usize = 1514;
@@ -86,7 +86,8 @@ impl Frames {
     /// A frame that a sender of ours could have sent, to us or past us.
     fn valid(&mut self, table: &Table, open: &[Flow]) -> Vec<u8> {
         let flow = self.flow(open);
-        let kind = self.pick(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject]);
+        let bundle = Kind::Bundle(self.pick(&Class::ALL));
+        let kind = self.pick(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, bundle]);
         // Mostly on the flow where its kind belongs.
         let flow = if kind == Kind::Control && !self.one_in(8) { Flow::NODE } else { flow };
         let (random, probe) = (self.address(), frame::split_source(Flow::NODE, self.address()));

@@ -32,7 +32,7 @@ impl Bounces {
         self.0.is_empty()
     }
 
-    fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
+    pub(crate) fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
         let fits = self.0.len() < MOST;
         if fits {
             self.0.push_back((flow, seq));

@@ -41,6 +41,9 @@ pub struct Config {
     pub send_frames: usize,
     /// The most credits of a flow and class, at most [`crate::WINDOW`].
     pub window: u16,
+    /// Messages of fewer bytes of words and payload share a frame where several
+    /// wait for the same flow; 0: each has a frame of its own.
+    pub bundle_below: usize,
     /// An acknowledgement waits so long for something to ride on.
     pub ack_delay: Duration,
     /// The retransmission time-out is never shorter.
@@ -70,6 +73,7 @@ impl Config {
             receive_frames: 2048,
             send_frames: 2048,
             window: 128,
+            bundle_below: 512,
             ack_delay: Duration::from_micros(50),
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),

@@ -2,6 +2,8 @@
 
 use wire::Reason;
 
+use crate::receive_queue::Verdict;
+
 macro_rules! counters {
     ($($name:ident: $doc:literal,)*) => {
         /// Everything the core counts, readable at any time.
@@ -40,6 +42,9 @@ counters! {
     acks_sent: "Acknowledgements in frames of their own.",
     acks_received: "The same, received.",
     piggybacks_sent: "Acknowledgements in the padding of messages.",
+    bundles_sent: "Frames with several messages.",
+    bundled_sent: "Messages that shared a frame with others.",
+    bundles_received: "Frames with several messages, received.",
     retransmitted: "Messages sent again, for whatever reason.",
     timeouts: "Retransmission time-outs that fired.",
     fast_retransmits: "Messages sent again because later ones had arrived.",
@@ -55,5 +60,13 @@ counters! {
 impl Counters {
     pub(crate) fn drop(&mut self, reason: Reason) {
         self.dropped[reason as usize] += 1;
+    }
+
+    /// A message that came again, or too early.
+    pub(crate) fn not_new(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Beyond => self.beyond_window += 1,
+            _ => self.duplicates += 1,
+        }
     }
 }

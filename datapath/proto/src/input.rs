@@ -41,6 +41,7 @@ impl<B: Buffer> Core<B> {
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),
             Kind::Reject => self.on_reject(&parsed.header, parsed.framing),
+            Kind::Bundle(class) => self.on_bundle(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
             self.counters.drop(reason);
@@ -107,10 +108,7 @@ impl<B: Buffer> Core<B> {
     /// we are.
     #[cold]
     fn not_new(&mut self, verdict: Verdict, flow: Flow) {
-        match verdict {
-            Verdict::Beyond => self.counters.beyond_window += 1,
-            _ => self.counters.duplicates += 1,
-        }
+        self.counters.not_new(verdict);
         if let Some(record) = self.flows.by_flow(flow) {
             record.ack_forced = true;
             record.queue_ack(&mut self.acks_due);
@@ -144,7 +142,7 @@ impl FlowRecord {
     /// something to ride on, but not when there are gaps, nor when much has
     /// gathered: whether it has to go now.
     #[inline]
-    fn owes_ack(&mut self, verdict: Verdict) -> bool {
+    pub(crate) fn owes_ack(&mut self, verdict: Verdict) -> bool {
         self.unacked += 1;
         self.ack_forced |= verdict == Verdict::Ahead;
         self.ack_forced || self.unacked >= ACK_EVERY

@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod bounce;
+mod bundle;
 mod config;
 mod control_queue;
 mod counters;
@@ -54,6 +55,7 @@ mod time;
 mod timeout;
 mod timers;
 mod transmit;
+mod unbundle;
 
 pub use config::{Config, FramingChoice};
 pub use counters::Counters;

@@ -16,12 +16,12 @@ use std::collections::VecDeque;
 use wire::{Buffer, Seq};
 
 use crate::WINDOW;
-use crate::slots::{Link, NONE, Slot, Slots};
+use crate::slots::{Link, NONE, Skip, Slot, Slots};
 use crate::time::Time;
 
 /// Later messages that must have arrived before an earlier one counts as lost:
 /// the network may reorder a little.
-const REORDERING: i32 = 3;
+pub(crate) const REORDERING: i32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -101,7 +101,7 @@ impl SendQueue {
             link = slots[link].next;
         }
         let slot = &mut slots[link];
-        let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.queued && !slot.rejected;
+        let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.is_waiting() && !slot.rejected;
         slot.rejected |= is_news;
         is_news
     }
@@ -243,9 +243,11 @@ impl SendQueue {
         while link != NONE && link != self.unsent && (count as usize) < most {
             let slot = &mut slots[link];
             let Some(due) = due(slot) else { break };
-            if due && slot.frame.is_some() && !slot.queued {
-                (slot.queued, slot.rejected) = (true, false);
-                ready.push_back(link);
+            if due && slot.frame.is_some() && !slot.is_waiting() {
+                if !slot.queued {
+                    ready.push_back(link);
+                }
+                (slot.queued, slot.skip, slot.rejected) = (true, Skip::No, false);
                 count += 1;
             }
             link = slot.next;

@@ -7,6 +7,8 @@
 //! are, because a slot was set aside when their request was delivered. One is
 //! never a request's, so that the next request can be delivered.
 
+use std::mem;
+
 use wire::{Buffer, Class, Flow, Header, Seq};
 
 use crate::time::Time;
@@ -16,6 +18,17 @@ pub(crate) type Link = u32;
 
 /// No slot.
 pub(crate) const NONE: Link = Link::MAX;
+
+/// Why a slot in the queue of frames to send is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skip {
+    /// It is not.
+    No,
+    /// Its message left with an earlier one of its flow.
+    Bundled,
+    /// Its message was acknowledged: it is to be freed.
+    Done,
+}
 
 /// A message on its way: one line of the cache, which has mostly gone cold
 /// when it is looked at again.
@@ -32,8 +45,8 @@ pub(crate) struct Slot<B> {
     pub(crate) queued: bool,
     /// Returned by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    /// Acknowledged while queued: free it when it is popped.
-    pub(crate) done: bool,
+    /// Why it is not to be sent when it is popped.
+    pub(crate) skip: Skip,
     /// How often it was sent; stops counting at 255.
     pub(crate) sent: u8,
     /// Bytes of words and payload.
@@ -46,6 +59,12 @@ pub(crate) struct Slot<B> {
 }
 
 impl<B> Slot<B> {
+    /// Whether its message is to leave with the next outputs.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.queued && self.skip == Skip::No
+    }
+
     /// A message that has not been sent; its number and its place are the queue's to give.
     #[inline]
     pub(crate) fn fill(&mut self, frame: B, flow: Flow, class: Class, header: &Header, body: usize) {
@@ -72,7 +91,7 @@ impl<B: Buffer> Slots<B> {
             words: 0,
             queued: false,
             rejected: false,
-            done: false,
+            skip: Skip::No,
             sent: 0,
             body: 0,
             seq: Seq(0),
@@ -104,7 +123,7 @@ impl<B: Buffer> Slots<B> {
         slot.frame = None;
         slot.rejected = false;
         if slot.queued {
-            slot.done = true;
+            slot.skip = Skip::Done;
         } else {
             self.free.push(link);
         }
@@ -116,12 +135,21 @@ impl<B: Buffer> Slots<B> {
     pub(crate) fn popped(&mut self, link: Link) -> bool {
         let slot = &mut self[link];
         slot.queued = false;
-        if !slot.done {
+        if slot.skip == Skip::No {
             return slot.frame.is_some();
         }
-        slot.done = false;
-        self.free.push(link);
+        if mem::replace(&mut slot.skip, Skip::No) == Skip::Done {
+            self.free.push(link);
+        }
         false
+    }
+
+    /// The message in this slot, if it waits to be sent and has fewer than so
+    /// many bytes: it may leave with the one before it.
+    #[inline]
+    pub(crate) fn waiting(&mut self, link: Link, below: usize) -> Option<&mut Slot<B>> {
+        let slot = self.slots.get_mut(link as usize)?;
+        (slot.is_waiting() && (slot.body as usize) < below && slot.frame.is_some()).then_some(slot)
     }
 }
 

@@ -7,7 +7,7 @@ use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 
 use crate::node::Core;
 use crate::output::Transmit;
-use crate::slots::Link;
+use crate::slots::{Link, NONE};
 
 impl<B: Buffer> Core<B> {
     /// Output: the next frame to send, `None` when there is none. `fresh`
@@ -23,7 +23,7 @@ impl<B: Buffer> Core<B> {
         }
         while let Some(link) = self.ready.pop_front() {
             if self.slots.popped(link)
-                && let Some(transmit) = self.transmit_message(link)
+                && let Some(transmit) = self.transmit_message(link, fresh)
             {
                 return Some(transmit);
             }
@@ -32,7 +32,15 @@ impl<B: Buffer> Core<B> {
     }
 
     #[inline(always)]
-    fn transmit_message(&mut self, link: Link) -> Option<Transmit<B>> {
+    fn transmit_message(&mut self, link: Link, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let slot = &mut self.slots[link];
+        // Who is alone learns it here and goes at once.
+        if slot.next != NONE
+            && (slot.body as usize) < self.config.bundle_below
+            && let Some(transmit) = self.transmit_bundle(link, fresh)
+        {
+            return Some(transmit);
+        }
         let slot = &mut self.slots[link];
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;

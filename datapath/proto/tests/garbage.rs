@@ -38,12 +38,14 @@ fn real_frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let flow = net.connect(alpha, here, "beta");
     for n in 0..40 {
-        net.send(alpha, flow, Class::Request, n, b"some payload").unwrap();
+        for _ in 0..1 + n % 2 * 3 {
+            net.send(alpha, flow, Class::Request, n, b"some payload").unwrap();
+        }
         while let Some(transmit) = net.core(alpha).poll_transmit(&mut || Some(Buf::fresh(2048))) {
             frames.push(transmit.frame.bytes().to_vec());
             net.core(beta).on_frame(transmit.frame);
         }
-        net.extract(beta, there);
+        while net.extract(beta, there).is_some() {}
         while let Some(transmit) = net.core(beta).poll_transmit(&mut || Some(Buf::fresh(2048))) {
             frames.push(transmit.frame.bytes().to_vec());
         }

@@ -273,7 +273,8 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
     let core = crowd.net.core(at);
     let mut sent = [1; 2];
     for _ in sent {
-        core.send(flow, Class::Request, 3, 0, Buf::fresh(2048), 0, |_| ()).map_err(|(error, _)| error).unwrap();
+        // So large that each has a frame of its own.
+        core.send(flow, Class::Request, 3, 0, Buf::fresh(2048), 600, |_| ()).map_err(|(error, _)| error).unwrap();
     }
     let mut seqs = vec![];
     let start = crowd.net.now;

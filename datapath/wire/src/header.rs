@@ -92,6 +92,9 @@ pub enum Kind {
     /// it (FM 1.0, §4.5): `seq` is the request's number. The sender has kept
     /// the request itself, so there is no body.
     Reject,
+    /// Several messages of a class in one frame; body: [`Bundle`](crate::bundle::Bundle).
+    /// The header's sequence number is the first one's.
+    Bundle(Class),
 }
 
 impl Kind {
@@ -100,7 +103,7 @@ impl Kind {
         match self {
             Kind::Request => 0,
             Kind::Reply => 1,
-            Kind::Ack | Kind::Control | Kind::Reject => 2,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) => 2,
         }
     }
 
@@ -111,6 +114,8 @@ impl Kind {
             Kind::Ack => 0,
             Kind::Control => 1,
             Kind::Reject => 2,
+            Kind::Bundle(Class::Request) => 3,
+            Kind::Bundle(Class::Reply) => 4,
         }
     }
 
@@ -123,17 +128,19 @@ impl Kind {
             (2, 0) => Some(Kind::Ack),
             (2, 1) => Some(Kind::Control),
             (2, 2) => Some(Kind::Reject),
+            (2, 3) => Some(Kind::Bundle(Class::Request)),
+            (2, 4) => Some(Kind::Bundle(Class::Reply)),
             _ => None,
         }
     }
 
-    /// The class of a message, `None` for frames that are not messages.
+    /// The class of a message, `None` for frames that are not one message.
     #[inline]
     pub const fn class(self) -> Option<Class> {
         match self {
             Kind::Request => Some(Class::Request),
             Kind::Reply => Some(Class::Reply),
-            Kind::Ack | Kind::Control | Kind::Reject => None,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) => None,
         }
     }
 }

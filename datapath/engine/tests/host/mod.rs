@@ -102,6 +102,8 @@ impl Host {
         let address = Address([2, 0, 0, 0, 0, number]);
         let mut config = Config::new(NodeId(number as u64), Incarnation(1), Name::new(name).unwrap(), address);
         config.framing = FramingChoice::Fixed(Framing::Plain);
+        // Frames are counted here: each message has one.
+        config.bundle_below = 0;
         adjust(&mut config);
         let mut core = Core::new(config, Time(0));
         let endpoint = core.endpoint(Name::new("main").unwrap(), 0).unwrap();

@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
+use wire::bundle::{Bundle, Writer};
 use wire::control::Control;
 use wire::frame::{self, Link, Parsed};
 use wire::steer::{Decision, Pass, Table, steer as decide};
-use wire::{Acks, Address, EtherType, Flow, Header, Reason};
+use wire::{Acks, Address, EtherType, Flow, Header, MAX_WORDS, Reason, WORD};
 
 pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
 
@@ -119,4 +120,17 @@ pub(crate) fn acks(bytes: &[u8]) {
         Ok(acks) => assert_eq!(acks.to_bytes(), bytes),
         Err(reason) => assert!(reason == Reason::Body && bytes.len() != Acks::BYTES),
     }
+}
+
+/// A bundle that is understood is written back as the same bytes, and nothing
+/// that it speaks of is outside of it.
+pub(crate) fn bundle(bytes: &[u8]) {
+    let Ok(bundle) = Bundle::from_body(bytes) else { return };
+    let mut body = vec![0; bytes.len()];
+    let mut writer = Writer::new(&mut body);
+    for item in bundle.items() {
+        assert!(item.words as usize <= MAX_WORDS && item.words as usize * WORD <= item.length);
+        assert!(writer.push(item.handler, item.words, &bytes[item.at..item.at + item.length]));
+    }
+    assert!(!bytes.is_empty() && body == bytes);
 }

@@ -7,7 +7,7 @@ use wire::control::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
 use wire::frame::{self, Link};
-use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
+use wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
 
 /// Longer than any frame that the tests write.
 const SPACE: usize = 9_100;
@@ -72,7 +72,9 @@ pub(crate) fn link() -> impl Strategy<Value = Link> {
 /// A header that [`frame::parse`] gives back: control frames on flow 0, no
 /// handler where none is carried.
 pub(crate) fn header() -> impl Strategy<Value = Header> {
-    let kinds = prop::sample::select(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject][..]);
+    let bundles = Class::ALL.map(Kind::Bundle);
+    let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject].into_iter().chain(bundles);
+    let kinds = prop::sample::select(kinds.collect::<Vec<_>>());
     (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
         let flow = if kind == Kind::Control { Flow::NODE } else { flow };

@@ -35,6 +35,15 @@ proptest! {
         checks::acks(&bytes);
     }
 
+    #[test]
+    fn bundles_take_any_bytes(bytes in vec(any::<u8>(), 0..80), small in 0u8..12) {
+        checks::bundle(&bytes);
+        // Lengths that are small enough to lead to a second message.
+        let lengths = [0, small, 7, 0].into_iter().cycle();
+        let bytes: Vec<u8> = bytes.iter().zip(lengths).map(|(byte, mask)| byte & mask).collect();
+        checks::bundle(&bytes);
+    }
+
     /// Near misses go deeper than noise does.
     #[test]
     fn a_frame_with_some_bytes_changed(mut message in any::message(), changes in vec((0usize..96, any::<u8>()), 1..6), cut in 0usize..80) {

@@ -86,7 +86,7 @@ fn every_kind_is_known_or_dropped() {
             let source = 0x42 << 40 | field >> 2 << 46 | (field & 3) << 44 | 5 << 28 | (code as u64) << 16;
             frame[6..12].copy_from_slice(&Address::from_u64(source).0);
             let expected = match (field, code) {
-                (0 | 1, _) | (2, 0 | 2) => Decision::Socket(0),
+                (0 | 1, _) | (2, 0 | 2 | 3 | 4) => Decision::Socket(0),
                 (2, 1) => Decision::Drop(Reason::NodeFlow),
                 _ => Decision::Drop(Reason::Kind),
             };

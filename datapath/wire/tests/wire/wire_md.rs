@@ -1,6 +1,7 @@
 //! `docs/wire.md` says what the code does: its tables and examples are
 //! compared with frames, field by field.
 
+use wire::bundle::{ITEM, Writer};
 use wire::control::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
 };
@@ -203,6 +204,28 @@ fn the_table_of_an_acknowledgements_body() {
         }
         let bits = differing(&Acks::default().to_bytes(), &[acks.to_bytes().to_vec()]);
         assert_eq!(row[1], format!("{}–{}", bits[0].0, bits[bits.len() - 1].0), "{}", row[0]);
+    }
+}
+
+#[test]
+fn the_table_of_a_bundle() {
+    let item = |handler, words, length| {
+        let mut space = [0; ITEM + 0xffff];
+        assert!(Writer::new(&mut space).push(handler, words, &vec![0; length]));
+        space[..ITEM].to_vec()
+    };
+    let base = item(0, 0, 0);
+    for row in table("### bundle") {
+        let other = match row[0] {
+            "length" => item(0, 0, 0xffff),
+            "handler" => item(0xff, 0, 0),
+            "words" => item(0, 0xff, 0),
+            other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+        };
+        let bits = differing(&base, &[other]);
+        let (first, last) = (bits[0].0, bits[bits.len() - 1].0);
+        let place = if first == last { first.to_string() } else { format!("{first}–{last}") };
+        assert_eq!((row[1], bits.len()), (&place[..], 8 * (last + 1 - first)), "{}", row[0]);
     }
 }
 

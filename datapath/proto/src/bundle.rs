@@ -1,0 +1,94 @@
+//! Output: several small messages in one frame, where more than one waits for
+//! the same flow. Nobody waits for company: what has none goes alone.
+//!
+//! Each message keeps its own slot and its own frame, from which it is copied:
+//! what is lost is sent again, alone or in another bundle, and what cannot be
+//! delivered comes back, as if each had gone alone.
+
+use wire::bundle::{ITEM, Writer};
+use wire::frame::{self, Link as Wire};
+use wire::{Buffer, Class, Header, Kind, Seq};
+
+use crate::flow::Route;
+use crate::node::Core;
+use crate::output::Transmit;
+use crate::send_queue::REORDERING;
+use crate::slots::{Link, Skip};
+
+/// The most messages of a bundle. When it is lost, a selective acknowledgement
+/// must still reach to enough messages behind it to say so.
+const MOST: usize = u64::BITS as usize + 1 - REORDERING as usize;
+
+/// The first of several messages, and the way they go.
+struct Head {
+    link: Link,
+    class: Class,
+    seq: Seq,
+    route: Route,
+}
+
+impl<B: Buffer> Core<B> {
+    /// The message of `link` with those of its flow and class that wait behind
+    /// it. `None`, and it is to go alone, where none does, or where there is no
+    /// frame for them.
+    #[inline(never)]
+    pub(crate) fn transmit_bundle(&mut self, link: Link, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let slot = &self.slots[link];
+        let (class, seq, flow, next, body) = (slot.class, slot.seq, slot.flow, slot.next, slot.body);
+        let second = self.slots.waiting(next, self.config.bundle_below)?.body;
+        let route = self.flows.by_flow(flow)?.route;
+        if 2 * ITEM as u32 + body + second > route.max_body {
+            return None;
+        }
+        let mut frame = fresh()?;
+        let length = self.write_bundle(frame.space()?, &Head { link, class, seq, route })?;
+        frame.set_len(length);
+        Some(Transmit { to: route.to, frame })
+    }
+
+    /// All of the frame; its length.
+    fn write_bundle(&mut self, space: &mut [u8], head: &Head) -> Option<usize> {
+        let Route { to, flow, nonce, framing, max_body, .. } = head.route;
+        // What pads a short one is clear before the messages are written.
+        frame::body(space, framing, 0).ok()?;
+        let at = framing.body_at();
+        let end = space.len().min(at + max_body as usize);
+        let body = self.write_messages(&mut space[at..end], head.link, at);
+        let header = Header { kind: Kind::Bundle(head.class), flow, nonce, handler: 0, words: 0, seq: head.seq.0 };
+        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
+        let piggyback = frame::has_room(framing, body).then(|| {
+            self.counters.piggybacks_sent += 1;
+            self.flows.by_flow(self.slots[head.link].flow).map(|record| record.piggyback())
+        });
+        self.counters.bundles_sent += 1;
+        frame::emit(space, framing, &wire, &header, body, piggyback.flatten().as_ref()).ok()
+    }
+
+    /// The messages, as many as fit; the bytes they take.
+    fn write_messages(&mut self, space: &mut [u8], head: Link, body_at: usize) -> usize {
+        let mut writer = Writer::new(space);
+        let mut link = head;
+        for _ in 0..MOST {
+            let slot = &mut self.slots[link];
+            let Some(frame) = &slot.frame else { break };
+            let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
+            if !writer.push(slot.handler, slot.words, body) {
+                break;
+            }
+            // The first has been taken out of the queue; the others stay in it, to be passed over.
+            if slot.queued {
+                slot.skip = Skip::Bundled;
+            }
+            self.counters.bundled_sent += 1;
+            self.counters.retransmitted += (slot.sent > 0) as u64;
+            slot.sent = slot.sent.saturating_add(1);
+            self.left.push(link);
+            let next = slot.next;
+            if self.slots.waiting(next, self.config.bundle_below).is_none() {
+                break;
+            }
+            link = next;
+        }
+        writer.length()
+    }
+}

@@ -1,0 +1,111 @@
+//! From below: a frame with several messages. Each is new or has come before,
+//! has room or has none, as if it had come alone; all share the frame, which
+//! goes home with the last of them. Acknowledged they are together.
+
+use wire::bundle::{Bundle, Item};
+use wire::frame::Parsed;
+use wire::{Buffer, Class, Reason, Seq, expand};
+
+use crate::bounce::Bounces;
+use crate::counters::Counters;
+use crate::endpoint::Endpoints;
+use crate::flow::FlowRecord;
+use crate::gaps::Gaps;
+use crate::node::Core;
+use crate::output::Delivery;
+use crate::receive_queue::Verdict;
+
+/// Where the messages of a bundle came in, and what became of them.
+struct Arrival<'a, B> {
+    endpoints: &'a mut Endpoints<B>,
+    gaps: &'a mut Gaps,
+    bounces: &'a mut Bounces,
+    counters: &'a mut Counters,
+    class: Class,
+    frame: &'a B,
+    /// Where in it the bundle starts.
+    body_at: usize,
+    accepted: u64,
+    /// An acknowledgement has to go now.
+    owes_ack: bool,
+}
+
+impl<B: Buffer> Core<B> {
+    /// A bundle makes sense as a whole or not at all.
+    #[inline(never)]
+    pub(crate) fn on_bundle(&mut self, parsed: &Parsed<'_>, class: Class, frame: &B) -> Result<(), Reason> {
+        let bundle = Bundle::parse(parsed)?;
+        let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
+        record.check(parsed.framing, &parsed.header)?;
+        // Also what is not taken says that the peer is alive.
+        record.touch(&mut self.touched);
+        let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
+        let Core { endpoints, gaps, bounces, counters, .. } = self;
+        let body_at = parsed.framing.body_at();
+        let (accepted, owes_ack) = (0, false);
+        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, accepted, owes_ack };
+        for (n, item) in bundle.items().enumerate() {
+            arrival.take(record, first.plus(n as u32), &item);
+        }
+        let Arrival { accepted, owes_ack, .. } = arrival;
+        if owes_ack {
+            record.queue_ack(&mut self.acks_due);
+        }
+        if accepted > 0
+            && let Some(told) = parsed.piggyback
+        {
+            record.put_told(told);
+        }
+        self.counters.bundles_received += 1;
+        match class {
+            Class::Request => self.counters.requests_received += accepted,
+            Class::Reply => self.counters.replies_received += accepted,
+        }
+        Ok(())
+    }
+}
+
+impl<B: Buffer> Arrival<'_, B> {
+    /// One message, as if it had come alone.
+    #[inline]
+    fn take(&mut self, record: &mut FlowRecord, seq: Seq, item: &Item) {
+        let queue = &mut record.receive[self.class];
+        let verdict = queue.verdict(seq);
+        match verdict {
+            Verdict::Duplicate | Verdict::Beyond => {
+                self.counters.not_new(verdict);
+                // Its sender should hear where we are.
+                record.ack_forced = true;
+                self.owes_ack = true;
+            }
+            _ if !self.endpoints.has_room(self.class) => self.turn_away(record, seq),
+            _ => {
+                queue.accept(seq, self.gaps);
+                self.owes_ack |= record.owes_ack(verdict);
+                self.accepted += 1;
+                let delivery = self.delivery(record, item);
+                self.endpoints.push(record.endpoint, delivery);
+            }
+        }
+    }
+
+    /// As [`Core::turn_away`] does with one that came alone.
+    #[cold]
+    fn turn_away(&mut self, record: &mut FlowRecord, seq: Seq) {
+        self.counters.no_room += 1;
+        if self.class == Class::Request {
+            self.counters.rejects_dropped += !self.bounces.push(record.id, seq) as u64;
+        } else {
+            record.ack_forced = true;
+            self.owes_ack = true;
+        }
+    }
+
+    #[inline]
+    fn delivery(&self, record: &FlowRecord, item: &Item) -> Delivery<B> {
+        let &Item { handler, words, at, length } = item;
+        let body_at = (self.body_at + at) as u16;
+        let frame = self.frame.share();
+        Delivery { flow: record.id, class: self.class, handler, words, body_at, body: length as u32, frame }
+    }
+}

@@ -1,0 +1,153 @@
+//! Several small messages in one frame.
+//!
+//! ```text
+//!  ┌──────┬───────┬─────┬──────────────┬──────┬───────┬─────┬──────────────┬─
+//!  │length│handler│words│words, payload│length│handler│words│words, payload│ ...
+//!  │  2   │   1   │  1  │    length    │  2   │   1   │  1  │    length    │
+//!  └──────┴───────┴─────┴──────────────┴──────┴───────┴─────┴──────────────┴─
+//!    number n                             number n + 1
+//! ```
+//!
+//! All are of one flow and one class, with consecutive numbers: the frame's
+//! header has the first. What a small message costs is its frame's way through
+//! rings and kernel; in a bundle, many share that.
+
+use crate::Reason;
+use crate::frame::Parsed;
+use crate::header::{MAX_WORDS, WORD};
+
+/// Bytes before each message.
+pub const ITEM: usize = 4;
+
+/// The body of a bundle, while it is written.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    space: &'a mut [u8],
+    length: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Write to `space`: where the frame's body starts, and no longer than that may become.
+    #[inline]
+    pub fn new(space: &'a mut [u8]) -> Self {
+        Writer { space, length: 0 }
+    }
+
+    /// One more message: its words and payload. False, and nothing is written,
+    /// where it does not fit.
+    #[inline]
+    pub fn push(&mut self, handler: u8, words: u8, body: &[u8]) -> bool {
+        let Ok(length) = u16::try_from(body.len()) else { return false };
+        let Some((head, rest)) = self.space[self.length..].split_first_chunk_mut::<ITEM>() else { return false };
+        let Some(place) = rest.get_mut(..body.len()) else { return false };
+        let [high, low] = length.to_be_bytes();
+        *head = [high, low, handler, words];
+        place.copy_from_slice(body);
+        self.length += ITEM + body.len();
+        true
+    }
+
+    /// Bytes written: the length of the body so far.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+}
+
+/// One message of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Index into the receiver's handler table.
+    pub handler: u8,
+    /// How many word arguments start its body.
+    pub words: u8,
+    /// Where its words start, from the start of the bundle.
+    pub at: usize,
+    /// Bytes of words and payload.
+    pub length: usize,
+}
+
+/// The body of a bundle that makes sense, all of it: at least one message, and
+/// the last ends where the body ends.
+///
+/// ```
+/// use wire::bundle::{Bundle, Writer};
+///
+/// let mut space = [0; 64];
+/// let mut writer = Writer::new(&mut space);
+/// assert!(writer.push(3, 0, b"hello") && writer.push(4, 0, b"world"));
+/// let length = writer.length();
+///
+/// let bundle = Bundle::from_body(&space[..length]).unwrap();
+/// let handlers: Vec<u8> = bundle.items().map(|item| item.handler).collect();
+/// assert_eq!(handlers, [3, 4]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bundle<'a> {
+    body: &'a [u8],
+}
+
+impl<'a> Bundle<'a> {
+    /// The messages of a frame whose kind is a bundle's.
+    ///
+    /// # Errors
+    /// Why none of them is to be taken.
+    #[inline]
+    pub fn parse(frame: &Parsed<'a>) -> Result<Self, Reason> {
+        if frame.header.words != 0 { Err(Reason::Words) } else { Self::from_body(frame.payload) }
+    }
+
+    /// The messages of a bundle's body.
+    ///
+    /// # Errors
+    /// Why none of them is to be taken.
+    #[inline]
+    pub fn from_body(body: &'a [u8]) -> Result<Self, Reason> {
+        let mut items = Items { body, at: 0 };
+        if body.is_empty() {
+            return Err(Reason::Body);
+        }
+        while items.at < body.len() {
+            let item = items.cut().ok_or(Reason::Body)?;
+            if item.words as usize > MAX_WORDS || item.words as usize * WORD > item.length {
+                return Err(Reason::Words);
+            }
+        }
+        Ok(Bundle { body })
+    }
+
+    /// Its messages, in the order of their numbers.
+    #[inline]
+    pub fn items(&self) -> impl Iterator<Item = Item> + use<'a> {
+        Items { body: self.body, at: 0 }
+    }
+}
+
+struct Items<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl Items<'_> {
+    /// The next message, if it is all there.
+    #[inline]
+    fn cut(&mut self) -> Option<Item> {
+        let (&[high, low, handler, words], rest) = self.body.get(self.at..)?.split_first_chunk::<ITEM>()?;
+        let length = u16::from_be_bytes([high, low]) as usize;
+        if length > rest.len() {
+            return None;
+        }
+        let at = self.at + ITEM;
+        self.at = at + length;
+        Some(Item { handler, words, at, length })
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item> {
+        self.cut()
+    }
+}
