@@ -125,7 +125,7 @@ impl Error {
 fn more(via: Via) -> &'static str {
     match via {
         Via::Am => ", or a framing that costs less",
-        Via::Raw | Via::Udp => "",
+        Via::Raw | Via::Udp | Via::Row(_) => "",
     }
 }
 

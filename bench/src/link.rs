@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::Node;
 
+use crate::ablation::Row;
+use crate::ablation::bare::Bare;
+use crate::ablation::queues::Queues;
+use crate::ablation::tcp::Tcp;
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
@@ -74,6 +78,20 @@ impl InterfaceLink {
         Udp::open(name, *mtu as usize, &self.here()?, peer, format!("{driver} kernel"))
     }
 
+    fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        if row == Row::Tcp {
+            let (mtu, mode) = (self.interface.mtu as usize, format!("{} kernel", self.interface.driver));
+            return Ok(Box::new(Tcp::open(self.side, &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?));
+        }
+        if row.is_of_queues() {
+            let transport = self.transport(how, watch)?;
+            let xdp = transport.mode().attach.name();
+            return Ok(Box::new(Queues::new(transport, peer.link(), row).by_xdp(xdp)));
+        }
+        let raw = once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?;
+        Ok(Box::new(Bare::new(raw, row)))
+    }
+
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
         let transport = self.transport(how, watch)?;
         let xdp = transport.mode().attach.name();
@@ -107,6 +125,7 @@ impl Link for InterfaceLink {
             Via::Am => Box::new(self.am(peer, how, watch)?),
             Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),
             Via::Udp => Box::new(self.udp(peer)?),
+            Via::Row(row) => self.row(row, peer, how, watch)?,
         })
     }
 }

@@ -11,7 +11,7 @@
 //!  │                     │    am ═════╪═ frames ╪════ am                  │
 //!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
 //!  │        │                 udp ════╪═════════╪════ udp                 │
-//!  │      report, sweep               │         │                         │
+//!  │      report, sweep, ablation     │         │                         │
 //!  └──────────────────────────────────┘         └─────────────────────────┘
 //! ```
 //!
@@ -21,6 +21,7 @@
 //! Read first: `measure/mod.rs` (what a measurement is), then `session.rs`.
 #![forbid(unsafe_code)]
 
+mod ablation;
 mod cli;
 mod cores;
 mod demo;
@@ -50,6 +51,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ablation::Ablation;
 use cli::{Cli, Options, Task, Where};
 use cores::Cores;
 use deploy::wire::Way;
@@ -80,6 +82,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     match cli.task()? {
         Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options.json),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
+        Task::Ablation(place) => ablate(&place, options, &watch),
         Task::Far(interface) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
@@ -107,19 +110,20 @@ fn measure(
     watch: &Watch,
 ) -> Result<Session, Error> {
     let benches = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
-    over(benches, place, options, time, watch)
+    over(benches, options.vias(place.vias()), place, options, time, watch)
 }
 
 /// Measure these sizes in this place.
 fn over(
     benches: Vec<(Bench, Vec<Size>)>,
+    vias: Vec<Via>,
     place: &Where,
     options: &Options,
     time: Duration,
     watch: &Watch,
 ) -> Result<Session, Error> {
     let order = Order {
-        vias: options.vias(place.vias()),
+        vias,
         without_udp_if_need_be: options.via.is_empty(),
         benches,
         how: options.how(place.framing()),
@@ -143,12 +147,22 @@ fn over(
 
 /// Measure the curve, print it, and draw it where that is wanted.
 fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let session = over(vec![(Bench::Bandwidth, size::swept())], place, options, OF_A_SWEEP, watch)?;
+    let vias = options.vias(place.vias());
+    let session = over(vec![(Bench::Bandwidth, size::swept())], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);
     out::say(&if options.json { sweep.json().join("\n") + "\n" } else { sweep.table() })?;
     if let Some(file) = plot {
         fs::write(file, sweep.svg(&title(&sweep))).map_err(Error::system("writing the plot"))?;
     }
+    session.end
+}
+
+/// Measure what each layer costs, and print it.
+fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let vias = if *place == Where::Loopback { ablation::IN_MEMORY.to_vec() } else { ablation::vias() };
+    let session = over(vec![(Bench::Bandwidth, ablation::sizes())], vias, place, options, OF_A_SWEEP, watch)?;
+    let table = Ablation::new(&session.all, session.cores);
+    out::say(&if options.json { table.json().join("\n") + "\n" } else { table.table() })?;
     session.end
 }
 

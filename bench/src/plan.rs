@@ -9,11 +9,12 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::{Address, Framing};
 
+use crate::ablation::Row;
 use crate::error::Error;
 use crate::size::Size;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
@@ -25,6 +26,9 @@ pub(crate) enum Via {
     Raw,
     /// A kernel UDP socket that spins instead of sleeping: what it replaces.
     Udp,
+    /// A row of the ablation: of no use by itself.
+    #[value(skip)]
+    Row(Row),
 }
 
 impl Via {
@@ -34,7 +38,13 @@ impl Via {
             Via::Am => "am",
             Via::Raw => "raw",
             Via::Udp => "udp",
+            Via::Row(row) => row.name(),
         }
+    }
+
+    /// The kernel's own sockets, which need IP addresses and no rights.
+    pub(crate) const fn is_kernel(self) -> bool {
+        matches!(self, Via::Udp | Via::Row(Row::Tcp))
     }
 }
 

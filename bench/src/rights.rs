@@ -36,7 +36,7 @@ pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
 
 fn needed(hosts: bool, vias: &[Via]) -> Vec<Right> {
     let mut needed: Vec<Right> = if hosts { HOSTS.to_vec() } else { Vec::new() };
-    if vias.iter().any(|via| *via != Via::Udp) {
+    if vias.iter().any(|via| !via.is_kernel()) {
         let more = AF_XDP.iter().filter(|(right, _)| !needed.iter().any(|(known, _)| known == right));
         needed.extend(more.copied().collect::<Vec<_>>());
     }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::measure::{Patience, far};
-use crate::plan::{Answer, Place, Plan, VERSION, Via};
+use crate::plan::{Answer, Place, Plan, VERSION};
 use crate::session::Link;
 use crate::watch::Watch;
 
@@ -15,7 +15,9 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
         ));
     }
     match here {
-        Ok(here) if plan.vias.contains(&Via::Udp) && here.ip_towards(&plan.near).is_none() => Answer::NoIp,
+        Ok(here) if plan.vias.iter().any(|via| via.is_kernel()) && here.ip_towards(&plan.near).is_none() => {
+            Answer::NoIp
+        }
         Ok(here) => Answer::Accepted(here),
         Err(error) => Answer::Refused(error.to_string()),
     }
@@ -36,7 +38,7 @@ pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::How;
+    use crate::plan::{How, Via};
 
     fn place(ipv4: Option<[u8; 4]>) -> Place {
         Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ipv6: None, core: None }
@@ -65,6 +67,6 @@ mod tests {
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 2"));
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 3"));
     }
 }

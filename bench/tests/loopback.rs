@@ -64,6 +64,17 @@ fn check_figures(summary: &serde_json::Value, via: &str) {
 }
 
 #[test]
+fn layers_that_need_no_interface_go_in_memory() {
+    let lines = json(&run(&[&["ablation", "--json"], MEMORY, MOMENT]));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    assert_eq!(rows, ["buffers", "interpreted", "whole"]);
+    for line in &lines[..3] {
+        assert_eq!(line["curve"].as_array().unwrap().len(), 11, "{line}");
+        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
+    }
+}
+
+#[test]
 fn people_get_a_sweep_side_by_side() {
     let output = run(&[&["bandwidth", "--sweep"], MEMORY, MOMENT]);
     let table = text(&output.stdout);
@@ -122,6 +133,7 @@ fn mistakes_end_with_2_and_say_what_to_do() {
         (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
         (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "sizes of its own"),
         (&["bandwidth", "--hosts", "loopback", "--sweep", "--plot", "no/where/a.svg"], "a directory that exists"),
+        (&["ablation", "--via", "am"], "rows and sizes of its own"),
         (&["serve", "--on", "eth1"], "xdp:INTERFACE"),
         (&["travel"], "unrecognized subcommand"),
     ] {

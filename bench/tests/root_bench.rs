@@ -62,6 +62,23 @@ fn a_sweep_by_every_via() {
 }
 
 #[test]
+fn the_ablation_has_every_row() {
+    let lines = json(&run(&[&["ablation", "--json", "--rounds", "2", "--time", "0.005"]]));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    let all = ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole", "udp", "tcp"];
+    assert_eq!(rows, all);
+    for (line, row) in lines.iter().zip(all) {
+        let kernel = row == "udp" || row == "tcp";
+        assert_eq!(line["mode"], if kernel { "veth kernel" } else { "veth copy" }, "{line}");
+        assert_eq!(line["xdp"].is_null(), kernel, "{line}");
+        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
+    }
+    for ratio in ["whole_over_hybrid_t0", "whole_over_hybrid_r_inf"] {
+        assert!(summary(&lines)[ratio].as_f64().unwrap() > 0.0, "{}", summary(&lines));
+    }
+}
+
+#[test]
 fn rate_by_two_vias_in_two_rounds() {
     let lines = json(&run(&[&["rate", "--via", "raw,am", "--json", "--rounds", "2", "--time", "0.02"], VETH]));
     check_throughput(&lines[0], "rate", "raw", 64);
@@ -323,6 +340,11 @@ fn without_rights() {
     let errors = text(&server.stderr);
     assert_eq!(server.status.code(), Some(3), "{errors}");
     assert!(errors.contains("missing CAP_NET_ADMIN to attach") && errors.contains("sudo setcap cap_"), "{errors}");
+
+    let ablation = as_nobody(&[&["ablation"], QUICK]);
+    let errors = text(&ablation.stderr);
+    assert_eq!(ablation.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("missing CAP_SYS_ADMIN to make") && errors.contains("run as root:  "), "{errors}");
 
     let demo = as_nobody(&[&["demo", "--rounds", "1", "--time", "0.02"]]);
     let shown = text(&demo.stdout);

@@ -19,6 +19,7 @@ EXAMPLES
     am-bench latency --hosts veth
     am-bench rate --hosts veth --via am,raw --json
     am-bench bandwidth --sweep --plot curve.svg --hosts veth
+    am-bench ablation
   In one process, no root:
     am-bench latency --hosts loopback
   On two machines:
@@ -54,6 +55,10 @@ pub(crate) enum Command {
     Bandwidth(BandwidthArgs),
     /// Messages a second, one way, one message a frame, 64 bytes each
     Rate,
+    /// What each layer of ours costs, from bare loops to the whole, and the
+    /// kernel's UDP and TCP: t0, r_inf and n1/2 of each
+    /// [default: --hosts veth, --time 0.05]
+    Ablation,
     /// Latency and bandwidth in a few seconds, with words to it; where
     /// something is missing for veth, says what, and runs in memory
     Demo,
@@ -84,6 +89,8 @@ pub(crate) enum Task {
     Measure(Vec<Bench>, Where),
     /// Measure the curve of bandwidth over size in this place, and draw it there.
     Sweep(Where, Option<PathBuf>),
+    /// Measure the layers in this place.
+    Ablation(Where),
     /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts veth`.
@@ -109,10 +116,13 @@ impl Cli {
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
+            Some(Command::Ablation) => return options.ablation(),
             Some(Command::Bandwidth(_)) => Bench::Bandwidth,
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far) | None => {
-                return Err(usage("what shall be measured? latency, bandwidth or rate; `--help` has examples"));
+                return Err(usage(
+                    "what shall be measured? latency, bandwidth, rate or ablation; `--help` has examples",
+                ));
             }
         };
         Ok(Task::Measure(vec![bench], options.place()?))

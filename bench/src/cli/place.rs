@@ -121,6 +121,16 @@ impl Options {
         Ok(Task::Sweep(self.place()?, plot.cloned()))
     }
 
+    /// The layers; on a cable of our own unless said otherwise.
+    pub(super) fn ablation(&self) -> Result<Task, Error> {
+        if !self.size.is_empty() || !self.via.is_empty() {
+            return Err(usage("ablation has rows and sizes of its own: leave --via and --size out"));
+        }
+        let nowhere = self.hosts.is_none() && self.peer.is_none();
+        let place = if nowhere { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) } else { self.place() };
+        Ok(Task::Ablation(place?))
+    }
+
     /// The interface of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("which interface? as in --on xdp:eth1"))?;

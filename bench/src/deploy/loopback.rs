@@ -6,6 +6,7 @@ use std::thread;
 use ::wire::Address;
 use transport::loopback::{Plug, wire};
 
+use crate::ablation::queues::Queues;
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::Side;
@@ -126,7 +127,12 @@ impl Link for Memories {
             (Via::Am, Side::Near) => Box::new(Am::near(&node(plug)?, &peer.name, watch)?),
             (Via::Am, Side::Far) => Box::new(Am::far(&node(plug)?)?),
             (Via::Raw, _) => Box::new(Memory::open(plug, other)?),
-            (Via::Udp, _) => return Err(Error::Usage("--hosts loopback has no kernel in it: --via am,raw".to_owned())),
+            (Via::Row(row), _) if row.is_of_queues() => {
+                Box::new(Queues::new(plug.open().map_err(facility)?, other, row))
+            }
+            (Via::Udp | Via::Row(_), _) => {
+                return Err(Error::Usage("--hosts loopback has no kernel in it: --via am,raw".to_owned()));
+            }
         })
     }
 }

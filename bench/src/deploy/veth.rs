@@ -73,7 +73,7 @@ pub(crate) fn measure(
 
 /// Its errors would speak of an interface that nobody else can reach.
 fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
-    let most = if vias.iter().all(|via| *via == Via::Udp) { KERNEL_MTU.1 } else { afxdp::MOST_MTU };
+    let most = if vias.iter().all(|via| via.is_kernel()) { KERNEL_MTU.1 } else { afxdp::MOST_MTU };
     let least = KERNEL_MTU.0;
     if (least..=most).contains(&mtu) {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::cores::pin;
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::out::note;
-use crate::plan::{How, Via};
+use crate::plan::How;
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Order, Session, run};
@@ -40,7 +40,7 @@ pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &
         Err(error @ Error::NoIp) if order.without_udp_if_need_be => {
             eprintln!("am-bench: without udp: {error}");
             let order =
-                Order { vias: order.vias.iter().copied().filter(|via| *via != Via::Udp).collect(), ..order.clone() };
+                Order { vias: order.vias.iter().copied().filter(|via| !via.is_kernel()).collect(), ..order.clone() };
             attempt(&order, way.peer, &mut link, progress, watch)
         }
         other => other,
@@ -55,7 +55,7 @@ fn attempt(
     watch: &Watch,
 ) -> Result<Session, Error> {
     let here = link.here()?;
-    if order.vias.contains(&Via::Udp) && here.ipv4.is_none() && here.ipv6.is_none() {
+    if order.vias.iter().any(|via| via.is_kernel()) && here.ipv4.is_none() && here.ipv6.is_none() {
         return Err(Error::NoIp);
     }
     let mut control = Asking { link: link.clone(), peer };

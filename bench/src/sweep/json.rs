@@ -85,16 +85,20 @@ fn fit(curve: &Curve) -> Value {
         "t0_from_sizes": sizes(&mut curve.in_one_frame()),
         "r_inf_from_sizes": sizes(&mut curve.full()),
         "rounds": curve.rounds.len(),
-        "range": {
-            "t0_ns": range(curve, |model| Some(model.t0)),
-            "r_inf_bytes_per_s": range(curve, |model| Some(model.r_inf)),
-            "n_half_bytes": range(curve, |model| model.n_half),
-        },
+        "range": range(curve),
     })
 }
 
 /// The smallest and the largest of the rounds.
-fn range(curve: &Curve, figure: fn(&Model) -> Option<f64>) -> Option<[f64; 2]> {
+pub(crate) fn range(curve: &Curve) -> Value {
+    json!({
+        "t0_ns": ends(curve, |model| Some(model.t0)),
+        "r_inf_bytes_per_s": ends(curve, |model| Some(model.r_inf)),
+        "n_half_bytes": ends(curve, |model| model.n_half),
+    })
+}
+
+fn ends(curve: &Curve, figure: fn(&Model) -> Option<f64>) -> Option<[f64; 2]> {
     let all = || curve.rounds.iter().filter_map(|(_, model)| figure(model));
     Some([tenths(all().reduce(f64::min)?), tenths(all().reduce(f64::max)?)])
 }
@@ -103,6 +107,7 @@ fn tenths(number: f64) -> f64 {
     digits(number, 10.0)
 }
 
-fn digits(number: f64, scale: f64) -> f64 {
+/// No more than mean something.
+pub(crate) fn digits(number: f64, scale: f64) -> f64 {
     (number * scale).round() / scale
 }

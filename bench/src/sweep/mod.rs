@@ -24,6 +24,7 @@ use crate::plan::{Bench, Via};
 use crate::stats::{Measured, median};
 
 use fit::Model;
+pub(crate) use json::{digits, range};
 
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]

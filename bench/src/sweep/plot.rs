@@ -59,7 +59,7 @@ fn colour(via: Via) -> &'static str {
     match via {
         Via::Am => "#0b61a4",
         Via::Raw => "#444444",
-        Via::Udp => "#c4581b",
+        Via::Udp | Via::Row(_) => "#c4581b",
     }
 }
 

@@ -72,11 +72,11 @@ impl Memory {
     }
 }
 
-fn flow_of(id: u16) -> Flow {
+pub(crate) fn flow_of(id: u16) -> Flow {
     Flow::new(id).unwrap_or(Flow::NODE)
 }
 
-fn head(flow: u16, from: Address, to: Address) -> [u8; ETHERNET] {
+pub(crate) fn head(flow: u16, from: Address, to: Address) -> [u8; ETHERNET] {
     let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to, from, ethertype: EtherType::DEFAULT };
     let mut frame = [0; SMALLEST + 1];

@@ -83,6 +83,18 @@ fn turn(frame: &mut [u8]) {
     }
 }
 
+impl RawPort {
+    /// As [`send`](Port::send), after `fill` had the payload of each.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    #[inline]
+    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
+        let end = ETHERNET + self.size;
+        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
+    }
+}
+
 impl Port for RawPort {
     fn mode(&self) -> &str {
         &self.mode

@@ -62,7 +62,7 @@ impl Udp {
     }
 }
 
-fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
+pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
     let (own, other) = here.ip_towards(peer).ok_or(Error::NoIp)?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;

@@ -117,11 +117,39 @@ impl Raw {
     /// The socket's.
     #[inline]
     pub fn send(&mut self, count: usize) -> io::Result<usize> {
+        let from = self.ready(count);
+        self.submit(from)
+    }
+
+    /// As [`send`](Raw::send), after `fill` had each frame to write into it what
+    /// is to be different; its length stays.
+    ///
+    /// # Errors
+    /// The socket's.
+    #[inline]
+    pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        let from = self.ready(count);
+        for place in &mut self.outgoing[from..] {
+            // SAFETY: a chunk of this UMEM that is on the stack, so in no ring;
+            // this is the only view of it.
+            fill(unsafe { self.umem.data_mut(place) }.contents_mut());
+        }
+        self.submit(from)
+    }
+
+    /// Where on the stack the next frames to send begin, up to `count` of them.
+    #[inline]
+    fn ready(&mut self, count: usize) -> usize {
         let count = count.min(BATCH);
         if self.outgoing.len() < count {
             self.reap();
         }
-        let from = self.outgoing.len().saturating_sub(count);
+        self.outgoing.len().saturating_sub(count)
+    }
+
+    /// Send those from there on.
+    #[inline]
+    fn submit(&mut self, from: usize) -> io::Result<usize> {
         // SAFETY: chunks of this UMEM; those on the stack are in no ring.
         let queued = unsafe { self.tx.produce(&self.outgoing[from..]) };
         self.outgoing.drain(from..from + queued);

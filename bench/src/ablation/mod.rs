@@ -1,0 +1,102 @@
+//! What each layer costs: Fast Messages' table 4, on today's parts.
+//!
+//! The paper built its layer up from a loop that does nothing but move frames, and
+//! measured after each step. Its LANai is our kernel and driver with their rings; its host is the
+//! thread that polls them.
+//!
+//! ```text
+//!   whole        am-api: credits, numbers, acknowledgements, retransmission   via::am
+//!   interpreted  each frame's header written, parsed, dispatched on  ┐
+//!   buffers      a pool of owned frames, four queues                 ┘ queues
+//!   hybrid       small messages copied, large ones made in place     ┐
+//!   all_dma      every message made in place, in the frame           │
+//!   streamed     bursts in each direction, one doorbell a turn       │ bare
+//!   baseline     one frame in, one out, a doorbell each              ┘
+//!   udp, tcp     the kernel, where the paper has the Myrinet API       via::udp, tcp
+//! ```
+//!
+//! Each row is one more way to carry messages, and takes its turn as all do.
+
+pub(crate) mod bare;
+pub(crate) mod queues;
+mod report;
+pub(crate) mod tcp;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Via;
+use crate::size::Size;
+
+pub(crate) use report::Ablation;
+
+/// A row that no other command measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Row {
+    /// One frame in, one out per turn, a doorbell each.
+    Baseline,
+    /// Bursts in each direction, one doorbell a turn.
+    Streamed,
+    /// And every payload made where it is sent from.
+    AllDma,
+    /// And small payloads copied from the user's memory.
+    Hybrid,
+    /// And frames that are owned, from a pool.
+    Buffers,
+    /// And each frame's header looked at.
+    Interpreted,
+    /// A kernel TCP socket that spins.
+    Tcp,
+}
+
+impl Row {
+    /// As in the table and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Row::Baseline => "baseline",
+            Row::Streamed => "streamed",
+            Row::AllDma => "all_dma",
+            Row::Hybrid => "hybrid",
+            Row::Buffers => "buffers",
+            Row::Interpreted => "interpreted",
+            Row::Tcp => "tcp",
+        }
+    }
+
+    /// Whether it goes over any transport.
+    pub(crate) const fn is_of_queues(self) -> bool {
+        matches!(self, Row::Buffers | Row::Interpreted)
+    }
+}
+
+/// A row of the table: what carries it, its name, and what it adds.
+pub(crate) type Layer = (Via, &'static str, &'static str);
+
+/// From the bottom up, and then the kernel.
+pub(crate) const LAYERS: [Layer; 9] = [
+    (Via::Row(Row::Baseline), "baseline", "one frame in, one out per turn, a doorbell each"),
+    (Via::Row(Row::Streamed), "streamed", "bursts in each direction, one doorbell a turn"),
+    (Via::Row(Row::AllDma), "all_dma", "streamed, every payload made in place, in the frame"),
+    (Via::Row(Row::Hybrid), "hybrid", "streamed, small payloads copied, large ones in place"),
+    (Via::Row(Row::Buffers), "buffers", "hybrid + buffer management: a pool of frames, four queues"),
+    (Via::Row(Row::Interpreted), "interpreted", "buffers + each header parsed and dispatched on, in the inner loop"),
+    (Via::Am, "whole", "interpreted + flow control: credits, acknowledgements, am-api's calls"),
+    (Via::Udp, "udp", "the kernel's UDP in the place of all that"),
+    (Via::Row(Row::Tcp), "tcp", "the kernel's TCP in the place of all that"),
+];
+
+/// Those that need no interface of their own.
+pub(crate) const IN_MEMORY: [Via; 3] = [Via::Row(Row::Buffers), Via::Row(Row::Interpreted), Via::Am];
+
+/// All the vias of the table.
+pub(crate) fn vias() -> Vec<Via> {
+    LAYERS.iter().map(|(via, ..)| *via).collect()
+}
+
+/// Enough of the curve for the three figures: powers of four, and full frames.
+pub(crate) fn sizes() -> Vec<Size> {
+    let powers = [1, 4, 16, 64, 128, 256, 512, 1024].map(Size::Swept);
+    powers.into_iter().chain([1, 4, 16].map(|frames| Size::Filling(frames, 0))).collect()
+}

@@ -1,0 +1,267 @@
+//! The middle rows: owned frames from a pool, through a transport's queues;
+//! and each frame's header looked at.
+//!
+//! The paper's four queues are the transport's: TX ring, RX ring with its fill ring, what
+//! a burst hands over, and the frames that wait to be sent again, of which there are none without flow
+//! control. Interpretation is what the paper's `switch()` stands for (§4.4): the header of each
+//! frame is written and parsed, and says what to do with it.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use ring::Frame;
+use transport::Transport;
+use wire::frame::{ETHERNET, Link, SMALLEST, body, emit, parse};
+use wire::{Address, Buffer, EtherType, Framing, Header, Kind};
+
+use super::Row;
+use super::bare::provide;
+use crate::error::Error;
+use crate::measure::{Arrived, BATCH, Note, Port};
+use crate::plan::Via;
+use crate::via::memory::{flow_of, head};
+
+/// Steering lets in what has a header of ours: one flow for data and one for notes.
+const DATA: u16 = 1;
+const NOTES: u16 = 2;
+/// Less than the receiver's ring, as for raw frames.
+const WINDOW: u64 = 512;
+
+/// One side of a row.
+pub(crate) struct Queues<T> {
+    transport: T,
+    link: Link,
+    row: Row,
+    mode: String,
+    xdp: Option<&'static str>,
+    largest: usize,
+    payload: Vec<u8>,
+    made: u8,
+    echo: bool,
+    /// The doorbell was rung since it was last looked at what arrives.
+    rang: bool,
+    /// Heard and not yet handed over.
+    heard: VecDeque<Note>,
+    /// The first bytes of a data frame and of a note, where nobody interprets them.
+    data: [u8; ETHERNET],
+    notes: [u8; ETHERNET],
+    header: Header,
+}
+
+impl<T: Transport> Queues<T> {
+    /// This row over a transport.
+    pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
+        for flow in [DATA, NOTES] {
+            transport.steer(flow_of(flow), true);
+        }
+        // As many blanks as wait for raw frames: a window, and its echoes or notes.
+        transport.promise(2 * WINDOW as usize);
+        let caps = transport.caps();
+        let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET);
+        Queues {
+            link: Link { to, from, ethertype: EtherType::DEFAULT },
+            row,
+            mode,
+            xdp: None,
+            largest,
+            payload: Vec::new(),
+            made: 0,
+            echo: false,
+            rang: false,
+            heard: VecDeque::with_capacity(BATCH),
+            data: head(DATA, from, to),
+            notes: head(NOTES, from, to),
+            header: Header { kind: Kind::Request, flow: flow_of(DATA), nonce: 0, handler: 0, words: 0, seq: 0 },
+            transport,
+        }
+    }
+
+    /// The same, with where the XDP program below it runs.
+    pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
+        Queues { xdp: Some(at), ..self }
+    }
+
+    /// `false` where there is no room now.
+    #[inline]
+    fn message(&mut self) -> bool {
+        let Some(mut frame) = self.transport.caps().pool.take() else { return false };
+        let length = match frame.space() {
+            Some(space) if self.row == Row::Interpreted => self.with_header(space),
+            Some(space) => self.with_head(space),
+            None => None,
+        };
+        let Some(length) = length else { return false };
+        frame.set_len(length);
+        self.transport.send(self.link.to, frame).is_ok()
+    }
+
+    /// Written anew for each.
+    #[inline]
+    fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
+        let to = body(space, Framing::Bare, self.payload.len()).ok()?;
+        provide(to, &self.payload, &mut self.made);
+        let length = emit(space, Framing::Bare, &self.link, &self.header, self.payload.len(), None).ok()?;
+        self.header.seq = self.header.seq.wrapping_add(1);
+        Some(length)
+    }
+
+    /// The same for all.
+    #[inline]
+    fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
+        let (head, to) = space.split_at_mut_checked(ETHERNET)?;
+        head.copy_from_slice(&self.data);
+        provide(to.get_mut(..self.payload.len())?, &self.payload, &mut self.made);
+        Some((ETHERNET + self.payload.len()).max(SMALLEST))
+    }
+
+    #[inline]
+    fn burst(&mut self, count: usize) -> usize {
+        let sent = (0..count).take_while(|_| self.message()).count();
+        self.transport.flush();
+        self.rang = true;
+        sent
+    }
+
+    fn look(&mut self, budget: usize) -> Arrived {
+        let (data, notes, heard) = (&self.data[6..], &self.notes[6..], &mut self.heard);
+        let mut arrived = Arrived::default();
+        self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
+            bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
+            bytes if bytes[6..ETHERNET] == *notes => heard.extend(Note::from_bytes(&bytes[ETHERNET..])),
+            _ => {}
+        });
+        arrived
+    }
+
+    /// The same, by what each header says.
+    fn interpret(&mut self, budget: usize) -> Arrived {
+        let (ethertype, heard, size) = (self.link.ethertype, &mut self.heard, self.payload.len());
+        let mut arrived = Arrived::default();
+        self.transport.receive(budget, &mut |frame: Frame| {
+            let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
+            match (parsed.header.kind, parsed.header.flow.id()) {
+                (Kind::Request, DATA) if parsed.payload.len() == size => arrived.messages += 1,
+                (Kind::Request, NOTES) => heard.extend(Note::from_bytes(parsed.payload)),
+                _ => {}
+            }
+        });
+        arrived
+    }
+}
+
+impl<T: Transport> Port for Queues<T> {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        self.xdp
+    }
+
+    fn framing(&self) -> &'static str {
+        Framing::Bare.name()
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > self.largest {
+            return Err(Error::TooLarge { via: Via::Row(self.row), size, most: self.largest });
+        }
+        self.payload.resize(size, 0);
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        Ok(self.burst(count))
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
+        arrived.note = self.heard.pop_front();
+        arrived.bytes = arrived.messages * self.payload.len() as u64;
+        if self.echo && arrived.messages > 0 {
+            self.burst(arrived.messages as usize);
+        } else if !mem::take(&mut self.rang) {
+            // What the last doorbell left over, and chunks for what arrives.
+            self.transport.flush();
+        }
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let Some(mut frame) = self.transport.caps().pool.take() else { return Ok(()) };
+        if let Some(space) = frame.space() {
+            space[..SMALLEST].fill(0);
+            space[..ETHERNET].copy_from_slice(&self.notes);
+            space[ETHERNET..][..Note::BYTES].copy_from_slice(&note.to_bytes());
+        }
+        frame.set_len(SMALLEST);
+        // Where there is no room, who waits asks again.
+        let _ = self.transport.send(self.link.to, frame);
+        self.transport.flush();
+        Ok(())
+    }
+
+    fn window(&self) -> Option<u64> {
+        Some(WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::loopback::{Loopback, Plug, wire};
+
+    use super::*;
+
+    fn pair(row: Row) -> [Queues<Loopback>; 2] {
+        let [near, far]: [Plug; 2] = wire(2).try_into().unwrap();
+        let (here, there) = (near.address(), far.address());
+        [Queues::new(near.open().unwrap(), there, row), Queues::new(far.open().unwrap(), here, row)]
+    }
+
+    #[test]
+    fn messages_and_notes_arrive_in_their_order_at_every_size() {
+        for row in [Row::Buffers, Row::Interpreted] {
+            let [mut near, mut far] = pair(row);
+            for size in [1, 45, 46, 47, 256, 257, 1500] {
+                near.prepare(size).unwrap();
+                far.prepare(size).unwrap();
+                assert_eq!(near.send(3).unwrap(), 3);
+                near.tell(Note::Stop { step: 9 }).unwrap();
+                let expected = Arrived { messages: 3, bytes: 3 * size as u64, note: Some(Note::Stop { step: 9 }) };
+                assert_eq!(far.receive(BATCH).unwrap(), expected, "{row:?} {size}");
+            }
+            assert!(near.prepare(1501).is_err());
+        }
+    }
+
+    /// Nobody who does not interpret could tell.
+    #[test]
+    fn who_interprets_knows_the_length_of_a_short_frame() {
+        let [mut near, mut far] = pair(Row::Interpreted);
+        near.prepare(16).unwrap();
+        far.prepare(17).unwrap();
+        near.send(1).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
+    }
+
+    #[test]
+    fn what_arrives_is_sent_back_where_that_is_wanted() {
+        let [mut near, mut far] = pair(Row::Buffers);
+        near.prepare(16).unwrap();
+        far.prepare(16).unwrap();
+        far.echo(true);
+        near.send(2).unwrap();
+        far.receive(BATCH).unwrap();
+        assert_eq!(near.receive(BATCH).unwrap().messages, 2);
+    }
+}

@@ -1,0 +1,132 @@
+//! The table, for people and for programs.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::cores::Cores;
+use crate::plan::Via;
+use crate::report::table::{Column, align, bytes, metric, nanoseconds};
+use crate::report::words::{times, xdp};
+use crate::stats::Measured;
+use crate::sweep::fit::Model;
+use crate::sweep::{Curve, Sweep, digits, range};
+
+use super::{LAYERS, Layer, Row};
+
+const COLUMNS: &[Column] = &[
+    ("row", false),
+    ("t0", true),
+    ("r_inf", true),
+    ("n1/2", true),
+    ("lost", true),
+    ("mode", false),
+    ("what it is", false),
+];
+
+const WHOLE: Via = Via::Am;
+const HYBRID: Via = Via::Row(Row::Hybrid);
+
+/// What was measured, row by row.
+#[derive(Debug)]
+pub(crate) struct Ablation(Sweep);
+
+impl Ablation {
+    /// Of all that was measured.
+    pub(crate) fn new(all: &[Measured], cores: Cores) -> Ablation {
+        Ablation(Sweep::new(all, cores))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&Layer, &Curve)> {
+        let curve = |layer: &Layer| self.0.curves.iter().find(|curve| curve.via == layer.0);
+        LAYERS.iter().filter_map(move |layer| Some((layer, curve(layer)?)))
+    }
+
+    /// The two ratios that say what our layers cost, where both rows ran.
+    fn ratios(&self) -> [(&'static str, Option<f64>); 2] {
+        let ratio = |figure| self.0.ratio(WHOLE, HYBRID, figure);
+        [
+            ("whole_over_hybrid_t0", ratio(|model: &Model| model.t0)),
+            ("whole_over_hybrid_r_inf", ratio(|model: &Model| model.r_inf)),
+        ]
+    }
+
+    /// The lines.
+    pub(crate) fn json(&self) -> Vec<String> {
+        let cores = json!([self.0.cores.near, self.0.cores.far]);
+        let mut lines: Vec<String> = self.rows().map(|(layer, curve)| line(layer, curve, &cores).to_string()).collect();
+        let ratios = self.ratios().into_iter().map(|(name, ratio)| (name.to_owned(), json!(ratio.map(short))));
+        let mut summary: Map<String, Value> = ratios.collect();
+        summary.insert("bench".to_owned(), json!("ablation"));
+        summary.insert("rounds".to_owned(), json!(self.0.rounds));
+        summary.insert("cores".to_owned(), cores);
+        lines.push(json!({ "summary": summary }).to_string());
+        lines
+    }
+
+    /// For people. Writing to a string cannot fail.
+    pub(crate) fn table(&self) -> String {
+        let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
+        align(COLUMNS, &self.rows().map(|(layer, curve)| cells(layer, curve)).collect::<Vec<_>>(), &mut text);
+        text.push('\n');
+        if let [(_, Some(t0)), (_, Some(r_inf))] = self.ratios() {
+            let _ = writeln!(
+                text,
+                "  the whole layer takes {} times the t0 of hybrid, and has {} times its r_inf\n",
+                times(t0),
+                times(r_inf)
+            );
+        }
+        let rounds = if self.0.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.0.rounds) };
+        let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.spoken());
+        if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {
+            let _ = writeln!(text, "{}", xdp(at));
+        }
+        text
+    }
+}
+
+fn lost(curve: &Curve) -> u64 {
+    curve.points.iter().map(|point| point.lost).sum()
+}
+
+fn line((_, name, what): &Layer, curve: &Curve, cores: &Value) -> Value {
+    let model = curve.model;
+    let points = curve.points.iter().map(|point| json!({ "size": point.size, "ns": digits(point.ns, 10.0) }));
+    let mut line = json!({
+        "bench": "ablation",
+        "row": name,
+        "t0_ns": model.map(|model| digits(model.t0, 10.0)),
+        "r_inf_bytes_per_s": model.map(|model| model.r_inf.round() as u64),
+        "n_half_bytes": model.and_then(|model| model.n_half).map(|size| digits(size, 10.0)),
+        "mode": curve.mode,
+        "framing": curve.framing,
+        "what": what,
+        "lost": lost(curve),
+        "range": range(curve),
+        "curve": points.collect::<Vec<_>>(),
+        "cores": cores,
+    });
+    if let Some(at) = curve.xdp {
+        line["xdp"] = json!(at);
+    }
+    line
+}
+
+fn cells((_, name, what): &Layer, curve: &Curve) -> Vec<String> {
+    let mut cells = vec![(*name).to_owned()];
+    match curve.model {
+        Some(model) => {
+            cells.push(nanoseconds(model.t0.max(0.0).round() as u64));
+            cells.push(format!("{}B/s", metric(model.r_inf)));
+            cells.push(model.n_half.map_or("none".to_owned(), |size| bytes(size.round() as usize)));
+        }
+        None => cells.extend(["?"; 3].map(str::to_owned)),
+    }
+    cells.extend([lost(curve).to_string(), curve.mode.clone(), (*what).to_owned()]);
+    cells
+}
+
+fn short(ratio: f64) -> f64 {
+    digits(ratio, 1e4)
+}

@@ -1,0 +1,345 @@
+//! The last row: a kernel TCP socket that spins, one system call a message.
+//!
+//! A message's first byte says whether it is data, which has the length that
+//! both sides know, or a note.
+
+use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crate::error::Error;
+use crate::link::Side;
+use crate::measure::{Arrived, Note, Pace, Patience, Port};
+use crate::plan::{Place, Via};
+use crate::size::MOST;
+use crate::via::udp::addresses;
+use crate::watch::Watch;
+
+use super::Row;
+
+const DATA: u8 = 0;
+const NOTE: u8 = 0xff;
+const NOTE_BYTES: usize = 1 + Note::BYTES;
+/// IPv4 and TCP, with the time stamps that each segment carries.
+const HEADERS: usize = 20 + 20 + 12;
+/// Read at once.
+const READ: usize = 256 << 10;
+
+/// One side of the row.
+pub(crate) struct Tcp {
+    stream: Option<TcpStream>,
+    /// Until the near side has come.
+    listener: Option<TcpListener>,
+    mode: String,
+    largest: usize,
+    size: usize,
+    echo: bool,
+    out: Vec<u8>,
+    /// Begun and not yet taken by the kernel.
+    rest: Vec<u8>,
+    input: Vec<u8>,
+    /// What has come and is not yet looked at: this part of the input.
+    unread: (usize, usize),
+    /// Bytes of a data message that are still to come.
+    missing: usize,
+}
+
+impl Tcp {
+    /// The far side listens, the near side connects as soon as it does.
+    pub(crate) fn open(
+        side: Side,
+        interface: &str,
+        mtu: usize,
+        (here, peer): (&Place, &Place),
+        mode: String,
+        watch: &Watch,
+    ) -> Result<Tcp, Error> {
+        let (own, other) = addresses(interface, here, peer)?;
+        let (stream, listener) = match side {
+            Side::Near => (Some(connect(other, watch)?), None),
+            Side::Far => (None, Some(listen(own)?)),
+        };
+        Ok(Tcp {
+            stream,
+            listener,
+            mode,
+            largest: mtu.saturating_sub(HEADERS),
+            size: 0,
+            echo: false,
+            out: vec![DATA; MOST],
+            rest: Vec::with_capacity(MOST),
+            input: vec![0; READ],
+            unread: (0, 0),
+            missing: 0,
+        })
+    }
+
+    /// Whether there is somebody to talk to.
+    fn accept(&mut self) -> Result<bool, Error> {
+        if let Some(listener) = &self.listener
+            && let Some((stream, _)) = settle(listener.accept())?
+        {
+            self.stream = Some(spinning(stream)?);
+            self.listener = None;
+        }
+        Ok(self.stream.is_some())
+    }
+
+    /// Whether the whole of it will go: a part that has gone is followed by its rest.
+    fn put(&mut self, message: Message) -> Result<bool, Error> {
+        if !self.finish()? {
+            return Ok(false);
+        }
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        let bytes = match &message {
+            Message::Data => &self.out[..self.size],
+            Message::Note(bytes) => &bytes[..],
+        };
+        let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
+        self.rest.extend_from_slice(&bytes[sent..]);
+        Ok(true)
+    }
+
+    /// What was begun goes before anything else.
+    fn finish(&mut self) -> Result<bool, Error> {
+        if let Some(stream) = &mut self.stream
+            && !self.rest.is_empty()
+            && let Some(sent) = settle(stream.write(&self.rest))?
+        {
+            self.rest.drain(..sent);
+        }
+        Ok(self.rest.is_empty())
+    }
+
+    /// More input, behind what is not yet looked at.
+    fn read(&mut self) -> Result<(), Error> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let (from, to) = self.unread;
+        self.input.copy_within(from..to, 0);
+        self.unread = (0, to - from);
+        match settle(stream.read(&mut self.input[to - from..]))? {
+            Some(0) => Err(Error::Lost("it has closed its TCP connection".to_owned())),
+            Some(more) => {
+                self.unread.1 += more;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The next message of the input, where it is whole.
+    fn next(&mut self) -> Option<Arrival> {
+        let (from, to) = self.unread;
+        let input = &self.input[from..to];
+        if self.missing == 0 && *input.first()? == NOTE {
+            let note = Note::from_bytes(&input.get(..NOTE_BYTES)?[1..]);
+            self.unread.0 += NOTE_BYTES;
+            return Some(Arrival::Note(note));
+        }
+        if self.missing == 0 {
+            self.missing = self.size.max(1);
+        }
+        let taken = self.missing.min(input.len());
+        self.unread.0 += taken;
+        self.missing -= taken;
+        (taken > 0 && self.missing == 0).then_some(Arrival::Data)
+    }
+}
+
+enum Message {
+    Data,
+    Note([u8; NOTE_BYTES]),
+}
+
+enum Arrival {
+    Data,
+    Note(Option<Note>),
+}
+
+fn listen(own: SocketAddr) -> Result<TcpListener, Error> {
+    let listener = TcpListener::bind(own).map_err(Error::system("listening on TCP port 34997"))?;
+    listener.set_nonblocking(true).map_err(Error::system("making a TCP socket non-blocking"))?;
+    Ok(listener)
+}
+
+fn connect(other: SocketAddr, watch: &Watch) -> Result<TcpStream, Error> {
+    let mut pace = Pace::new(watch, Via::Row(Row::Tcp), "connecting", Patience::default().open);
+    loop {
+        match TcpStream::connect(other) {
+            Ok(stream) => return spinning(stream),
+            // The far side may need a while to open.
+            Err(e) if e.kind() == ConnectionRefused => pace.idle()?,
+            Err(source) => return Err(Error::System { doing: "connecting a TCP socket", source }),
+        };
+    }
+}
+
+fn spinning(stream: TcpStream) -> Result<TcpStream, Error> {
+    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+    options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
+}
+
+/// `None` where there is nothing, or no room.
+fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == WouldBlock => Ok(None),
+        Err(e) => Err(Error::Lost(format!("its TCP connection: {e}"))),
+    }
+}
+
+impl Port for Tcp {
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn framing(&self) -> &'static str {
+        "none"
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn most(&self) -> usize {
+        MOST
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > MOST {
+            return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: MOST });
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        for sent in 0..count {
+            if !self.put(Message::Data)? {
+                return Ok(sent);
+            }
+        }
+        Ok(count)
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        if !self.accept()? {
+            return Ok(arrived);
+        }
+        self.finish()?;
+        self.read()?;
+        while arrived.messages < budget as u64 && arrived.note.is_none() {
+            match self.next() {
+                None => break,
+                Some(Arrival::Note(note)) => arrived.note = note,
+                Some(Arrival::Data) => {
+                    arrived.messages += 1;
+                    arrived.bytes += self.size as u64;
+                }
+            }
+        }
+        if self.echo {
+            self.send(arrived.messages as usize)?;
+        }
+        Ok(arrived)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        let mut bytes = [NOTE; NOTE_BYTES];
+        bytes[1..].copy_from_slice(&note.to_bytes());
+        self.put(Message::Note(bytes)).map(drop)
+    }
+
+    /// It has flow control of its own, and loses nothing.
+    fn window(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(last: u8) -> (Tcp, Tcp) {
+        let place =
+            |ip: [u8; 4]| Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None };
+        let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
+        let open = |side, here, peer| Tcp::open(side, "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap();
+        let far = open(Side::Far, &b, &a);
+        (open(Side::Near, &a, &b), far)
+    }
+
+    /// Until so many messages and a note have come.
+    fn hear(port: &mut Tcp) -> Arrived {
+        let mut all = Arrived::default();
+        while all.note.is_none() {
+            let more = port.receive(32).unwrap();
+            all = Arrived { messages: all.messages + more.messages, bytes: all.bytes + more.bytes, note: more.note };
+        }
+        all
+    }
+
+    #[test]
+    fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
+        let (mut near, mut far) = pair(1);
+        for size in [1, 16, 33, 1500, MOST] {
+            for port in [&mut near, &mut far] {
+                port.prepare(size).unwrap();
+            }
+            let mut sent = 0;
+            // More than the sockets' buffers hold of the largest: some go in parts.
+            for _ in 0..1000 {
+                sent += near.send(1).unwrap() as u64;
+                if sent == 200 {
+                    break;
+                }
+                if sent > 50 && size == MOST {
+                    break;
+                }
+            }
+            let (note, mut all) = (Note::Stop { step: size as u32 }, Arrived::default());
+            let mut told = false;
+            while all.note.is_none() {
+                if !told && near.finish().unwrap() {
+                    near.tell(note).unwrap();
+                    told = true;
+                }
+                near.finish().unwrap();
+                let more = far.receive(32).unwrap();
+                all = Arrived { messages: all.messages + more.messages, bytes: all.bytes + more.bytes, ..more };
+            }
+            assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, note: Some(note) });
+        }
+    }
+
+    #[test]
+    fn who_has_gone_is_lost() {
+        let (near, mut far) = pair(2);
+        far.accept().unwrap();
+        drop(near);
+        let error = loop {
+            if let Err(error) = far.receive(1) {
+                break error;
+            }
+        };
+        assert!(matches!(error, Error::Lost(_)), "{error}");
+    }
+
+    #[test]
+    fn what_arrives_is_sent_back_where_that_is_wanted() {
+        let (mut near, mut far) = pair(3);
+        near.prepare(16).unwrap();
+        far.prepare(16).unwrap();
+        far.echo(true);
+        near.send(2).unwrap();
+        near.tell(Note::End).unwrap();
+        assert_eq!(hear(&mut far).messages, 2);
+        far.tell(Note::Ended).unwrap();
+        assert_eq!(hear(&mut near).messages, 2);
+    }
+}

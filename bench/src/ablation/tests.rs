@@ -1,0 +1,80 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::cores::Cores;
+use crate::measure::throughput::Throughput;
+use crate::plan::Bench;
+use crate::size::Cut;
+use crate::stats::{Measured, Outcome};
+
+/// Every row in two rounds; each takes 100 ns more to start than the one before, and the
+/// second round is three times as slow.
+fn all() -> Vec<Measured> {
+    let mut all = Vec::new();
+    for (round, slow) in [(0, 1), (1, 3)] {
+        for (layer, via) in vias().into_iter().enumerate() {
+            for (nth_size, size) in [1, 100, 1000, 4000].into_iter().enumerate() {
+                let frames = usize::div_ceil(size, 1000);
+                let ns = (1000 + 100 * layer) * frames + size;
+                let cut = Cut { size, pieces: frames, piece: size / frames, frames, full: size % 1000 == 0 };
+                let (messages, time) = (frames as u64 * 100, Duration::from_nanos((ns * slow * 100) as u64));
+                let outcome = Outcome::Throughput(Throughput { messages, bytes: 0, time, lost: 1 });
+                let (bench, mode) = (Bench::Bandwidth, "veth copy".to_owned());
+                all.push(Measured { round, bench, nth_size, cut, via, mode, xdp: None, framing: "bare", outcome });
+            }
+        }
+    }
+    all
+}
+
+const CORES: Cores = Cores { near: Some(2), far: None };
+
+fn objects(ablation: &Ablation) -> Vec<Value> {
+    ablation.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_line_for_each_row_from_the_bottom_up_and_the_ratios_last() {
+    let lines = objects(&Ablation::new(&all(), CORES));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    let expected = ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole", "udp", "tcp"];
+    assert_eq!((rows.as_slice(), lines.len()), (&expected[..], 10));
+    // Medians of two rounds: twice the first.
+    assert!((lines[3]["t0_ns"].as_f64().unwrap() - 2600.0).abs() < 1.0, "{}", lines[3]);
+    assert_eq!(lines[3]["lost"], 8, "of every size and round");
+    let summary = &lines[9]["summary"];
+    assert_eq!(summary["whole_over_hybrid_t0"], 1.2308, "1600 over 1300: {summary}");
+    assert_eq!(summary["whole_over_hybrid_r_inf"], 0.8846, "2300 over 2600: {summary}");
+}
+
+#[test]
+fn rows_that_did_not_run_are_left_out() {
+    let some: Vec<Measured> = all().into_iter().filter(|one| IN_MEMORY.contains(&one.via)).collect();
+    let ablation = Ablation::new(&some, CORES);
+    let lines = objects(&ablation);
+    assert_eq!(lines.len(), 4);
+    assert!(lines[3]["summary"]["whole_over_hybrid_t0"].is_null(), "{}", lines[3]);
+    assert!(!ablation.table().contains("hybrid\n") && !ablation.table().contains("times the t0"));
+}
+
+#[test]
+fn people_get_a_table_with_words() {
+    let text = Ablation::new(&all(), CORES).table();
+    for part in
+        ["row ", "n1/2", "hybrid       2.60 µs", "the whole layer takes 1.23 times the t0 of hybrid", "2 rounds"]
+    {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+/// The far side of another build must not misread them.
+#[test]
+fn rows_travel_in_plans() {
+    for via in vias() {
+        let text = serde_json::to_string(&via).unwrap();
+        assert_eq!(serde_json::from_str::<Via>(&text).unwrap(), via, "{text}");
+    }
+    assert_eq!(serde_json::to_string(&Via::Row(Row::AllDma)).unwrap(), r#"{"row":"all_dma"}"#);
+}
