@@ -79,13 +79,19 @@ fn axes(svg: &mut String, paper: &Paper) {
         rule(svg, (paper.x(size), bottom), (paper.x(size), bottom + 5.0), "stroke=\"black\"");
         text(svg, (paper.x(size), bottom + 20.0), "middle", &format!("{size}"));
     }
-    for fifth in 0..=5 {
-        let rate = paper.most_rate * f64::from(fifth) / 5.0;
+    let step = round(paper.most_rate / 6.0);
+    for rate in (0..).map(|nth| f64::from(nth) * step).take_while(|rate| *rate <= paper.most_rate) {
         rule(svg, (LEFT, paper.y(rate)), (WIDTH - RIGHT, paper.y(rate)), "stroke=\"#dddddd\"");
         text(svg, (LEFT - 8.0, paper.y(rate) + 4.0), "end", &format!("{}B/s", metric(rate)));
     }
     rule(svg, (LEFT, bottom), (WIDTH - RIGHT, bottom), "stroke=\"black\"");
     text(svg, ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 38.0), "middle", "bytes of a message");
+}
+
+/// The next number above with one digit that is 1, 2 or 5.
+fn round(number: f64) -> f64 {
+    let power = 10f64.powf(number.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= number).unwrap_or(number)
 }
 
 /// Where messages of one via fill their frames, and one more begins.
@@ -121,4 +127,14 @@ fn draw(svg: &mut String, paper: &Paper, curve: &Curve, nth: usize) {
 /// What a file's name or a mode may hold and SVG may not.
 fn escaped(words: &str) -> String {
     words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_at_round_numbers() {
+        assert_eq!([0.17, 0.9, 1.0, 110.0, 4.9e8].map(round), [0.2, 1.0, 1.0, 200.0, 5e8]);
+    }
 }
