@@ -51,18 +51,25 @@ struct Rings {
     completion_delay: Nanos,
     lost_wakeup: f64,
     check: bool,
+    frees_early: bool,
 }
 
 /// A frame that the NIC may read, and the sum of its bytes when it was given.
 #[derive(Debug)]
 struct Lent {
-    frame: Frame,
+    /// `None`: given back too early.
+    frame: Option<Frame>,
+    index: usize,
     sum: u64,
 }
 
 impl Lent {
+    fn bytes(&self) -> &[u8] {
+        self.frame.as_ref().map_or(&[], |frame| frame.bytes())
+    }
+
     fn is_as_given(&self) -> bool {
-        sum(self.frame.bytes()) == self.sum
+        self.frame.is_none() || sum(self.bytes()) == self.sum
     }
 }
 
@@ -102,8 +109,8 @@ impl Nic {
             pool: Pool::heap(Layout { frames: options.frames, stride, headroom: 0 })?,
             wake: None,
         };
-        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, .. } = options;
-        let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check };
+        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, .. } = options;
+        let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early };
         let steering = Steering::new(EtherType::DEFAULT, address);
         let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
         let (tx, sent) = (VecDeque::with_capacity(tx), VecDeque::with_capacity(completion));
@@ -126,11 +133,17 @@ impl Nic {
     /// Different frames in all four: one that is sent again before its first
     /// completion is there twice.
     pub fn frames_held(&self) -> usize {
-        let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| &lent.frame);
-        let mut held: Vec<usize> = self.fill.iter().chain(&self.rx).chain(lent).map(Frame::index).collect();
-        held.sort_unstable();
-        held.dedup();
-        held.len()
+        distinct(self.caps.pool.layout().frames, self.numbers_held())
+    }
+
+    /// The same, and those that somebody else holds.
+    pub fn frames_held_with(&self, others: &[usize]) -> usize {
+        distinct(self.caps.pool.layout().frames, self.numbers_held().chain(others.iter().copied()))
+    }
+
+    fn numbers_held(&self) -> impl Iterator<Item = usize> {
+        let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| lent.index);
+        self.fill.iter().chain(&self.rx).map(Frame::index).chain(lent)
     }
 
     /// Whether frames wait to be received.
@@ -200,13 +213,16 @@ impl Nic {
     /// The next frame to send; `None` when it goes idle, until the doorbell is rung again.
     pub(crate) fn read(&mut self) -> Option<Signal> {
         let lent = if self.sent.len() < self.rings.completion { self.tx.pop_front() } else { None };
-        let Some(lent) = lent else {
+        let Some(mut lent) = lent else {
             self.busy = false;
             return None;
         };
         self.count.overwritten += !lent.is_as_given() as u64;
         self.count.sent += 1;
-        let signal = Signal::new(lent.frame.bytes());
+        let signal = Signal::new(lent.bytes());
+        if self.rings.frees_early {
+            lent.frame = None;
+        }
         let known = self.now + self.dice.up_to(self.rings.completion_delay);
         // Completions come in the order of the ring.
         let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
@@ -246,8 +262,8 @@ impl Transport for Nic {
             self.count.tx_full += 1;
             return Err(frame);
         }
-        let sum = sum(frame.bytes());
-        self.tx.push_back(Lent { frame, sum });
+        let (index, sum) = (frame.index(), sum(frame.bytes()));
+        self.tx.push_back(Lent { frame: Some(frame), index, sum });
         Ok(())
     }
 
@@ -275,6 +291,13 @@ impl Transport for Nic {
         each("sim_overwritten", self.count.overwritten);
         self.steering.counters(each);
     }
+}
+
+/// How many different ones of so many.
+fn distinct(frames: usize, numbers: impl Iterator<Item = usize>) -> usize {
+    let mut seen = vec![0_u64; frames.div_ceil(64)];
+    numbers.for_each(|number| seen[number / 64] |= 1 << (number % 64));
+    seen.iter().map(|bits| bits.count_ones() as usize).sum()
 }
 
 /// FNV's steps, eight bytes at a time: different bytes, different sums.

@@ -33,6 +33,11 @@ pub struct Options {
     /// A doorbell, or the interrupt of a frame that arrived, is not heard.
     pub lost_wakeup: f64,
 
+    /// A bug on purpose: a frame is free as soon as the NIC has begun to read
+    /// it, before its completion.
+    #[doc(hidden)]
+    pub frees_early: bool,
+
     /// Bits per second of each link.
     pub rate: u64,
     /// From one end of a link to the other.
@@ -111,6 +116,7 @@ impl Options {
             completion: 64,
             completion_delay: 0,
             lost_wakeup: 0.0,
+            frees_early: false,
             rate: 10_000_000_000,
             delay: US,
             loss: 0.0,

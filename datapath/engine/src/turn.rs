@@ -78,6 +78,12 @@ impl Engine {
         &self.pool
     }
 
+    /// Every frame that is held here, also those that a NIC has too.
+    pub fn frames(&self, each: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(|held| each(&held.frame));
+        self.core.frames(each);
+    }
+
     /// When the next turn has to come at the latest: at once, where anything is
     /// left to do.
     #[inline]

@@ -57,6 +57,10 @@ pub struct Config {
     pub beacon: Duration,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
+    /// The first sequence number of every flow, instead of one drawn from the
+    /// seed: for tests of what happens where numbers wrap.
+    #[doc(hidden)]
+    pub first_number: Option<u32>,
 }
 
 impl Config {
@@ -80,6 +84,7 @@ impl Config {
             patience: Duration::from_millis(1500),
             beacon: Duration::from_secs(5),
             seed: incarnation.0 ^ node.0,
+            first_number: None,
         }
     }
 }

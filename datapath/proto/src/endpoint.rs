@@ -75,6 +75,14 @@ impl<B> Endpoints<B> {
             .find(|(_, endpoint)| endpoint.name == name)
     }
 
+    /// The frames of all messages that wait here.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
+        self.endpoints.iter().flatten().flat_map(|endpoint| {
+            let received = endpoint.received.0.iter().flatten();
+            received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
+        })
+    }
+
     #[inline]
     pub(crate) fn has_room(&self, class: Class) -> bool {
         self.waiting < self.room[class]

@@ -42,6 +42,8 @@ mod input;
 mod node;
 mod output;
 mod peers;
+#[doc(hidden)]
+pub mod planted;
 mod probe;
 mod receive_queue;
 mod reject_queue;

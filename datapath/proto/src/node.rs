@@ -15,6 +15,7 @@ use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::output::{Event, FlowState, Peer};
 use crate::peers::Peers;
+use crate::planted::{self, Bug};
 use crate::rtt::Waits;
 use crate::slots::{Link, Slots};
 use crate::time::Time;
@@ -70,7 +71,7 @@ impl<B: Buffer> Core<B> {
         config.window = config.window.clamp(1, WINDOW as u16);
         let mut random = Random(config.seed);
         let mut core = Core {
-            flows: Flows::new(random.next()),
+            flows: Flows::new(if planted::is(Bug::OtherIncarnation) { 0 } else { random.next() }),
             slots: Slots::new(config.send_frames),
             ready: VecDeque::with_capacity(config.send_frames),
             acks_due: VecDeque::with_capacity(64),
@@ -133,6 +134,17 @@ impl<B: Buffer> Core<B> {
     /// is not acknowledged yet.
     pub fn has_unacknowledged(&self, flow: FlowId) -> bool {
         self.flows.get(flow).is_some_and(|record| Class::ALL.iter().any(|&class| !record.send[class].is_empty()))
+    }
+
+    /// Getter: how many messages of a class a flow keeps until they are acknowledged.
+    pub fn outstanding(&self, flow: FlowId, class: Class) -> usize {
+        self.flows.get(flow).map_or(0, |record| record.send[class].outstanding(&self.slots))
+    }
+
+    /// Getter: every frame that the core holds, those that are shared with a NIC too.
+    pub fn frames(&self, each: &mut dyn FnMut(&B)) {
+        self.slots.frames().for_each(&mut *each);
+        self.endpoints.frames().for_each(each);
     }
 
     /// Getter: credits granted, all flows together: so many messages may be on

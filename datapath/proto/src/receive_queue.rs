@@ -10,6 +10,7 @@ use wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::gaps::{Ahead, Gaps};
+use crate::planted::{self, Bug};
 
 /// Whether a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,9 @@ impl ReceiveQueue {
     /// What would [`ReceiveQueue::accept`] say?
     #[inline]
     pub(crate) fn verdict(&self, seq: Seq) -> Verdict {
+        if planted::is(Bug::DuplicateAfterWrap) && seq.0 > self.accepted.0 {
+            return Verdict::Ahead;
+        }
         match seq.since(self.accepted) {
             0 => Verdict::Next,
             ..0 => Verdict::Duplicate,
@@ -106,6 +110,9 @@ impl ReceiveQueue {
     /// A message was handled: one more may come.
     #[inline]
     pub(crate) fn release(&mut self) {
+        if planted::is(Bug::CreditLeak) && self.accepted.0 % 32 == 0 {
+            return;
+        }
         self.limit = self.limit.plus(1);
     }
 
@@ -154,7 +161,7 @@ impl ReceiveQueue {
         if self.ahead.is_none() {
             return 0;
         }
-        let is_told = |seq| seq != self.last() && self.is_ahead(seq);
+        let is_told = |seq| (seq != self.last() || planted::is(Bug::LastIsTold)) && self.is_ahead(seq);
         (0..u64::BITS).filter(|&i| is_told(self.accepted.plus(1 + i))).fold(0, |sack, i| sack | 1 << i)
     }
 }

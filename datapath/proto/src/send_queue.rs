@@ -74,6 +74,16 @@ impl SendQueue {
         self.unacked == self.next
     }
 
+    /// Messages that are kept, whether they were sent or not.
+    pub(crate) fn outstanding<B: Buffer>(&self, slots: &Slots<B>) -> usize {
+        let (mut link, mut kept) = (self.head, 0);
+        while link != NONE {
+            kept += slots[link].frame.is_some() as usize;
+            link = slots[link].next;
+        }
+        kept
+    }
+
     /// The numbers near which an acknowledgement and a limit are to be read.
     #[inline]
     pub(crate) fn near(&self) -> (Seq, Seq) {

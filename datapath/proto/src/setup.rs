@@ -56,7 +56,7 @@ impl<B: Buffer> Core<B> {
 
     fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
-        let first = [0, 1].map(|_| Seq(self.random.next() as u32));
+        let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
         let credits = [0, 1].map(|_| self.budget.grant(self.config.window));
         self.flows.insert(FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits));
         self.events.push_back(Event::Steer(flow, true));

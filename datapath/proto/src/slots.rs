@@ -101,6 +101,11 @@ impl<B: Buffer> Slots<B> {
         Slots { slots: (0..count).map(|_| empty()).collect(), free: (0..count as Link).rev().collect() }
     }
 
+    /// The frames in all slots.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
+        self.slots.iter().filter_map(|slot| slot.frame.as_ref())
+    }
+
     pub(crate) fn total(&self) -> usize {
         self.slots.len()
     }

@@ -9,6 +9,7 @@ pub mod credits;
 pub mod delivery;
 pub mod endings;
 pub mod frames;
+pub mod kept;
 pub mod liveness;
 pub mod memory;
 

@@ -1,5 +1,6 @@
 //! All checkers of a run.
 
+use engine::Engine;
 use netdev_sim::check::credits::Credits;
 use netdev_sim::check::delivery::Deliveries;
 use netdev_sim::check::endings::Endings;
@@ -17,6 +18,7 @@ pub struct Checks {
     pub quiet_from: Nanos,
     /// Everything that was delivered, in its order: two runs of a seed have the same.
     pub digest: u64,
+    pub frames: Vec<usize>,
 }
 
 impl Checks {
@@ -28,9 +30,11 @@ impl Checks {
         self.digest = (self.digest ^ now ^ what.rotate_left(32)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
     }
 
-    /// What can be seen of a node's NIC.
-    pub fn nic(&self, net: &mut Net, node: usize) -> Checked {
-        frames::running(net.nic(node))?;
+    /// What can be seen of a node's NIC, and of the frames that the node holds.
+    pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine) -> Checked {
+        self.frames.clear();
+        engine.frames(&mut |frame| self.frames.push(frame.index()));
+        frames::running(net.nic(node), &self.frames)?;
         memory::bounded(net, node)
     }
 }

@@ -4,7 +4,7 @@
 //!   Net::step ─▶ Wake, Alarm ──▶ a turn: inhale ─▶ App ─▶ exhale ─▶ checks
 //!                Stall, Death, Restart ──▶ World
 //! ```
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its own part")]
 
 mod app;
 mod checks;

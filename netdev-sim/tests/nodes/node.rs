@@ -41,6 +41,7 @@ impl Node {
         config.receive_frames = work.receive_frames;
         config.send_frames = work.send_frames;
         config.window = work.window;
+        config.first_number = work.first_number;
         config.max_timeout = Duration::from_nanos(work.max_timeout);
         config.patience = Duration::from_nanos(work.patience);
         let mut core = Core::new(config, now);
@@ -57,7 +58,7 @@ impl Node {
         app.turn(now, engine, events, checks)?;
         let sent = engine.exhale(|| Time(now), net.nic(at), &mut |event| events.push(event));
         net.turned(at);
-        checks.nic(net, at)?;
+        checks.nic(net, at, engine)?;
         let more = received + sent > 0 || !events.is_empty() || net.nic(at).has_arrivals();
         let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
         Ok(due.max(now + TURN))

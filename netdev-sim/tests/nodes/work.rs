@@ -1,6 +1,6 @@
 //! What the nodes are to do, and how they are set up.
 
-use netdev_sim::{MS, Nanos, US};
+use netdev_sim::{MS, Nanos, Options, US};
 use proto::FramingChoice;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -29,6 +29,8 @@ pub struct Work {
     /// The longest retransmission time-out.
     pub max_timeout: Nanos,
     pub framing: FramingChoice,
+    /// Where sequence numbers begin, where they are to wrap soon.
+    pub first_number: Option<u32>,
 }
 
 impl Work {
@@ -47,6 +49,7 @@ impl Work {
             patience: random.random_range(20..200) * MS,
             max_timeout: 0,
             extract: usize::MAX,
+            first_number: None,
             rest: 0,
             framing: framings.get(random.random_range(0..6)).copied().unwrap_or_default(),
         };
@@ -54,6 +57,11 @@ impl Work {
         if random.random_bool(0.5) {
             work.extract = random.random_range(1..8);
             work.rest = random.random_range(0..500 * US);
+        }
+        // Bare frames are told from those of an earlier run by such numbers only.
+        let bare = work.framing == FramingChoice::Fixed(Framing::Bare);
+        if random.random_bool(0.5) && (!bare || Options::from_seed(seed).deaths.is_empty()) {
+            work.first_number = Some(u32::MAX - random.random_range(0..40));
         }
         work
     }

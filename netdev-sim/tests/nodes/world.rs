@@ -3,6 +3,7 @@
 use netdev_sim::check::content::{Id, Run};
 use netdev_sim::check::endings::{End, Endings, Other};
 use netdev_sim::check::frames;
+use netdev_sim::check::kept::Kept;
 use netdev_sim::check::liveness::Liveness;
 use netdev_sim::check::{Checked, Violation};
 use netdev_sim::{Happening, MS, Nanos, Net, Options};
@@ -171,8 +172,34 @@ impl World {
         let due = node.turn(&mut self.net, &mut self.checks)?;
         let ended = std::mem::take(&mut node.app.ended);
         ended.iter().try_for_each(|ended| self.ended(ended))?;
+        self.kept(at)?;
+        self.credits(at)?;
         self.schedule(at, due);
         Ok(())
+    }
+
+    fn credits(&self, at: usize) -> Checked {
+        let Some(node) = &self.places[at].node else { return Ok(()) };
+        let mut credits = node.app.credits(&node.engine);
+        credits.try_for_each(|(serial, class, left)| self.checks.credits.check(serial, class, left))
+    }
+
+    /// What this node takes for acknowledged, against what its peers have had.
+    fn kept(&self, at: usize) -> Checked {
+        let Some(node) = &self.places[at].node else { return Ok(()) };
+        let here = &self.places[at];
+        let valid = |there: u16, serial: u64, since: Nanos| {
+            let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
+            let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
+            // Both are the runs between which it was set up.
+            !waits && place.since <= since && (asked.node != there || asked.run == place.run) && here.since <= since
+        };
+        let flows = node.app.open_flows(&node.engine);
+        let mut flows = flows.filter(|&(serial, _, _, to, since)| valid(to, serial, since));
+        flows.try_for_each(|(flow, class, id, ..)| {
+            let (sent, delivered) = self.checks.credits.counts(flow, class);
+            Kept { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
+        })
     }
 
     fn stall(&mut self, at: usize, until: Nanos) {

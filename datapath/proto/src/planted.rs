@@ -1,0 +1,52 @@
+//! Bugs on purpose: a checker that has caught none is no checker.
+//!
+//! Each is there only with the feature `planted`, which tests switch on, and
+//! then only on a thread that asked for it. Otherwise [`is`] is `false` before
+//! the compiler is done.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Now and then a message is handled and its credit is not given back.
+    CreditLeak,
+    /// Numbers are compared as if they did not wrap: after the wrap, what came
+    /// before it and comes again is new.
+    DuplicateAfterWrap,
+    /// Acknowledgements are taken whatever use of the flow id they are for;
+    /// and every run of a node gives out the same flow ids.
+    OtherIncarnation,
+    /// The last message of a window that came behind a gap is acknowledged
+    /// although there is no credit yet: the news of it may be lost.
+    LastIsTold,
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// From now on this thread's cores have that bug, or none.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    pub(crate) fn is(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted")]
+pub(crate) use switch::is;
+#[cfg(feature = "planted")]
+pub use switch::plant;
+
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn is(_: Bug) -> bool {
+    false
+}
