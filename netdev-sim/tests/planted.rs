@@ -57,6 +57,13 @@ fn small_windows(seed: u64) -> (Options, Work) {
     (options, work)
 }
 
+/// More senders than there is room for, and busy receivers.
+fn no_room(seed: u64) -> (Options, Work) {
+    let (options, mut work) = mixed(seed);
+    (work.receive_frames, work.flows, work.extract, work.rest) = (8, 4, 1, 300 * US);
+    (options, work)
+}
+
 /// Numbers that wrap soon, and frames that come twice.
 fn wraps(seed: u64) -> (Options, Work) {
     let (mut options, mut work) = mixed(seed);
@@ -73,9 +80,10 @@ fn early(seed: u64) -> (Options, Work) {
 #[test]
 fn each_planted_bug_is_caught_by_its_checker() {
     type Setting = fn(u64) -> (Options, Work);
-    let bugs: [(&str, Option<Bug>, Setting, &str); 5] = [
+    let bugs: [(&str, Option<Bug>, Setting, &str); 6] = [
         ("a credit leak", Some(Bug::CreditLeak), mixed, "credits: "),
         ("a duplicate delivered after wrap-around", Some(Bug::DuplicateAfterWrap), wraps, "delivered twice"),
+        ("a lost reject", Some(Bug::LostReject), no_room, "liveness: "),
         ("a frame freed while the NIC has it", None, early, "frames: "),
         ("an acknowledgement for the wrong incarnation", Some(Bug::OtherIncarnation), restarts, "kept: "),
         ("the last message told while there is no credit", Some(Bug::LastIsTold), small_windows, "endings: "),
@@ -89,7 +97,7 @@ fn each_planted_bug_is_caught_by_its_checker() {
 
 #[test]
 fn without_a_bug_the_same_runs_keep_all_promises() {
-    for setting in [restarts, small_windows, wraps] {
+    for setting in [restarts, small_windows, no_room, wraps] {
         assert_eq!(caught(None, SEEDS / 4, "", setting), None);
     }
 }

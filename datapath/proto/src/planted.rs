@@ -12,6 +12,8 @@ pub enum Bug {
     /// Numbers are compared as if they did not wrap: after the wrap, what came
     /// before it and comes again is new.
     DuplicateAfterWrap,
+    /// What a receiver returned is kept, and never sent again.
+    LostReject,
     /// Acknowledgements are taken whatever use of the flow id they are for;
     /// and every run of a node gives out the same flow ids.
     OtherIncarnation,

@@ -110,7 +110,7 @@ impl ReceiveQueue {
     /// A message was handled: one more may come.
     #[inline]
     pub(crate) fn release(&mut self) {
-        if planted::is(Bug::CreditLeak) && self.accepted.0 % 32 == 0 {
+        if planted::is(Bug::CreditLeak) && self.accepted.0.is_multiple_of(32) {
             return;
         }
         self.limit = self.limit.plus(1);

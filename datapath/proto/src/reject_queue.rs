@@ -22,6 +22,7 @@ use wire::{Buffer, Class, Flow, Framing, Header, Reason, expand};
 
 use crate::flow::FlowRecord;
 use crate::node::Core;
+use crate::planted::{self, Bug};
 use crate::rtt::Waits;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
@@ -97,7 +98,7 @@ impl<B: Buffer> Core<B> {
         }
         self.counters.rejects_received += 1;
         record.rejects.rejected();
-        if !record.rejects.armed.is_armed() {
+        if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
             let pause = record.rtt.pause(&self.waits, record.rejects.backoff);
             // Senders that were rejected together must not come back together.
             let pause = pause + self.random.next() % (pause / 2 + 1);

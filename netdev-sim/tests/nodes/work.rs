@@ -54,6 +54,10 @@ impl Work {
             framing: framings.get(random.random_range(0..6)).copied().unwrap_or_default(),
         };
         work.max_timeout = work.patience / random.random_range(4..12);
+        // Not enough for all credits: messages come back.
+        if random.random_bool(0.3) {
+            work.receive_frames = random.random_range(4..16);
+        }
         if random.random_bool(0.5) {
             work.extract = random.random_range(1..8);
             work.rest = random.random_range(0..500 * US);
