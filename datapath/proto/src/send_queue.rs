@@ -41,6 +41,8 @@ pub(crate) struct SendQueue {
 pub(crate) struct Progress {
     /// Messages newly known to be accepted.
     pub(crate) acked: u32,
+    /// A gap was closed that later messages had passed: something had been lost.
+    pub(crate) repaired: bool,
     /// When the last of them was sent, if all of them were sent once only.
     pub(crate) sample: Option<Time>,
 }
@@ -172,6 +174,8 @@ impl SendQueue {
                 // What came behind a gap was acknowledged when the gap was
                 // filled: that says how long the repair took, not the way.
                 progress.sample = (!resent).then_some(slot.sent_at);
+            } else {
+                progress.repaired = true;
             }
             self.head = slot.next;
             self.unacked = self.unacked.plus(1);

@@ -152,9 +152,9 @@ impl FlowRecord {
         let progress = queue.acknowledge(slots, accepted);
         queue.allow(limit);
         queue.give_out(slots, ready);
-        // While no way was measured, each message may be sent again before its
-        // acknowledgement can come: only a longer wait ends that.
-        if progress.acked > 0 && self.rtt.is_measured() {
+        // Otherwise each message may have been sent again before its
+        // acknowledgement could come: only a longer wait ends that (Karn).
+        if progress.repaired {
             self.rtt.backoff = 0;
         }
         self.sampled = progress.sample.or(self.sampled);

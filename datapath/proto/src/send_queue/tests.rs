@@ -88,7 +88,7 @@ fn acknowledged_slots_are_free_again() {
     let mut bench = Bench::new(8, 8);
     bench.transmit(5);
     let progress = bench.acknowledge(5);
-    assert_eq!(progress, Progress { acked: 5, sample: Some(Time(5)) });
+    assert_eq!(progress, Progress { acked: 5, repaired: false, sample: Some(Time(5)) });
     assert_eq!(bench.slots.free(), 1024 - 3);
     assert_eq!(bench.acknowledge(5), Progress::default(), "old news");
     assert_eq!(bench.acknowledge(3), Progress::default(), "older news");
@@ -115,7 +115,7 @@ fn gaps_that_three_later_messages_passed_are_lost() {
     assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(10)), 1);
     assert_eq!(bench.transmit(20), [1]);
     let progress = bench.acknowledge(5);
-    assert_eq!(progress, Progress { acked: 1, sample: None }, "no sample from what was sent twice");
+    assert_eq!(progress, Progress { acked: 1, repaired: true, sample: None }, "no sample from what was sent twice");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_waited_behind_a_gap_says_nothing_of_the_round_trip() {
     bench.transmit(1);
     bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1);
     bench.transmit(100);
-    assert_eq!(bench.acknowledge(4), Progress { acked: 4, sample: None });
+    assert_eq!(bench.acknowledge(4), Progress { acked: 4, repaired: false, sample: None });
 }
 
 #[test]
