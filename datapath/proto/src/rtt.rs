@@ -43,6 +43,11 @@ impl Rtt {
         self.smoothed = ((7 * self.smoothed + nanoseconds) / 8).max(1);
     }
 
+    /// Whether there was a sample.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.smoothed > 0
+    }
+
     /// When a message counts as lost. The acknowledgement may wait for
     /// something to ride on.
     pub(crate) fn timeout(&self, waits: &Waits) -> u64 {

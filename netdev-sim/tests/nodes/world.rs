@@ -111,9 +111,10 @@ impl World {
         Ok(self.report(self.net.now().max(self.checks.quiet_from)))
     }
 
-    /// Who is asked and gone is given up in the first calm; then only news is waited for.
+    /// Who is asked and gone is given up in the first calm; then only news is waited for,
+    /// and the longest time-out.
     fn calm(&self) -> Nanos {
-        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { 20 * MS }
+        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { self.work.max_timeout + 20 * MS }
     }
 
     /// Every flow sends one more request, and is answered: news of credit that
