@@ -133,7 +133,7 @@ impl World {
 
     /// Whether all frames are free and all credit is back; in the end it must be.
     fn is_settled(&mut self) -> Result<bool, Violation> {
-        const ENCORES: u8 = 4;
+        const ENCORES: u8 = 12;
         for at in (0..self.places.len()).filter(|&at| self.places[at].node.is_some()) {
             frames::quiet(self.net.nic(at))?;
         }
