@@ -228,6 +228,17 @@ fn two_machines_that_share_a_wire() {
     assert!(cores[0] != cores[1] || cores[0].is_null(), "both spin: {cores}");
 }
 
+/// A wire without IP addresses has no rows of the kernel's.
+#[test]
+fn the_ablation_between_two_machines() {
+    let machines = Machines::with(&VethOptions::default());
+    let _far = machines.start(1, &[&["--serve"]]);
+    let output = machines.measure(&[&["ablation", "--peer", "beta", "--json", "--rounds", "1", "--time", "0.005"]]);
+    let rows: Vec<String> = json(&output).iter().filter_map(|line| Some(line["row"].as_str()?.to_owned())).collect();
+    assert_eq!(rows, ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole"]);
+    assert!(text(&output.stderr).contains("without udp: "), "{}", text(&output.stderr));
+}
+
 /// As `ip` shows it on the far side: `xdpgeneric` while it listens.
 #[test]
 fn the_far_side_attaches_as_the_near_side_was_told() {

@@ -70,6 +70,34 @@ fn every_frame_arrives_as_it_was_written() {
     }
 }
 
+/// Many times more than there are chunks: none is written while the kernel has it.
+#[test]
+fn each_frame_arrives_with_what_was_written_into_it() {
+    let mut cable = Cable::new();
+    let frame = cable.frame(0, 0, 100);
+    cable.ends[0].write(&frame).unwrap();
+    let (mut written, mut seen) = (0u64, 0u64);
+    for _ in 0..200 {
+        let mut number = |frame: &mut [u8]| {
+            assert_eq!(frame.len(), 100);
+            frame[ETHERNET..][..8].copy_from_slice(&written.to_be_bytes());
+            written += 1;
+        };
+        assert_eq!(cable.ends[0].send_each(BATCH, &mut number).unwrap(), BATCH);
+        let begin = Instant::now();
+        while seen < written {
+            cable.ends[1]
+                .receive(BATCH, &mut |frame| {
+                    assert_eq!(frame[ETHERNET..][..8], seen.to_be_bytes());
+                    seen += 1;
+                    false
+                })
+                .unwrap();
+            assert!(begin.elapsed() < LONG, "{seen} of {written}");
+        }
+    }
+}
+
 #[test]
 fn echoes_come_back_and_their_chunks_go_home() {
     let mut cable = Cable::new();
