@@ -7,6 +7,9 @@ use crate::cli::Cli;
 /// What the demonstration decides itself.
 const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
 
+/// The ablation has rows and sizes of its own.
+const NOT_FOR_ABLATION: [&str; 2] = ["via", "size"];
+
 /// What the user said; ends the process where that has no sense, or asks for help.
 pub(crate) fn read() -> Cli {
     Cli::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
@@ -16,9 +19,13 @@ pub(crate) fn read() -> Cli {
 /// are hidden still parse, so that they can be refused with a reason.
 fn grammar() -> Command {
     let grammar = Cli::command();
-    let options = grammar.get_arguments().filter(|option| NOT_FOR_DEMO.contains(&option.get_id().as_str()));
-    let hidden: Vec<Arg> = options.map(|option| option.clone().hide(true)).collect();
-    grammar.mut_subcommand("demo", |demo| demo.args(hidden))
+    let hidden = |names: &[&str]| -> Vec<Arg> {
+        let options = grammar.get_arguments().filter(|option| names.contains(&option.get_id().as_str()));
+        options.map(|option| option.clone().hide(true)).collect()
+    };
+    let (demo, ablation) = (hidden(&NOT_FOR_DEMO), hidden(&NOT_FOR_ABLATION));
+    let grammar = grammar.mut_subcommand("demo", |command| command.args(demo));
+    grammar.mut_subcommand("ablation", |command| command.args(ablation))
 }
 
 #[cfg(test)]
@@ -37,7 +44,12 @@ mod tests {
             let options = Cli::from_arg_matches(&matches).unwrap().options;
             assert!(options.rounds == 3 && options.hosts.is_some(), "{line}");
         }
-        for line in ["am-bench --hosts veth demo", "am-bench demo --hosts veth"] {
+        for line in [
+            "am-bench --hosts veth demo",
+            "am-bench demo --hosts veth",
+            "am-bench --via am ablation",
+            "am-bench ablation --size 16",
+        ] {
             let matches = grammar().try_get_matches_from(line.split_whitespace()).unwrap();
             assert!(Cli::from_arg_matches(&matches).unwrap().task().is_err(), "{line} is refused");
         }

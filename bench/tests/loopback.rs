@@ -160,6 +160,17 @@ fn the_demonstrations_help_offers_what_it_takes() {
 }
 
 #[test]
+fn the_ablations_help_offers_what_it_takes() {
+    let help = text(&run(&[&["ablation", "--help"]]).stdout);
+    for option in ["--hosts", "--peer", "--mtu", "--cores", "--framing", "--rounds", "--time", "--json"] {
+        assert!(help.contains(option), "no `{option}` in\n{help}");
+    }
+    for option in ["--via", "--size"] {
+        assert!(!help.lines().any(|line| line.trim_start().starts_with(option)), "`{option}` in\n{help}");
+    }
+}
+
+#[test]
 fn help_tells_the_exit_codes() {
     let help = text(&run(&[&["--help"]]).stdout);
     for part in ["EXIT CODES", "130", "--hosts", "--serve", "--peer", "--framing", "am-bench latency --hosts veth"] {

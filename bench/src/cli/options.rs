@@ -75,7 +75,7 @@ pub(crate) struct Options {
     /// How often each via has its turn; ratios are medians over the rounds
     #[arg(long, global = true, default_value_t = 9, value_name = "N", help_heading = "How much")]
     pub(crate) rounds: usize,
-    /// Length of one measurement [default: 0.25, demo 0.1]
+    /// Length of one measurement [default: 0.25, demo 0.1, --sweep and ablation 0.05]
     #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) time: Option<Duration>,
     /// What comes before it and is not counted [default: a fifth of --time]
