@@ -103,7 +103,7 @@ static inline __u32 find_kind(const struct found *found)
 {
 	if (likely(found->field < FIELD_EXTENDED))
 		return FOUND;
-	return found->field == FIELD_EXTENDED && found->code <= CODE_BUNDLE_REPLIES ? FOUND : DROP(REASON_KIND);
+	return found->field == FIELD_EXTENDED && found->code <= CODE_GET ? FOUND : DROP(REASON_KIND);
 }
 
 static inline __u32 find_plain(const struct frame *frame, struct found *found)

@@ -39,6 +39,8 @@
 #define CODE_REJECT 2
 #define CODE_BUNDLE_REQUESTS 3
 #define CODE_BUNDLE_REPLIES 4
+#define CODE_PUT 5
+#define CODE_GET 6
 
 #define FLOW_COUNT 16384
 #define FLOW_NODE 0

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use proto::Delivery;
 use ring::Frame;
-use wire::Class;
+use wire::{Class, Kind};
 
 use crate::handler::Handlers;
 use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token};
@@ -23,6 +23,9 @@ impl<S> Endpoint<S> {
         if port.shared.borrow().has_news() {
             handlers.run_flow_events(port, state);
             handled = handlers.run_returned(port, state);
+        }
+        if port.shared.borrow().has_bulk() {
+            handled += handlers.run_bulk(port, state);
         }
         while handled < BUDGET {
             let Some(delivery) = port.next() else { break };
@@ -104,10 +107,27 @@ impl<S> Handlers<S> {
         while handled < BUDGET {
             let next = port.shared.borrow_mut().core().poll_returned(port.id);
             let Some(returned) = next else { break };
-            if let Some(run) = &mut self.returned {
+            if matches!(returned.message.kind, Kind::Put | Kind::Get) {
+                port.shared.borrow_mut().bulk.on_returned(port.id, &returned.message);
+            } else if let Some(run) = &mut self.returned {
                 // It was sent from here: what its handler keeps has no credit to return.
                 let message = Message::new(port, &returned.message, None);
                 run(state, Returned { message, reason: returned.reason });
+            }
+            handled += 1;
+        }
+        handled
+    }
+
+    /// Deposit what came in, then tell what is over.
+    #[cold]
+    fn run_bulk(&mut self, port: &Port, state: &mut S) -> usize {
+        let mut handled = port.shared.borrow_mut().take_in_bulk(port.id);
+        while handled < 2 * BUDGET {
+            let next = port.shared.borrow_mut().bulk.next_over(port.id);
+            let Some(over) = next else { break };
+            if let Some(run) = &mut self.transfer {
+                run(state, over.told(port));
             }
             handled += 1;
         }

@@ -7,7 +7,7 @@ use engine::{Idle, Look};
 use proto::Time;
 
 use crate::handler::Handlers;
-use crate::{FlowEvent, Handler, Message, NotOpen, Port, Remote, RequestError, Returned, Token};
+use crate::{FlowEvent, Handler, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};
 
 /// An endpoint of a node, with the handlers of the messages that come to it.
 ///
@@ -53,6 +53,11 @@ impl<S> Endpoint<S> {
     /// back and hears nothing: they were delivered, so they do not return.
     pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_>) + 'static) {
         self.handlers.unhandled = Some(Box::new(run));
+    }
+
+    /// Run this when a bulk transfer is over, ours or a peer's, in whatever way.
+    pub fn on_transfer(&mut self, run: impl FnMut(&mut S, Transfer<'_>) + 'static) {
+        self.handlers.transfer = Some(Box::new(run));
     }
 
     /// Run this when a conversation of this endpoint opens or ends.

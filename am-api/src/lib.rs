@@ -71,6 +71,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bulk;
 mod connect;
 mod counters;
 mod describe;
@@ -90,6 +91,7 @@ mod request;
 mod returned;
 mod shared;
 
+pub use bulk::{Region, RegionId, Rights, Transfer, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, NotOpen, Remote};
 pub use counters::Counters;
 pub use describe::Description;

@@ -40,6 +40,7 @@ impl Drop for Port {
         if let Ok(mut shared) = self.shared.try_borrow_mut() {
             shared.core().close_endpoint(self.id);
             shared.inboxes.remove(self.id);
+            shared.bulk.forget(self.id);
             shared.exhale();
         }
     }

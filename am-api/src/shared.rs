@@ -9,6 +9,7 @@ use proto::{Core, Delivery, EndpointId, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
 
+use crate::bulk::Bulk;
 use crate::flow_event::{Inboxes, Letter};
 use crate::kept::KeptCredits;
 
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) kept: KeptCredits,
     /// Requests whose memory is out to be written.
     pub(crate) prepared: usize,
+    /// Transfers.
+    pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
 }
 
@@ -49,6 +52,7 @@ impl Shared {
             clock,
             inboxes: Inboxes::default(),
             prepared: 0,
+            bulk: Bulk::default(),
             tally: Tally::default(),
         }
     }
@@ -82,6 +86,7 @@ impl Shared {
     /// Second half of a turn; see [`Engine::exhale`].
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
+        self.pump();
         let inboxes = &mut self.inboxes;
         let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| inboxes.put(event));
         if sent > 0 {
@@ -114,7 +119,7 @@ impl Shared {
     /// hear of: conversations that opened or ended, messages that came back.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.inboxes.is_empty()
+        self.engine.core().has_returned() || !self.inboxes.is_empty() || self.bulk.has_over()
     }
 
     /// The next message for an endpoint, replies first. A request is given out

@@ -88,6 +88,8 @@ fn kinds() -> Vec<(&'static str, u64)> {
         ("CODE_REJECT", code(Kind::Reject)),
         ("CODE_BUNDLE_REQUESTS", code(Kind::Bundle(Class::Request))),
         ("CODE_BUNDLE_REPLIES", code(Kind::Bundle(Class::Reply))),
+        ("CODE_PUT", code(Kind::Put)),
+        ("CODE_GET", code(Kind::Get)),
     ]
 }
 

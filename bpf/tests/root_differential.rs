@@ -51,8 +51,9 @@ fn socket_of(flow: u16) -> Decision {
 fn messages_go_to_their_flows_socket() {
     let mut twins = twins();
     for framing in Framing::ALL {
-        let kinds =
-            [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject].into_iter().chain(Class::ALL.map(Kind::Bundle));
+        let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject, Kind::Put, Kind::Get]
+            .into_iter()
+            .chain(Class::ALL.map(Kind::Bundle));
         for (kind, flow) in kinds.flat_map(|k| [17, 16383, 18].map(|f| (k, f))) {
             for body in [0, 1, 46, 47, 1400] {
                 let bytes = Spec { kind, body, ..Spec::request(framing, flow, &twins.rust) }.bytes();

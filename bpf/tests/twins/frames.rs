@@ -87,7 +87,16 @@ impl Frames {
     fn valid(&mut self, table: &Table, open: &[Flow]) -> Vec<u8> {
         let flow = self.flow(open);
         let bundle = Kind::Bundle(self.pick(&Class::ALL));
-        let kind = self.pick(&[Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, bundle]);
+        let kind = self.pick(&[
+            Kind::Request,
+            Kind::Reply,
+            Kind::Ack,
+            Kind::Control,
+            Kind::Reject,
+            Kind::Put,
+            Kind::Get,
+            bundle,
+        ]);
         // Mostly on the flow where its kind belongs.
         let flow = if kind == Kind::Control && !self.one_in(8) { Flow::NODE } else { flow };
         let (random, probe) = (self.address(), frame::split_source(Flow::NODE, self.address()));

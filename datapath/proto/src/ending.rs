@@ -2,7 +2,7 @@
 //! (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
 use wire::control::{Close, Control, Name};
-use wire::{Address, Buffer, Class};
+use wire::{Address, Buffer, Class, EtherType, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -121,11 +121,12 @@ impl<B: Buffer> Core<B> {
     fn return_all(&mut self, id: FlowId, class: Class, reason: ReturnReason) {
         let Some(record) = self.flows.get_mut(id) else { return };
         let (endpoint, body_at) = (record.endpoint, record.route.framing.body_at());
+        let ethertype = self.config.ethertype;
         let mut link = record.send[class].drain();
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            if let Some(message) = take_message(slot, id, body_at) {
+            if let Some(message) = take_message(slot, id, body_at, ethertype) {
                 self.counters.returned += 1;
                 self.endpoints.push_returned(endpoint, Returned { reason, message });
             }
@@ -140,6 +141,11 @@ impl<B: Buffer> Core<B> {
         self.endpoints.has_returned()
     }
 
+    /// Getter: whether messages that came back wait at this one.
+    pub fn has_returned_to(&mut self, endpoint: EndpointId) -> bool {
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_returned())
+    }
+
     /// Output: the next message that came back to this endpoint.
     pub fn poll_returned(&mut self, endpoint: EndpointId) -> Option<Returned<B>> {
         self.endpoints.pop_returned(endpoint)
@@ -147,8 +153,14 @@ impl<B: Buffer> Core<B> {
 }
 
 /// The message in a slot as it was sent; `None` when the receiver has it.
-fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
+fn take_message<B: Buffer>(
+    slot: &mut Slot<B>,
+    flow: FlowId,
+    body_at: usize,
+    ethertype: EtherType,
+) -> Option<Delivery<B>> {
     let frame = slot.frame.take()?;
     let &mut Slot { class, handler, words, body, .. } = slot;
-    Some(Delivery { flow, class, handler, words, body_at: body_at as u16, body, frame })
+    let kind = frame::parse(frame.bytes(), ethertype).map_or(class.into(), |parsed| parsed.header.kind);
+    Some(Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, frame })
 }

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use wire::Class;
 use wire::control::Name;
+use wire::{Class, Kind};
 
 use crate::EndpointId;
 use crate::flow::PerClass;
@@ -19,7 +19,15 @@ pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
+    /// Parts of bulk transfers: their credit is that of requests.
+    bulk: VecDeque<Delivery<B>>,
     returned: VecDeque<Returned<B>>,
+}
+
+impl<B> Endpoint<B> {
+    pub(crate) fn has_returned(&self) -> bool {
+        !self.returned.is_empty()
+    }
 }
 
 #[derive(Debug)]
@@ -29,6 +37,8 @@ pub(crate) struct Endpoints<B> {
     waiting: usize,
     /// How many there may be when another one comes.
     room: PerClass<usize>,
+    /// Those of bulk transfers among them.
+    bulk: usize,
     /// Messages that came back, in all queues together.
     returned: usize,
 }
@@ -38,7 +48,7 @@ impl<B> Endpoints<B> {
     /// other's requests would wait for each other for ever.
     pub(crate) fn new(room: usize) -> Self {
         let room = PerClass([(room - room.div_ceil(4)).max(1), room]);
-        Endpoints { endpoints: Vec::new(), waiting: 0, room, returned: 0 }
+        Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, returned: 0 }
     }
 
     /// A new endpoint, its queues with room for one flow's window at once;
@@ -47,7 +57,8 @@ impl<B> Endpoints<B> {
         let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
         let id = EndpointId(u16::try_from(at).ok()?);
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(window)));
-        let endpoint = Endpoint { name, tag, received, returned: VecDeque::new() };
+        let bulk = VecDeque::with_capacity(window);
+        let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
         if at == self.endpoints.len() {
             self.endpoints.push(None);
         }
@@ -58,6 +69,8 @@ impl<B> Endpoints<B> {
     pub(crate) fn remove(&mut self, id: EndpointId) {
         if let Some(endpoint) = self.endpoints[id.0 as usize].take() {
             self.returned -= endpoint.returned.len();
+            self.bulk -= endpoint.bulk.len();
+            self.waiting -= endpoint.bulk.len();
             self.waiting -= Class::ALL.iter().map(|&class| endpoint.received[class].len()).sum::<usize>();
         }
     }
@@ -95,10 +108,27 @@ impl<B> Endpoints<B> {
 
     #[inline(always)]
     pub(crate) fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
-        if let Some(endpoint) = self.get(id) {
+        let Some(endpoint) = self.get(id) else { return };
+        if matches!(delivery.kind, Kind::Put | Kind::Get) {
+            endpoint.bulk.push_back(delivery);
+            self.bulk += 1;
+        } else {
             endpoint.received[delivery.class].push_back(delivery);
-            self.waiting += 1;
         }
+        self.waiting += 1;
+    }
+
+    /// Whether parts of bulk transfers wait at any endpoint.
+    #[inline]
+    pub(crate) fn has_bulk(&self) -> bool {
+        self.bulk > 0
+    }
+
+    pub(crate) fn pop_bulk(&mut self, id: EndpointId) -> Option<Delivery<B>> {
+        let delivery = self.get(id)?.bulk.pop_front()?;
+        self.bulk -= 1;
+        self.waiting -= 1;
+        Some(delivery)
     }
 
     #[inline]

@@ -37,6 +37,7 @@ impl<B: Buffer> Core<B> {
             Err(reason) => return self.counters.drop(reason),
         };
         let outcome = match parsed.header.kind {
+            Kind::Put | Kind::Get => self.message(Message::new(&parsed, Class::Request), frame),
             Kind::Request => self.message(Message::new(&parsed, Class::Request), frame),
             Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
@@ -98,9 +99,9 @@ impl<B: Buffer> Core<B> {
             Class::Reply => self.counters.replies_received += 1,
         }
         let (flow, endpoint) = (record.id, record.endpoint);
-        let Header { handler, words, .. } = header;
+        let Header { kind, handler, words, .. } = header;
         let body_at = message.framing.body_at() as u16;
-        let delivery = Delivery { flow, class, handler, words, body_at, body: message.body, frame };
+        let delivery = Delivery { flow, class, kind, handler, words, body_at, body: message.body, frame };
         self.endpoints.push(endpoint, delivery);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What the core gives back.
 
 use wire::control::{Incarnation, Name, NodeId, Refusal};
-use wire::{Address, Buffer, Class, Flow, Framing, MAX_WORDS, WORD};
+use wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD};
 
 use crate::{EndpointId, FlowId};
 
@@ -47,6 +47,8 @@ pub struct Delivery<B> {
     pub flow: FlowId,
     /// Request or reply.
     pub class: Class,
+    /// The same, or part of a bulk transfer.
+    pub kind: Kind,
     /// Index into the endpoint's handler table.
     pub handler: u8,
     /// How many words start the body.
@@ -61,8 +63,8 @@ pub struct Delivery<B> {
 impl<B: Buffer> Delivery<B> {
     /// A second handle on the same message: what is kept beyond its handler.
     pub fn share(&self) -> Self {
-        let &Delivery { flow, class, handler, words, body_at, body, ref frame } = self;
-        Delivery { flow, class, handler, words, body_at, body, frame: frame.share() }
+        let &Delivery { flow, class, kind, handler, words, body_at, body, ref frame } = self;
+        Delivery { flow, class, kind, handler, words, body_at, body, frame: frame.share() }
     }
 
     /// Words and payload, as they stand in the frame.

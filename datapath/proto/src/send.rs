@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use wire::frame::{self, Link as Wire};
-use wire::{Buffer, Class, Header};
+use wire::{Buffer, Class, Header, Kind};
 
 use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
@@ -59,6 +59,38 @@ impl<B: Buffer> Core<B> {
         class: Class,
         handler: u8,
         words: u8,
+        frame: B,
+        body: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<(), (SendError, B)> {
+        self.send_kind(flow, class, Kind::from(class), handler, words, frame, body, write)
+    }
+
+    /// From above: part of a bulk transfer, `Put` or `Get`. It is admitted,
+    /// kept and sent again as a request is, and brings no right to reply.
+    ///
+    /// # Errors
+    /// As for [`Core::send`].
+    pub fn send_bulk(
+        &mut self,
+        flow: FlowId,
+        kind: Kind,
+        frame: B,
+        body: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<(), (SendError, B)> {
+        self.send_kind(flow, Class::Request, kind, 0, 0, frame, body, write)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
+    fn send_kind(
+        &mut self,
+        flow: FlowId,
+        class: Class,
+        kind: Kind,
+        handler: u8,
+        words: u8,
         mut frame: B,
         body: usize,
         write: impl FnOnce(&mut [u8]),
@@ -74,7 +106,7 @@ impl<B: Buffer> Core<B> {
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
         let queue = &mut record.send[class];
         let seq = queue.push(&mut self.slots, link).0;
-        let header = Header { kind: class.into(), flow: peers_flow, nonce, handler, words, seq };
+        let header = Header { kind, flow: peers_flow, nonce, handler, words, seq };
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
         // It fits, as was seen before.
         let _ = write_frame(&mut frame, framing, &wire, &header, body, write);
@@ -138,6 +170,18 @@ impl<B: Buffer> Core<B> {
         let request = self.endpoints.pop(endpoint, Class::Request)?;
         self.replies_owed += 1;
         Some(request)
+    }
+
+    /// Output: the next part of a bulk transfer for an endpoint; say
+    /// [`Core::release`] for it, as for a request.
+    pub fn poll_bulk(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
+        self.endpoints.pop_bulk(endpoint)
+    }
+
+    /// Getter: whether parts of bulk transfers wait, for whichever endpoint.
+    #[inline]
+    pub fn has_bulk(&self) -> bool {
+        self.endpoints.has_bulk()
     }
 
     /// Getter: requests delivered whose right to reply is neither used nor forgone.

@@ -37,6 +37,7 @@ impl<B: Buffer> Core<B> {
         // Who is alone learns it here and goes at once.
         if slot.next != NONE
             && (slot.body as usize) < self.config.bundle_below
+            && !slot.alone
             && let Some(transmit) = self.transmit_bundle(link, fresh)
         {
             return Some(transmit);

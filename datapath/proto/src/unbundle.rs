@@ -106,6 +106,15 @@ impl<B: Buffer> Arrival<'_, B> {
         let &Item { handler, words, at, length } = item;
         let body_at = (self.body_at + at) as u16;
         let frame = self.frame.share();
-        Delivery { flow: record.id, class: self.class, handler, words, body_at, body: length as u32, frame }
+        Delivery {
+            flow: record.id,
+            class: self.class,
+            kind: self.class.into(),
+            handler,
+            words,
+            body_at,
+            body: length as u32,
+            frame,
+        }
     }
 }

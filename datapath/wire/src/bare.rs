@@ -78,6 +78,6 @@ pub(crate) fn parse(bits: u64) -> Result<(Header, u8), Reason> {
 #[inline]
 pub(crate) fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
     let kind = Kind::from_fields(form >> 6, code).ok_or(Reason::Kind)?;
-    let handler = if kind.class().is_some() { code } else { 0 };
+    let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
     Ok(Header { kind, flow, nonce, handler, words: form >> 3 & 7, seq })
 }

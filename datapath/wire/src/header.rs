@@ -95,6 +95,12 @@ pub enum Kind {
     /// Several messages of a class in one frame; body: [`Bundle`](crate::bundle::Bundle).
     /// The header's sequence number is the first one's.
     Bundle(Class),
+    /// A segment of a bulk transfer, in the class of requests; body:
+    /// [`Segment`](crate::bulk::Segment), then its data.
+    Put,
+    /// A bulk transfer is asked for, or is over, in the class of requests;
+    /// body: [`Notice`](crate::bulk::Notice).
+    Get,
 }
 
 impl Kind {
@@ -103,7 +109,7 @@ impl Kind {
         match self {
             Kind::Request => 0,
             Kind::Reply => 1,
-            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) => 2,
+            Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) | Kind::Put | Kind::Get => 2,
         }
     }
 
@@ -116,6 +122,8 @@ impl Kind {
             Kind::Reject => 2,
             Kind::Bundle(Class::Request) => 3,
             Kind::Bundle(Class::Reply) => 4,
+            Kind::Put => 5,
+            Kind::Get => 6,
         }
     }
 
@@ -130,6 +138,8 @@ impl Kind {
             (2, 2) => Some(Kind::Reject),
             (2, 3) => Some(Kind::Bundle(Class::Request)),
             (2, 4) => Some(Kind::Bundle(Class::Reply)),
+            (2, 5) => Some(Kind::Put),
+            (2, 6) => Some(Kind::Get),
             _ => None,
         }
     }
@@ -138,7 +148,7 @@ impl Kind {
     #[inline]
     pub const fn class(self) -> Option<Class> {
         match self {
-            Kind::Request => Some(Class::Request),
+            Kind::Request | Kind::Put | Kind::Get => Some(Class::Request),
             Kind::Reply => Some(Class::Reply),
             Kind::Ack | Kind::Control | Kind::Reject | Kind::Bundle(_) => None,
         }

@@ -43,6 +43,7 @@ mod ack;
 mod address;
 mod bare;
 mod buffer;
+pub mod bulk;
 pub mod bundle;
 pub mod control;
 pub mod frame;

@@ -73,12 +73,14 @@ pub(crate) fn link() -> impl Strategy<Value = Link> {
 /// handler where none is carried.
 pub(crate) fn header() -> impl Strategy<Value = Header> {
     let bundles = Class::ALL.map(Kind::Bundle);
-    let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject].into_iter().chain(bundles);
+    let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, Kind::Put, Kind::Get]
+        .into_iter()
+        .chain(bundles);
     let kinds = prop::sample::select(kinds.collect::<Vec<_>>());
     (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
         let flow = if kind == Kind::Control { Flow::NODE } else { flow };
-        let handler = if kind.class().is_some() { handler } else { 0 };
+        let handler = if matches!(kind, Kind::Request | Kind::Reply) { handler } else { 0 };
         Header { kind, flow, nonce, handler, words, seq }
     })
 }

@@ -63,7 +63,7 @@ fn every_handler_of_both_classes() {
 fn control_frames_and_flow_zero_belong_together() {
     let table = Table { flows: [1; Flow::COUNT], node_socket: 3, ..Table::new(EtherType::DEFAULT, OWN) };
     for framing in Framing::ALL {
-        for kind in [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject] {
+        for kind in [Kind::Request, Kind::Reply, Kind::Ack, Kind::Control, Kind::Reject, Kind::Put, Kind::Get] {
             for flow in [Flow::NODE, Flow::new(1).unwrap()] {
                 let frame = bytes(framing, Header { kind, ..request(flow) });
                 let belongs = (kind == Kind::Control) == (flow == Flow::NODE);
@@ -86,7 +86,7 @@ fn every_kind_is_known_or_dropped() {
             let source = 0x42 << 40 | field >> 2 << 46 | (field & 3) << 44 | 5 << 28 | (code as u64) << 16;
             frame[6..12].copy_from_slice(&Address::from_u64(source).0);
             let expected = match (field, code) {
-                (0 | 1, _) | (2, 0 | 2 | 3 | 4) => Decision::Socket(0),
+                (0 | 1, _) | (2, 0 | 2..=6) => Decision::Socket(0),
                 (2, 1) => Decision::Drop(Reason::NodeFlow),
                 _ => Decision::Drop(Reason::Kind),
             };

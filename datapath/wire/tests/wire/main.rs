@@ -2,6 +2,7 @@
 
 mod any;
 mod any_bytes;
+mod bulk;
 mod bundles;
 mod control_round_trip;
 mod costs;

@@ -1,6 +1,7 @@
 //! `docs/wire.md` says what the code does: its tables and examples are
 //! compared with frames, field by field.
 
+use wire::bulk::{Notice, Segment, What};
 use wire::bundle::{ITEM, Writer};
 use wire::control::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
@@ -227,6 +228,52 @@ fn the_table_of_a_bundle() {
         let place = if first == last { first.to_string() } else { format!("{first}–{last}") };
         assert_eq!((row[1], bits.len()), (&place[..], 8 * (last + 1 - first)), "{}", row[0]);
     }
+}
+
+/// The places of all rows of a table, by what a body with one field set has there.
+fn check_bytes(heading: &str, zero: &[u8], with: impl Fn(&str) -> Vec<u8>) {
+    for row in table(heading) {
+        let bits = differing(zero, &[with(row[0])]);
+        assert_eq!(row[1], format!("{}–{}", bits[0].0 / 4 * 4, bits[bits.len() - 1].0), "{}", row[0]);
+    }
+}
+
+#[test]
+fn the_table_of_a_segments_body() {
+    let zero = Segment { region: 0, transfer: 0, start: 0, total: 0, at: 0 };
+    check_bytes("### segment", &zero.to_bytes(), |field| {
+        let mut segment = zero;
+        match field {
+            "region" => segment.region = u32::MAX,
+            "transfer" => segment.transfer = u32::MAX,
+            "start" => segment.start = u64::MAX,
+            "total" => segment.total = u64::MAX,
+            "at" => segment.at = u64::MAX,
+            other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+        }
+        segment.to_bytes().to_vec()
+    });
+    assert_eq!(table("### segment").len(), 5);
+}
+
+#[test]
+fn the_table_of_a_notices_body() {
+    let zero = Notice::of(What::Get, 0);
+    check_bytes("### notice", &zero.to_bytes(), |field| {
+        let mut notice = zero;
+        match field {
+            "what" => notice.what = What::Busy,
+            "transfer" => notice.transfer = u32::MAX,
+            "region" => notice.region = u32::MAX,
+            "into" => notice.into = u32::MAX,
+            "offset" => notice.offset = u64::MAX,
+            "into offset" => notice.into_offset = u64::MAX,
+            "length" => notice.length = u64::MAX,
+            other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
+        }
+        notice.to_bytes().to_vec()
+    });
+    assert_eq!(table("### notice").len(), 7);
 }
 
 /// Every control message, as long as it gets.

@@ -1,0 +1,191 @@
+//! What comes in: each segment is deposited where its transfer says, if that
+//! is allowed. A peer can say anything: each segment is judged by itself.
+
+use std::mem;
+
+use proto::{Delivery, EndpointId, FlowId};
+use ring::Frame;
+use wire::Kind;
+use wire::bulk::{Notice, Segment, What};
+
+use super::Rights;
+use super::regions::Memory;
+use super::sending::{Sending, Source};
+use super::{ANSWER, Bulk, LONGEST, MOST, Over, TransferError, TransferKind};
+use crate::BUDGET;
+use crate::shared::Shared;
+
+/// A put of a peer, of which more is to come.
+pub(super) struct Arriving {
+    pub(super) endpoint: EndpointId,
+    flow: FlowId,
+    transfer: u32,
+    got: u64,
+}
+
+impl Bulk {
+    /// A part of a transfer, for this endpoint.
+    pub(crate) fn on_delivery(&mut self, endpoint: EndpointId, delivery: &Delivery<Frame>) {
+        let (flow, body) = (delivery.flow, delivery.payload());
+        let understood = match delivery.kind {
+            Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
+            _ => Notice::parse(body).map(|notice| self.on_notice(endpoint, flow, &notice)),
+        };
+        if understood.is_none() {
+            self.counters.senseless += 1;
+        }
+    }
+
+    fn on_put(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
+        if segment.transfer & ANSWER != 0 {
+            return self.on_answer(endpoint, flow, segment, data);
+        }
+        let Segment { region, transfer, start, total, at } = *segment;
+        let room = total == data.len() as u64 || self.arriving.len() < MOST || self.arriving(flow, transfer).is_some();
+        let memory = if room {
+            self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
+        } else {
+            Err(What::Busy)
+        };
+        if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
+            self.counters.refused += 1;
+            if let Some(at) = self.arriving(flow, transfer) {
+                self.arriving.swap_remove(at);
+            }
+            return self.tell(flow, Notice::of(why, transfer));
+        }
+        self.counters.deposited += 1;
+        if self.is_all_here(endpoint, flow, segment, data.len() as u64) {
+            let kind = TransferKind::Deposited;
+            let result = Ok(());
+            self.over.push_back(Over { kind, endpoint, flow, transfer, region, offset: start, length: total, result });
+            self.tell(flow, Notice::of(What::Done, transfer));
+        }
+    }
+
+    fn arriving(&self, flow: FlowId, transfer: u32) -> Option<usize> {
+        self.arriving.iter().position(|arriving| arriving.flow == flow && arriving.transfer == transfer)
+    }
+
+    /// Each segment comes once, so that counting their bytes is enough.
+    fn is_all_here(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) -> bool {
+        if length == segment.total {
+            return true;
+        }
+        let at = self.arriving(flow, segment.transfer).unwrap_or(self.arriving.len());
+        if at == self.arriving.len() {
+            self.arriving.push(Arriving { endpoint, flow, transfer: segment.transfer, got: 0 });
+        }
+        self.arriving[at].got += length;
+        let all = self.arriving[at].got >= segment.total;
+        if all {
+            self.arriving.swap_remove(at);
+        }
+        all
+    }
+
+    /// Part of what this side asked for: it goes only where it was asked to.
+    fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
+        let is_it = |over: &Over| {
+            (over.endpoint, over.flow, over.transfer) == (endpoint, flow, segment.transfer)
+                && (over.region, over.offset, over.length) == (segment.region, segment.start, segment.total)
+        };
+        let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over)) else {
+            self.counters.senseless += 1;
+            return;
+        };
+        let asked = &mut self.asked[at];
+        if let Err(why) = deposit(&asked.memory, segment.start + segment.at, data) {
+            self.counters.refused += 1;
+            let over = self.asked.swap_remove(at).over;
+            self.over.push_back(Over { result: TransferError::of(why), ..over });
+            return self.tell(flow, Notice::of(why, segment.transfer));
+        }
+        self.counters.deposited += 1;
+        asked.got += data.len() as u64;
+        if asked.got >= segment.total {
+            let over = self.asked.swap_remove(at).over;
+            self.over.push_back(over);
+            self.tell(flow, Notice::of(What::Done, segment.transfer));
+        }
+    }
+
+    fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
+        if notice.what == What::Get {
+            return self.on_get(endpoint, flow, notice);
+        }
+        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
+        let mut over = None;
+        if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
+            over = self.sending.remove(at).map(|sending| sending.over);
+        } else if let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over) && notice.what != What::Done) {
+            over = Some(self.asked.swap_remove(at).over);
+        }
+        match over {
+            Some(over) => self.over.push_back(Over { result: TransferError::of(notice.what), ..over }),
+            None => self.counters.senseless += 1,
+        }
+    }
+
+    /// A peer wants something of ours.
+    fn on_get(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
+        let &Notice { transfer, region, into, offset, into_offset, length, .. } = notice;
+        let memory = if self.sending.len() < MOST && length <= LONGEST {
+            self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
+        } else {
+            Err(What::Busy)
+        };
+        match memory {
+            Ok(memory) => {
+                let (kind, transfer) = (TransferKind::Served, transfer | ANSWER);
+                let (region, offset_there) = (into, into_offset);
+                let over =
+                    Over { kind, endpoint, flow, transfer, region, offset: offset_there, length, result: Ok(()) };
+                self.sending.push_back(Sending::new(over, Source::Region(memory), offset));
+            }
+            Err(why) => {
+                self.counters.refused += 1;
+                self.tell(flow, Notice::of(why, transfer));
+            }
+        }
+    }
+
+    /// Puts of peers that are gone are forgotten, one look at a time.
+    pub(super) fn look_at_one(&mut self, mut is_gone: impl FnMut(FlowId) -> bool) {
+        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
+        if self.arriving.get(self.look_at).is_some_and(|arriving| is_gone(arriving.flow)) {
+            self.arriving.swap_remove(self.look_at);
+        } else {
+            self.look_at += 1;
+        }
+    }
+}
+
+impl Shared {
+    /// Whether endpoints have anything to do for transfers.
+    #[inline]
+    pub(crate) fn has_bulk(&self) -> bool {
+        self.engine.core().has_bulk() || self.bulk.has_over()
+    }
+
+    /// Deposit what waits for this endpoint, at most a budget of it; how many segments.
+    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId) -> usize {
+        for count in 0..BUDGET {
+            let Some(delivery) = self.core().poll_bulk(endpoint) else { return count };
+            self.bulk.on_delivery(endpoint, &delivery);
+            let (flow, class) = (delivery.flow, delivery.class);
+            mem::drop(delivery);
+            self.core().release(flow, class);
+        }
+        BUDGET
+    }
+}
+
+/// Into the memory, if all of it fits and nobody has it borrowed.
+fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), What> {
+    let mut bytes = memory.try_borrow_mut().map_err(|_| What::Busy)?;
+    let at = usize::try_from(at).map_err(|_| What::OutOfBounds)?;
+    let end = at.checked_add(data.len()).ok_or(What::OutOfBounds)?;
+    bytes.get_mut(at..end).ok_or(What::OutOfBounds)?.copy_from_slice(data);
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Bulk transfers: up to 4 GiB into a registered region of the peer, or out of
+//! it. Cut into segments once, at the lowest level; each is deposited where it
+//! belongs as it arrives, in any order, and copied nowhere else.
+//!
+//! ```text
+//!   put    alpha ── segments ──▶ beta: Deposited       ── Done ──▶   alpha: Put
+//!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
+//! ```
+//!
+//! `regions.rs` has who may write where; `sending.rs` what is under way from
+//! here; `arriving.rs` deposits. All of it happens in [`poll`](crate::Endpoint::poll).
+
+mod arriving;
+mod regions;
+mod sending;
+mod start;
+
+use std::collections::VecDeque;
+
+use proto::{EndpointId, FlowId, ReturnReason};
+use wire::bulk::{Notice, What};
+
+pub use regions::{Region, RegionId, Rights};
+
+use crate::{Port, Remote, RequestError};
+
+/// A transfer: unique among those that this side of a conversation asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransferId(pub(crate) u32);
+
+/// What a transfer was, seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransferKind {
+    /// Our [`put`](Port::put): all of it is in the peer's region.
+    Put,
+    /// Our [`get`](Port::get): all of it is here.
+    Get,
+    /// A put of the peer: all of it is here.
+    Deposited,
+    /// A get of the peer: all of it is there.
+    Served,
+}
+
+/// Why a transfer did not happen, or not as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransferError {
+    /// It could not even be begun.
+    #[error(transparent)]
+    NotOpen(#[from] RequestError),
+    /// The peer's endpoint has no such region, or no longer.
+    #[error("there is no such region, or no longer; ask the peer for its present id")]
+    NoRegion,
+    /// It may not be read, or not written.
+    #[error("the region's rights do not allow this; its owner registers it with `Rights::READ` or `Rights::WRITE`")]
+    Denied,
+    /// The region is shorter than what was to be read or written.
+    #[error("this goes beyond the end of the region, or is longer than 4 GiB; send less, or elsewhere")]
+    OutOfBounds,
+    /// Too many transfers at once, or the region's owner has it borrowed.
+    #[error("too many transfers at once, or the region is borrowed while its endpoint polls; try again")]
+    Busy,
+    /// The conversation ended.
+    #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
+    Lost {
+        /// Why it ended.
+        reason: ReturnReason,
+        /// From this byte on, parts may be missing.
+        from: u64,
+    },
+}
+
+impl TransferError {
+    fn of(what: What) -> Result<(), TransferError> {
+        match what {
+            What::Get | What::Done => Ok(()),
+            What::NoRegion => Err(TransferError::NoRegion),
+            What::Denied => Err(TransferError::Denied),
+            What::OutOfBounds => Err(TransferError::OutOfBounds),
+            What::Busy => Err(TransferError::Busy),
+        }
+    }
+}
+
+/// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
+/// once for each at either end.
+#[derive(Clone, Copy)]
+pub struct Transfer<'a> {
+    /// What it was.
+    pub kind: TransferKind,
+    /// Which; of [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) what these calls returned.
+    pub id: TransferId,
+    /// With whom.
+    pub remote: Remote,
+    /// The region that was written, or for [`Served`](TransferKind::Served) and
+    /// [`Put`](TransferKind::Put) the peer's.
+    pub region: RegionId,
+    /// Where in that region it starts.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// How it ended.
+    pub result: Result<(), TransferError>,
+    /// The endpoint, as far as handlers may use it.
+    pub port: &'a Port,
+}
+
+/// A transfer is over: for the endpoint's handler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Over {
+    pub(crate) kind: TransferKind,
+    pub(crate) endpoint: EndpointId,
+    pub(crate) flow: FlowId,
+    pub(crate) transfer: u32,
+    pub(crate) region: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) result: Result<(), TransferError>,
+}
+
+impl Over {
+    pub(crate) fn told<'a>(&self, port: &'a Port) -> Transfer<'a> {
+        let &Over { kind, flow, transfer, region, offset, length, result, .. } = self;
+        let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));
+        Transfer { kind, id, remote, region, offset, length, result, port }
+    }
+}
+
+/// Set in the transfers that answer a get: their numbers are the asker's.
+const ANSWER: u32 = 1 << 31;
+
+/// The most bytes of one transfer: 4 GiB.
+const LONGEST: u64 = 1 << 32;
+
+/// Transfers of peers at once, in each direction, and news for them.
+const MOST: usize = 1024;
+
+/// All transfers of a node.
+#[derive(Default)]
+pub(crate) struct Bulk {
+    regions: regions::Regions,
+    sending: VecDeque<sending::Sending>,
+    asked: Vec<start::Asked>,
+    arriving: Vec<arriving::Arriving>,
+    /// To be told to peers.
+    notices: VecDeque<(FlowId, Notice)>,
+    /// To be told to endpoints.
+    over: VecDeque<Over>,
+    next_id: u32,
+    /// Which of `arriving` is looked at next for whether its peer is gone.
+    look_at: usize,
+    pub(crate) counters: BulkCounters,
+}
+
+/// What is counted of transfers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BulkCounters {
+    /// Segments sent.
+    pub(crate) sent: u64,
+    /// Segments deposited.
+    pub(crate) deposited: u64,
+    /// Segments and questions that were refused, and why was told.
+    pub(crate) refused: u64,
+    /// Bodies that make no sense, and answers to nothing that was asked.
+    pub(crate) senseless: u64,
+    /// News that was not told, because too much of it waited.
+    pub(crate) untold: u64,
+}
+
+impl Bulk {
+    /// Whether nothing is to be sent, and nothing is waited for.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sending.is_empty() && self.notices.is_empty() && self.asked.is_empty() && self.arriving.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn has_over(&self) -> bool {
+        !self.over.is_empty()
+    }
+
+    /// The next transfer of this endpoint that is over.
+    pub(crate) fn next_over(&mut self, endpoint: EndpointId) -> Option<Over> {
+        let at = self.over.iter().position(|over| over.endpoint == endpoint)?;
+        self.over.remove(at)
+    }
+
+    fn tell(&mut self, flow: FlowId, notice: Notice) {
+        if self.notices.len() >= MOST {
+            self.counters.untold += 1;
+        } else {
+            self.notices.push_back((flow, notice));
+        }
+    }
+
+    /// Its endpoint is closed.
+    pub(crate) fn forget(&mut self, endpoint: EndpointId) {
+        self.sending.retain(|sending| sending.over.endpoint != endpoint);
+        self.asked.retain(|asked| asked.over.endpoint != endpoint);
+        self.arriving.retain(|arriving| arriving.endpoint != endpoint);
+        self.over.retain(|over| over.endpoint != endpoint);
+    }
+}
+
+#[cfg(test)]
+mod tests;

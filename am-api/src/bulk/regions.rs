@@ -1,0 +1,136 @@
+//! Memory that peers may write to, or read from.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::fmt;
+use std::rc::{Rc, Weak};
+
+use proto::EndpointId;
+use wire::bulk::What;
+
+use crate::Port;
+
+pub(super) type Memory = Rc<RefCell<Box<[u8]>>>;
+
+/// What peers may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rights {
+    /// Get from it.
+    pub read: bool,
+    /// Put into it.
+    pub write: bool,
+}
+
+impl Rights {
+    /// Nothing: a place for what this side gets.
+    pub const NONE: Rights = Rights { read: false, write: false };
+    /// Peers may get from it.
+    pub const READ: Rights = Rights { read: true, write: false };
+    /// Peers may put into it.
+    pub const WRITE: Rights = Rights { read: false, write: true };
+    /// Both.
+    pub const BOTH: Rights = Rights { read: true, write: true };
+}
+
+/// What a region is called in messages: its owner tells it to its peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegionId(pub u32);
+
+/// Memory registered with an endpoint. Peers of that endpoint reach it as far
+/// as its [`Rights`] go; when it is dropped, they do no longer.
+pub struct Region {
+    id: RegionId,
+    pub(super) memory: Memory,
+}
+
+impl Region {
+    /// What to tell the peers.
+    pub fn id(&self) -> RegionId {
+        self.id
+    }
+
+    /// Its bytes. Let go of them before polling: what arrives while they are
+    /// borrowed is refused.
+    ///
+    /// # Panics
+    /// While [`bytes_mut`](Self::bytes_mut) of the same region is held.
+    pub fn bytes(&self) -> Ref<'_, [u8]> {
+        Ref::map(self.memory.borrow(), |bytes| &**bytes)
+    }
+
+    /// The same, to write.
+    ///
+    /// # Panics
+    /// While its bytes are borrowed otherwise.
+    pub fn bytes_mut(&self) -> RefMut<'_, [u8]> {
+        RefMut::map(self.memory.borrow_mut(), |bytes| &mut **bytes)
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Port {
+    /// Let peers of this endpoint use this memory, as far as `rights` go.
+    pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
+        let memory = Rc::new(RefCell::new(memory.into()));
+        let id = self.shared.borrow_mut().bulk.regions.add(self.id, &memory, rights);
+        Region { id, memory }
+    }
+}
+
+/// An entry of the table.
+#[derive(Debug)]
+struct Entry {
+    id: u32,
+    endpoint: EndpointId,
+    rights: Rights,
+    memory: Weak<RefCell<Box<[u8]>>>,
+}
+
+/// By the low half of the id; the high half tells one use of a place from the next.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    entries: Vec<Entry>,
+    uses: u16,
+}
+
+impl Regions {
+    fn add(&mut self, endpoint: EndpointId, memory: &Memory, rights: Rights) -> RegionId {
+        let free = self.entries.iter().position(|entry| entry.memory.strong_count() == 0);
+        let at = free.unwrap_or(self.entries.len());
+        self.uses = self.uses.wrapping_add(1);
+        let id = u32::from(self.uses) << 16 | (at as u32 & 0xffff);
+        let entry = Entry { id, endpoint, rights, memory: Rc::downgrade(memory) };
+        if at < self.entries.len() {
+            self.entries[at] = entry;
+        } else {
+            self.entries.push(entry);
+        }
+        RegionId(id)
+    }
+
+    /// The memory, where a peer of this endpoint may use so much of it so.
+    pub(super) fn find(
+        &self,
+        endpoint: EndpointId,
+        id: u32,
+        allowed: impl Fn(Rights) -> bool,
+        start: u64,
+        length: u64,
+    ) -> Result<Memory, What> {
+        let entry = self.entries.get(id as usize & 0xffff).filter(|entry| entry.id == id && entry.endpoint == endpoint);
+        let entry = entry.ok_or(What::NoRegion)?;
+        let memory = entry.memory.upgrade().ok_or(What::NoRegion)?;
+        if !allowed(entry.rights) {
+            return Err(What::Denied);
+        }
+        let size = memory.try_borrow().map_err(|_| What::Busy)?.len() as u64;
+        match start.checked_add(length) {
+            Some(end) if end <= size => Ok(memory),
+            _ => Err(What::OutOfBounds),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A peer that says anything: what it can reach, and what it cannot.
+
+use std::time::Duration;
+
+use transport::loopback;
+use wire::bulk::{Notice, Segment, What};
+use wire::{Framing, Kind};
+
+use super::{ANSWER, Rights, TransferError, TransferKind};
+use crate::{Endpoint, Node, Remote, TransferId};
+
+type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
+
+struct Pair {
+    alpha: Endpoint<News>,
+    beta: Endpoint<News>,
+    to: Remote,
+    news: (News, News),
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let open = |name: &str, plug: loopback::Plug| {
+            let node = Node::builder(name).framing(Framing::Plain).open(Box::new(plug.open().unwrap())).unwrap();
+            let mut endpoint = node.endpoint::<News>("main").unwrap();
+            endpoint.on_transfer(|news, over| news.push((over.kind, over.id, over.result)));
+            endpoint
+        };
+        let [left, right] = loopback::pair();
+        let (alpha, beta) = (open("alpha", left), open("beta", right));
+        let to = alpha.connect("beta", "main").unwrap();
+        let mut pair = Pair { alpha, beta, to, news: Default::default() };
+        while !pair.alpha.is_open(to) {
+            pair.poll();
+        }
+        pair
+    }
+
+    fn poll(&mut self) {
+        self.alpha.poll(&mut self.news.0);
+        self.beta.poll(&mut self.news.1);
+    }
+
+    /// Alpha sends these bytes as part of a transfer.
+    fn forge(&mut self, kind: Kind, body: &[u8]) {
+        loop {
+            let mut shared = self.alpha.shared.borrow_mut();
+            let frame = shared.engine.pool().take().unwrap();
+            let sent = shared.core().send_bulk(self.to.0, kind, frame, body.len(), |place| place.copy_from_slice(body));
+            drop(shared);
+            if sent.is_ok() {
+                return;
+            }
+            self.poll();
+        }
+    }
+}
+
+/// Numbers near the edges, and any.
+fn number(random: &mut u64) -> u64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let near = *random >> 40 & 7;
+    match *random >> 60 {
+        0..8 => near,
+        8..10 => 990 + 2 * near,
+        10 | 11 => near.wrapping_sub(4),
+        12 => (1 << 32) - 4 + near,
+        13 => *random,
+        _ => *random >> 50,
+    }
+}
+
+#[test]
+fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
+    let mut pair = Pair::new();
+    let open = pair.beta.register(vec![0; 1000], Rights::WRITE);
+    let closed = pair.beta.register(vec![0; 1000], Rights::READ);
+    let ids = [open.id().0, closed.id().0, 3, u32::MAX];
+    let mut random = 1;
+    for _ in 0..30_000 {
+        let mut next = || number(&mut random);
+        let (region, transfer) = (ids[next() as usize % 4], next() as u32 | (next() as u32 & 1) << 31);
+        let segment = Segment { region, transfer, start: next(), total: next(), at: next() };
+        let data = vec![0xff; next() as usize % 1200];
+        pair.forge(Kind::Put, &[&segment.to_bytes()[..], &data].concat());
+        let may = Segment::parse(&[&segment.to_bytes()[..], &data].concat()).is_some()
+            && region == open.id().0
+            && transfer & ANSWER == 0
+            && segment.start.checked_add(segment.total).is_some_and(|end| end <= 1000);
+        while pair.alpha.credit(pair.to) < 20 || pair.beta.shared.borrow().engine.core().has_bulk() {
+            pair.poll();
+        }
+        (0..3).for_each(|_| pair.poll());
+        let from = if may { (segment.start + segment.at) as usize } else { 0 };
+        let written = if may { from..from + data.len() } else { 0..0 };
+        for (at, byte) in open.bytes_mut().iter_mut().enumerate() {
+            assert_eq!(*byte == 0xff, written.contains(&at), "{segment:?}, {} bytes, byte {at}", data.len());
+            *byte = 0;
+        }
+    }
+    assert!(closed.bytes().iter().all(|&byte| byte == 0));
+    assert!(pair.beta.shared.borrow().bulk.arriving.len() <= super::MOST);
+    // Whoever is honest still gets through.
+    pair.news.0.clear();
+    let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
+    while !pair.news.0.contains(&(TransferKind::Put, id, Ok(()))) {
+        pair.poll();
+    }
+}
+
+#[test]
+fn senseless_bodies_are_counted() {
+    let mut pair = Pair::new();
+    pair.forge(Kind::Put, &[0; Segment::BYTES - 1]);
+    pair.forge(Kind::Get, &[0; Notice::BYTES]);
+    pair.forge(Kind::Get, &[1; Notice::BYTES + 1]);
+    pair.forge(Kind::Get, &Notice::of(What::Done, 77).to_bytes());
+    pair.forge(Kind::Put, &Segment { region: 0, transfer: ANSWER, start: 0, total: 0, at: 0 }.to_bytes());
+    let counted = |pair: &Pair| pair.beta.shared.borrow().bulk.counters.senseless;
+    while counted(&pair) < 5 {
+        pair.poll();
+    }
+    assert_eq!((pair.news.0.len(), pair.news.1.len()), (0, 0));
+}
+
+/// While its owner holds the bytes, nothing is written, and nobody panics.
+#[test]
+fn a_region_may_be_borrowed_while_its_endpoint_polls() {
+    let mut pair = Pair::new();
+    let region = pair.beta.register(vec![0; 10], Rights::BOTH);
+    let bytes = region.bytes();
+    pair.alpha.put(pair.to, region.id(), 0, b"hello").unwrap();
+    while pair.news.0.is_empty() {
+        pair.poll();
+    }
+    drop(bytes);
+    assert!(matches!(pair.news.0[..], [(TransferKind::Put, _, Err(TransferError::Busy))]));
+    assert_eq!(region.bytes()[..], [0; 10]);
+    pair.alpha.wait(&mut pair.news.0, Duration::ZERO);
+}

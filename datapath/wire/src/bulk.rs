@@ -1,0 +1,121 @@
+//! Bulk transfers: the bodies of `Put` and `Get` frames.
+
+/// What a `Put` frame's body starts with; the segment's data follows. It says
+/// of the whole transfer where it goes, so that each segment can be judged
+/// alone, in whatever order they arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The receiver's region.
+    pub region: u32,
+    /// The transfer that it is part of.
+    pub transfer: u32,
+    /// Where in the region the transfer starts.
+    pub start: u64,
+    /// Bytes of the whole transfer.
+    pub total: u64,
+    /// Where in the transfer the data of this segment goes.
+    pub at: u64,
+}
+
+impl Segment {
+    /// Bytes before the data.
+    pub const BYTES: usize = 32;
+
+    /// The fixed part, as it stands in a frame.
+    pub fn to_bytes(self) -> [u8; Segment::BYTES] {
+        let mut bytes = [0; Segment::BYTES];
+        bytes[..4].copy_from_slice(&self.region.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.transfer.to_be_bytes());
+        for (place, number) in bytes[8..].chunks_exact_mut(8).zip([self.start, self.total, self.at]) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// The fixed part and the data; `None` where the body is too short, or the
+    /// data would go beyond the end of its transfer.
+    #[inline]
+    pub fn parse(body: &[u8]) -> Option<(Segment, &[u8])> {
+        let (fixed, data) = body.split_first_chunk::<{ Segment::BYTES }>()?;
+        let long = |at: usize| fixed[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let (region, transfer) = ((long(0) >> 32) as u32, long(0) as u32);
+        let segment = Segment { region, transfer, start: long(8), total: long(16), at: long(24) };
+        let end = segment.at.checked_add(data.len() as u64)?;
+        (end <= segment.total).then_some((segment, data))
+    }
+}
+
+/// The body of a `Get` frame: a transfer is asked for, or is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What it says.
+    pub what: What,
+    /// The transfer.
+    pub transfer: u32,
+    /// For [`What::Get`]: the region to read.
+    pub region: u32,
+    /// The asker's region to put it into.
+    pub into: u32,
+    /// Where in `region` it starts.
+    pub offset: u64,
+    /// Where in `into` it starts.
+    pub into_offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What a [`Notice`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// Put this into my region.
+    Get = 1,
+    /// All of your transfer is in my memory.
+    Done = 2,
+    /// There is no such region, or no longer.
+    NoRegion = 3,
+    /// The region may not be used so.
+    Denied = 4,
+    /// The region is shorter.
+    OutOfBounds = 5,
+    /// Too many transfers, or the region is in use.
+    Busy = 6,
+}
+
+impl What {
+    /// All of them, in the order of their codes.
+    pub const ALL: [What; 6] = [What::Get, What::Done, What::NoRegion, What::Denied, What::OutOfBounds, What::Busy];
+}
+
+impl Notice {
+    /// Bytes of the body.
+    pub const BYTES: usize = 40;
+
+    /// It says this of a transfer.
+    pub const fn of(what: What, transfer: u32) -> Notice {
+        Notice { what, transfer, region: 0, into: 0, offset: 0, into_offset: 0, length: 0 }
+    }
+
+    /// The body.
+    pub fn to_bytes(self) -> [u8; Notice::BYTES] {
+        let mut bytes = [0; Notice::BYTES];
+        let numbers = [self.what as u32, self.transfer, self.region, self.into];
+        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        for (place, number) in bytes[16..].chunks_exact_mut(8).zip([self.offset, self.into_offset, self.length]) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// `None` for a body of another length, or with a code that is not known.
+    pub fn parse(body: &[u8]) -> Option<Notice> {
+        let bytes: &[u8; Notice::BYTES] = body.try_into().ok()?;
+        let short = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        let long = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let what = *What::ALL.get(short(0).checked_sub(1)? as usize)?;
+        let (transfer, region, into) = (short(4), short(8), short(12));
+        Some(Notice { what, transfer, region, into, offset: long(16), into_offset: long(24), length: long(32) })
+    }
+}
