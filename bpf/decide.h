@@ -12,9 +12,11 @@
 #define PASS(why) (0x100 | (why))
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
+#define BOUNCE(index) (0x400 | (index))
 #define BOUND_TO(queue) ((__u32)(queue) << 16)
 
 #define IS_SOCKET(decision) (((decision) >> 8 & 0xff) == 3)
+#define IS_BOUNCE(decision) (((decision) >> 8 & 0xff) == 4)
 #define IS_PASS(decision) ((decision) >> 8 == 1)
 #define DETAIL(decision) ((decision)&0xff)
 #define QUEUE(decision) ((decision) >> 16)
@@ -35,6 +37,13 @@ struct config {
 	__u16 counts_redirected; /* what a socket gets is counted there too: off where speed matters */
 };
 
+/* The way back of a flow: wire::bounce::Back. */
+struct back {
+	__u8 start[START_BYTES]; /* of its rejects, but for the number */
+	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: not known */
+	__u8 zero[5];
+};
+
 /* Changes while the program runs; user space maps it into its memory. */
 struct table {
 	/*
@@ -43,6 +52,9 @@ struct table {
 	 * bound to: both from one line of the cache.
 	 */
 	__u16 flows[FLOW_COUNT];
+	__u32 full; /* no room for requests: they bounce where the way back is known */
+	__u32 zero;
+	struct back backs[FLOW_COUNT];
 };
 
 /* The first 60 bytes of a frame; every field is aligned. */
@@ -151,7 +163,11 @@ static inline __u32 to_socket(const struct found *found, const struct table *tab
 	if (control != (found->flow == FLOW_NODE))
 		return DROP(REASON_NODE_FLOW);
 	entry = table->flows[found->flow & (FLOW_COUNT - 1)];
-	return likely(entry) ? SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8) : DROP(REASON_NO_FLOW);
+	if (!likely(entry))
+		return DROP(REASON_NO_FLOW);
+	if (!likely(!table->full) && found->field == FIELD_REQUEST && table->backs[found->flow & (FLOW_COUNT - 1)].framing)
+		return BOUNCE((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
+	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
 }
 
 static inline __u32 decide(const void *data, const void *end, const volatile struct config *config,

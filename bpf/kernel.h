@@ -20,7 +20,7 @@ struct xdp_md {
 	__u32 egress_ifindex;
 };
 
-enum { XDP_DROP = 1, XDP_PASS = 2 };
+enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3 };
 
 enum {
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -31,6 +31,8 @@ enum {
 enum { BPF_F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (void *)51;
 
 /* A map is declared by a struct in ".maps" that only its type information describes. */

@@ -4,9 +4,10 @@
  *
  *	frame ──▶ decide() ──┬─▶ Pass    to the kernel's stack, untouched
  *	                     ├─▶ Drop    counted by reason
- *	                     └─▶ Socket  into the ring of that socket
+ *	                     ├─▶ Socket  into the ring of that socket
+ *	                     └─▶ Bounce  back to its sender, as a reject
  */
-#include "decide.h"
+#include "bounce.h"
 
 /* The counters, by number. */
 enum {
@@ -15,6 +16,7 @@ enum {
 	COUNT_REDIRECTED = 40,
 	COUNT_WRONG_QUEUE = 41, /* the socket is bound to another queue: the kernel would drop it unseen */
 	COUNT_NO_SOCKET = 42,	/* a flow whose socket has been closed, or was not there yet */
+	COUNT_BOUNCED = 43,	/* requests returned to their senders, for want of room */
 	COUNTERS = 64,
 };
 
@@ -74,7 +76,19 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
-static inline int steer_frame(const struct xdp_md *ctx)
+static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, const struct table *table)
+{
+	if (IS_BOUNCE(decision)) {
+		if (!bounce(ctx, length, &config, table))
+			return redirect(ctx, decision);
+		count(COUNT_BOUNCED);
+		return XDP_TX;
+	}
+	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
+	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
+}
+
+static inline int steer_frame(struct xdp_md *ctx, int pieces)
 {
 	const struct table *table = the_table();
 	__u32 decision;
@@ -84,8 +98,7 @@ static inline int steer_frame(const struct xdp_md *ctx)
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
 	if (likely(IS_SOCKET(decision)))
 		return redirect(ctx, decision);
-	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
-	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
+	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, table);
 }
 
 /*
@@ -94,21 +107,28 @@ static inline int steer_frame(const struct xdp_md *ctx)
  */
 SEC("xdp.frags") int steer(struct xdp_md *ctx)
 {
-	return steer_frame(ctx);
+	return steer_frame(ctx, 1);
 }
 
 /* For kernels before 5.18, which know no frames in pieces. */
 SEC("xdp") int steer_linear(struct xdp_md *ctx)
 {
-	return steer_frame(ctx);
+	return steer_frame(ctx, 0);
 }
 
-/* Never attached: answers with the bare decision, for the comparison with wire::steer. */
+/* Never attached: answers with the bare decision, for the comparison with wire::steer; what bounces it turns round. */
 SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 {
 	const struct table *table = the_table();
 
-	return table ? decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table) & 0xffff : ~0u;
+	__u32 decision;
+
+	if (!table)
+		return ~0u;
+	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
+	if (IS_BOUNCE(decision))
+		bounce(ctx, bpf_xdp_get_buff_len(ctx), &config, table);
+	return decision & 0xffff;
 }
 
 SEC("license") const char LICENSE[] = "Dual MIT/GPL";

@@ -29,6 +29,12 @@
 #define PLAIN_FLOW_AT 2
 #define PLAIN_CODE_AT 4
 
+/* What leads a frame, and where in the frame each framing has the number. */
+#define START_BYTES 26
+#define BARE_NUMBER_AT 10
+#define SPLIT_NUMBER_AT 18
+#define PLAIN_NUMBER_AT 22
+
 /* The kind: two bits of the form byte, and for extended kinds the handler field. */
 #define FORM_KIND_SHIFT 6
 #define FIELD_REQUEST 0

@@ -10,10 +10,11 @@ const DROP: usize = 8;
 const REDIRECTED: usize = 40;
 const WRONG_QUEUE: usize = 41;
 const NO_SOCKET: usize = 42;
+const BOUNCED: usize = 43;
 const COUNTERS: usize = 64;
 
 /// All that steering can count, and how it is called.
-const NAMES: [(usize, &str); 11] = [
+const NAMES: [(usize, &str); 12] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
     (PASS + Pass::OtherHost as usize, "xdp_pass_other_host"),
@@ -25,6 +26,7 @@ const NAMES: [(usize, &str); 11] = [
     (DROP + Reason::NodeFlow as usize, "xdp_drop_misused_flow_zero"),
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
+    (BOUNCED, "xdp_bounced"),
 ];
 
 /// What became of the frames that came in since the program was loaded.
@@ -47,6 +49,11 @@ impl Counters {
     /// Given to a socket, where [`Config::counts_redirected`](crate::Config::counts_redirected) says to count. Whether its ring had room, the socket's own statistics tell.
     pub fn redirected(&self) -> u64 {
         self.by_number[REDIRECTED]
+    }
+
+    /// Requests returned to their senders.
+    pub fn bounced(&self) -> u64 {
+        self.by_number[BOUNCED]
     }
 
     /// Gone on to the kernel's stack.

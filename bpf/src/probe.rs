@@ -3,6 +3,8 @@ use std::io;
 use std::time::Duration;
 
 use aya::programs::{TestRun, TestRunOptions};
+use wire::bounce::Back;
+use wire::frame::SMALLEST;
 use wire::steer::{Decision, Pass};
 use wire::{Flow, Reason};
 
@@ -61,6 +63,34 @@ impl Probe {
         self.table.set_flow(flow, socket);
     }
 
+    /// As [`Steer::set_back`](crate::Steer::set_back).
+    pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
+        self.table.set_back(flow, back);
+    }
+
+    /// As [`Steer::set_full`](crate::Steer::set_full).
+    pub fn set_full(&self, is_full: bool) {
+        self.table.set_full(is_full);
+    }
+
+    /// What the program makes of a frame that bounces: its first 60 bytes, as
+    /// they leave, and how long it is then.
+    ///
+    /// # Errors
+    /// As [`Probe::decide`].
+    pub fn bounce(&mut self, frame: &[u8]) -> Result<([u8; SMALLEST], usize), ProbeError> {
+        let mut out = vec![0; frame.len().max(SMALLEST)];
+        let options =
+            TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), repeat: 1, ..TestRunOptions::default() };
+        let refused = |source| ProbeError::Refused { length: frame.len(), source };
+        let program = self.object.program().map_err(|error| refused(io::Error::other(error)))?;
+        let result = program.test_run(options).map_err(|error| refused(root_cause(&error)))?;
+        let length = result.data_size_out as usize;
+        let mut start = [0; SMALLEST];
+        start.copy_from_slice(&out[..SMALLEST]);
+        Ok((start, length))
+    }
+
     /// What the program decides about a frame of at least 14 bytes.
     ///
     /// # Errors
@@ -94,6 +124,7 @@ fn decode(answer: u32) -> Option<Decision> {
         1 => [Pass::Foreign, Pass::OtherHost].get(detail as usize).copied().map(Decision::Pass),
         2 => Reason::ALL.get(detail as usize).copied().map(Decision::Drop),
         3 => Some(Decision::Socket(detail)),
+        4 => Some(Decision::Bounce(detail)),
         _ => None,
     }
 }

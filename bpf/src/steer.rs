@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, XskMap};
 use wire::Flow;
+use wire::bounce::Back;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
@@ -73,6 +74,18 @@ impl Steer {
     /// [`Config::node_socket`].
     pub fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         self.table.set_flow(flow, socket);
+    }
+
+    /// How requests of this flow go back to their sender while the node is
+    /// [full](Steer::set_full); without it they come to the socket.
+    pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
+        self.table.set_back(flow, back);
+    }
+
+    /// There is no room for requests, or there is again: until then the
+    /// program returns them to their senders.
+    pub fn set_full(&self, is_full: bool) {
+        self.table.set_full(is_full);
     }
 
     /// What became of all frames so far. A system call for each counter.

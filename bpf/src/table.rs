@@ -6,10 +6,11 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use wire::Flow;
+use wire::bounce::Back;
 
 use crate::object::Object;
 use crate::{Config, LoadError, Steer};
@@ -21,6 +22,9 @@ const SOCKETS: usize = 256;
 #[repr(C)]
 struct Layout {
     flows: [AtomicU16; Flow::COUNT],
+    full: AtomicU32,
+    _zero: AtomicU32,
+    backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
 }
 
 /// The mapped table.
@@ -74,6 +78,22 @@ impl Table {
         if flow != Flow::NODE {
             self.store(flow, socket.map_or(0, |socket| self.entry(socket)));
         }
+    }
+
+    /// How the program can return the requests of a flow, if it can.
+    pub(crate) fn set_back(&self, flow: Flow, back: Option<&Back>) {
+        let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
+        let words = &self.layout().backs[flow.index()];
+        // The last word has the mark that the others count: it comes off first and on last.
+        words[3].store(0, Ordering::Release);
+        for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
+            word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
+        }
+    }
+
+    /// Whether requests bounce.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.layout().full.store(is_full.into(), Ordering::Relaxed);
     }
 
     /// Steer control frames.

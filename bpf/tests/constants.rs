@@ -45,6 +45,18 @@ fn byte_of_difference(one: &[u8], other: &[u8]) -> u64 {
     pairs.enumerate().find(|(_, (a, b))| a != b).unwrap().0 as u64
 }
 
+/// The first byte of a frame that depends on its number.
+fn number_at(framing: Framing) -> u64 {
+    let link = Link { to: Address::default(), from: Address::default(), ethertype: EtherType::DEFAULT };
+    let [none, all] = [0, u32::MAX].map(|seq| {
+        let mut bytes = [0; frame::SMALLEST];
+        let header = Header { kind: Kind::Reject, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq };
+        frame::emit(&mut bytes, framing, &link, &header, 0, None).unwrap();
+        bytes
+    });
+    none.iter().zip(&all).position(|(a, b)| a != b).unwrap() as u64
+}
+
 fn layout() -> Vec<(&'static str, u64)> {
     use Framing::{Bare, Plain, Split};
     let request = |framing| emit(framing, Kind::Request, 0, 0);
@@ -71,6 +83,10 @@ fn layout() -> Vec<(&'static str, u64)> {
         ("PLAIN_FORM_AT", byte_of_difference(&request(Plain), &extended(Plain))),
         ("PLAIN_FLOW_AT", byte_of_difference(&request(Plain), &flow(Plain)) - 1),
         ("PLAIN_CODE_AT", byte_of_difference(&extended(Plain), &control(Plain))),
+        ("START_BYTES", Plain.body_at() as u64),
+        ("BARE_NUMBER_AT", number_at(Bare)),
+        ("SPLIT_NUMBER_AT", number_at(Split)),
+        ("PLAIN_NUMBER_AT", number_at(Plain)),
     ]
 }
 

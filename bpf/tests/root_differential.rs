@@ -13,7 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bpf::{Config, Probe};
 use twins::frames::{Frames, Spec};
 use twins::{Difference, Twins, compile};
-use wire::steer::{Decision, Pass};
+use wire::bounce::Back;
+use wire::frame::Link;
+use wire::steer::{Decision, Pass, Table};
 use wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
@@ -143,6 +145,7 @@ type Seen = HashMap<String, u64>;
 fn record(seen: &mut Seen, decision: Decision) {
     let name = match decision {
         Decision::Socket(_) => "Socket".to_owned(),
+        Decision::Bounce(_) => "Bounce".to_owned(),
         other => format!("{other:?}"),
     };
     *seen.entry(name).or_default() += 1;
@@ -153,6 +156,13 @@ fn seed() -> u64 {
     env::var("STEER_SEED").map_or_else(|_| clock(), |text| text.parse().expect("STEER_SEED is a number"))
 }
 
+/// How a flow's requests go back, if they can: two in three.
+fn way_back(table: &Table, one_of_three: usize) -> Option<Back> {
+    let framing = [Framing::Bare, Framing::Split].get(one_of_three)?;
+    let link = Link { to: Address::default(), from: table.own, ethertype: table.ethertype };
+    Some(Back::new(*framing, &link, Flow::NODE, 0))
+}
+
 /// Flows opened and closed at random; returns those that are open.
 fn open_flows(frames: &mut Frames, twins: &mut Twins) -> Vec<Flow> {
     use rand::Rng;
@@ -160,6 +170,8 @@ fn open_flows(frames: &mut Frames, twins: &mut Twins) -> Vec<Flow> {
     for _ in 0..frames.random.random_range(0..64) {
         let flow = frames.flow(&open);
         twins.set_flow(flow, Some(frames.random.random_range(0..=254)));
+        let back = way_back(&twins.rust, frames.random.random_range(0..3));
+        twins.set_back(flow, back.as_ref());
         open.push(flow);
     }
     if let Some(flow) = open.pop() {
@@ -178,6 +190,7 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
             Config { ethertype, own, node_socket: frames.random.random_range(0..=254), counts_redirected: true };
         let mut twins = Twins::with(&config, load(&config));
         let open = open_flows(&mut frames, &mut twins);
+        twins.set_full(frames.random.random_bool(0.5));
         for _ in 0..ROUND {
             let frame = frames.next(&twins.rust, &open);
             record(&mut seen, twins.decide(&frame)?);
@@ -199,7 +212,7 @@ fn a_million_random_frames() {
     let drops = [Reason::Short, Reason::Source, Reason::Version, Reason::Kind, Reason::NoFlow, Reason::NodeFlow];
     let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
     let passes = [Pass::Foreign, Pass::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
-    for answer in drops.into_iter().chain(passes).chain(["Socket".to_owned()]) {
+    for answer in drops.into_iter().chain(passes).chain(["Socket", "Bounce"].map(str::to_owned)) {
         assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
     }
 }

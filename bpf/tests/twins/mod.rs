@@ -12,13 +12,14 @@ use std::process::Command;
 
 use bpf::{Config, Probe};
 use wire::Flow;
+use wire::bounce::Back;
 use wire::frame::SMALLEST;
 use wire::steer::{Decision, Table, steer};
 
 /// Both sides, with the same configuration and the same flows.
 pub(crate) struct Twins {
     pub(crate) rust: Box<Table>,
-    c: Probe,
+    pub(crate) c: Probe,
 }
 
 /// A frame about which they differ.
@@ -43,6 +44,18 @@ impl Twins {
     pub(crate) fn set_flow(&mut self, flow: Flow, socket: Option<u8>) {
         self.rust.flows[flow.index()] = socket.map_or(0, |index| index + 1);
         self.c.set_flow(flow, socket);
+    }
+
+    pub(crate) fn set_back(&mut self, flow: Flow, back: Option<&Back>) {
+        let word = &mut self.rust.ways_back[flow.index() / 64];
+        let bit = 1 << (flow.index() % 64);
+        *word = if back.is_some() { *word | bit } else { *word & !bit };
+        self.c.set_back(flow, back);
+    }
+
+    pub(crate) fn set_full(&mut self, is_full: bool) {
+        self.rust.full = is_full;
+        self.c.set_full(is_full);
     }
 
     /// Their common answer.

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use bpf::{AttachError, AttachMode, Attachment, Config, Raw, Steer};
 use wire::Flow;
+use wire::bounce::Back;
 
 use crate::OpenError;
 use crate::interface::Interface;
@@ -84,7 +85,22 @@ impl Attached {
     /// Frames of this flow are for us from now on, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
         if let Loaded::Steer(steer) = &self.program {
+            steer.set_back(flow, None);
             steer.set_flow(flow, open.then_some(SOCKET));
+        }
+    }
+
+    /// How the program can return requests of this flow.
+    pub(crate) fn way_back(&self, flow: Flow, back: &Back) {
+        if let Loaded::Steer(steer) = &self.program {
+            steer.set_back(flow, Some(back));
+        }
+    }
+
+    /// Whether it has to.
+    pub(crate) fn full(&self, is_full: bool) {
+        if let Loaded::Steer(steer) = &self.program {
+            steer.set_full(is_full);
         }
     }
 

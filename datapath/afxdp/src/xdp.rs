@@ -4,6 +4,7 @@ use std::fmt;
 
 use ring::Frame;
 use transport::{Caps, Transport};
+use wire::bounce::Back;
 use wire::{Address, Flow};
 
 use crate::busy_poll::Deferred;
@@ -61,6 +62,14 @@ impl Transport for Xdp {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.program.steer(flow, open);
+    }
+
+    fn way_back(&mut self, flow: Flow, back: &Back) {
+        self.program.way_back(flow, back);
+    }
+
+    fn full(&mut self, is_full: bool) {
+        self.program.full(is_full);
     }
 
     fn promise(&mut self, frames: usize) {

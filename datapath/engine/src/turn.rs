@@ -88,7 +88,11 @@ impl Engine {
     /// left to do.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.postponed || self.sent > 0 || self.has_output() { Time::default() } else { self.core.sleep_until() }
+        if self.postponed || self.sent > 0 || self.has_output() || self.core.has_events() {
+            Time::default()
+        } else {
+            self.core.sleep_until()
+        }
     }
 
     /// Whether the last turn left what could wait to the next, and so did not
@@ -212,6 +216,8 @@ impl Engine {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Steer(flow, open) => transport.steer(flow, open),
+                Event::WayBack(flow, back) => transport.way_back(flow, &back),
+                Event::Full(is_full) => transport.full(is_full),
                 other => events(other),
             }
         }

@@ -7,12 +7,14 @@
 
 use std::collections::VecDeque;
 
+use wire::bounce::Back;
+use wire::frame::Link;
 use wire::{Buffer, Class, Header, Kind, Seq};
 
 use crate::FlowId;
 use crate::flow::Phase;
 use crate::node::Core;
-use crate::output::Transmit;
+use crate::output::{Event, Transmit};
 use crate::receive_queue::Verdict;
 
 /// Some turns' worth of frames that arrive.
@@ -49,12 +51,38 @@ impl<B: Buffer> Core<B> {
     #[cold]
     pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq) {
         self.counters.no_room += 1;
+        self.set_full(true);
         if class == Class::Request {
             self.counters.rejects_dropped += !self.bounces.push(id, seq) as u64;
         } else if let Some(record) = self.flows.get_mut(id) {
             record.ack_forced = true;
             record.queue_ack(&mut self.acks_due);
         }
+    }
+
+    /// A transport that can return requests by itself, before they cost us
+    /// anything, does so until half of the room is free again.
+    fn set_full(&mut self, is_full: bool) {
+        if self.full != is_full {
+            self.full = is_full;
+            self.events.push_back(Event::Full(is_full));
+        }
+    }
+
+    /// The receiver is full: is it still?
+    #[cold]
+    pub(crate) fn look_at_room(&mut self) {
+        if self.endpoints.has_plenty() {
+            self.set_full(false);
+        }
+    }
+
+    /// A flow is open: how its requests can be returned.
+    pub(crate) fn tell_way_back(&mut self, id: FlowId) {
+        let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
+        let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
+        let back = Back::new(route.framing, &wire, route.flow, route.nonce);
+        self.events.push_back(Event::WayBack(id.flow, back));
     }
 
     /// The next reject; without one for what was accepted in the meantime, or

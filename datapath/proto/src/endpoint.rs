@@ -101,6 +101,11 @@ impl<B> Endpoints<B> {
         self.waiting < self.room[class]
     }
 
+    /// Whether half of the room for requests is free.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.waiting <= self.room[Class::Request] / 2
+    }
+
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0

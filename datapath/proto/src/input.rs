@@ -84,6 +84,9 @@ impl<B: Buffer> Core<B> {
         }
         if !self.endpoints.has_room(class) {
             let id = record.id;
+            if let Some(told) = message.piggyback {
+                record.put_told(told);
+            }
             self.turn_away(id, class, seq);
             return Ok(());
         }

@@ -45,6 +45,8 @@ pub struct Core<B> {
     pub(crate) acks_due: VecDeque<Flow>,
     /// Requests to return to their senders.
     pub(crate) bounces: Bounces,
+    /// The transport was told that there is no room.
+    pub(crate) full: bool,
     pub(crate) control: ControlQueue,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
@@ -76,6 +78,7 @@ impl<B: Buffer> Core<B> {
             ready: VecDeque::with_capacity(config.send_frames),
             acks_due: VecDeque::with_capacity(64),
             bounces: Bounces::new(),
+            full: false,
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),

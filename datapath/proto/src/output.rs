@@ -1,5 +1,6 @@
 //! What the core gives back.
 
+use wire::bounce::Back;
 use wire::control::{Incarnation, Name, NodeId, Refusal};
 use wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD};
 
@@ -193,4 +194,9 @@ pub enum Event {
     Ended(EndpointId, FlowId, Ending),
     /// This flow id is used from now on (or no longer): tell the transport.
     Steer(Flow, bool),
+    /// Requests of this flow can be returned so: tell the transport.
+    WayBack(Flow, Back),
+    /// There is no room for requests, or there is again: tell the transport,
+    /// which may return them by itself.
+    Full(bool),
 }

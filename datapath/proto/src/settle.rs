@@ -34,6 +34,9 @@ impl<B: Buffer> Core<B> {
         if !self.acks_in.is_empty() {
             self.look_at_acks(now);
         }
+        if self.full {
+            self.look_at_room();
+        }
     }
 
     /// Getter: whether acknowledgements came in frames of their own and have not been looked at.

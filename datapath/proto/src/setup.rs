@@ -170,6 +170,7 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, framing, max_frame);
         }
+        self.tell_way_back(id);
         self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
     }
@@ -204,6 +205,7 @@ impl<B: Buffer> Core<B> {
             record.open(&answer.offer, source, framing, max_frame);
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
+        self.tell_way_back(id);
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {

@@ -80,6 +80,7 @@ pub use caps::Caps;
 pub use name::{Name, NameError};
 use ring::Frame;
 pub use steering::Steering;
+use wire::bounce::Back;
 use wire::{Address, Flow};
 
 /// The seam: a NIC, or what stands for one, behind four calls.
@@ -109,6 +110,15 @@ pub trait Transport {
     /// A flow id of this node is in use from now on, or no longer: where frames
     /// are steered before they are seen, the steering table follows.
     fn steer(&mut self, flow: Flow, open: bool);
+
+    /// How requests of a flow go back to their sender while this node is
+    /// [full](Transport::full); forgotten when the flow closes. For those with a
+    /// program that can return them before the host sees them; elsewhere the
+    /// host does.
+    fn way_back(&mut self, _flow: Flow, _back: &Back) {}
+
+    /// There is no room for requests, or there is again.
+    fn full(&mut self, _is_full: bool) {}
 
     /// So many frames at most are promised room on this side: credits granted.
     /// For those that can keep more or less of it ready.

@@ -28,7 +28,8 @@ impl Steering {
     #[inline]
     pub fn admits(&mut self, frame: &[u8]) -> bool {
         match steer(frame, &self.table) {
-            Decision::Socket(_) => return true,
+            // Where there is no program the host returns what it has no room for.
+            Decision::Socket(_) | Decision::Bounce(_) => return true,
             Decision::Pass(why) => self.passed[why as usize] += 1,
             Decision::Drop(why) => self.dropped[why as usize] += 1,
         }

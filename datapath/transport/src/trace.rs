@@ -23,6 +23,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ring::Frame;
+use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
 use crate::{Caps, Transport, pcap};
@@ -124,6 +125,14 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.inner.steer(flow, open);
+    }
+
+    fn way_back(&mut self, flow: Flow, back: &Back) {
+        self.inner.way_back(flow, back);
+    }
+
+    fn full(&mut self, is_full: bool) {
+        self.inner.full(is_full);
     }
 
     fn promise(&mut self, frames: usize) {

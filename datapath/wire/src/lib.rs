@@ -42,6 +42,7 @@
 mod ack;
 mod address;
 mod bare;
+pub mod bounce;
 mod buffer;
 pub mod bulk;
 pub mod bundle;

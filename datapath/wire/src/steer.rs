@@ -15,6 +15,10 @@ pub enum Decision {
     Drop(Reason),
     /// Ours, for the socket with this index.
     Socket(u8),
+    /// A request for a node that has no room: back to its sender, as
+    /// [`Back::reject`](crate::bounce::Back::reject) says; where that says nothing, for
+    /// the socket with this index.
+    Bounce(u8),
 }
 
 /// Why a frame is not ours.
@@ -38,12 +42,21 @@ pub struct Table {
     pub node_socket: u8,
     /// By flow id: the socket's index plus one, or 0 for a flow that does not exist.
     pub flows: [u8; Flow::COUNT],
+    /// No more requests: they bounce on flows whose way back is known.
+    pub full: bool,
+    /// A bit for each flow whose way back is known.
+    pub ways_back: [u64; Flow::COUNT / 64],
 }
 
 impl Table {
+    /// Whether the way back of a flow is known.
+    pub const fn has_way_back(&self, flow: Flow) -> bool {
+        self.ways_back[flow.index() / 64] >> (flow.index() % 64) & 1 == 1
+    }
+
     /// A table without flows; control frames go to socket 0.
     pub const fn new(ethertype: EtherType, own: Address) -> Self {
-        Table { ethertype, own, node_socket: 0, flows: [0; Flow::COUNT] }
+        Table { ethertype, own, node_socket: 0, flows: [0; Flow::COUNT], full: false, ways_back: [0; Flow::COUNT / 64] }
     }
 }
 
@@ -119,6 +132,7 @@ fn to_socket(kind: Kind, flow: Flow, table: &Table) -> Decision {
     }
     match table.flows[flow.index()] {
         0 => Decision::Drop(Reason::NoFlow),
+        socket if table.full && kind == Kind::Request && table.has_way_back(flow) => Decision::Bounce(socket - 1),
         socket => Decision::Socket(socket - 1),
     }
 }

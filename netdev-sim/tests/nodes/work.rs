@@ -43,7 +43,7 @@ impl Work {
             flows: random.random_range(1..4),
             pause: random.random_range(US..2 * MS),
             keep: random.random_range(US..5 * MS),
-            receive_frames: random.random_range(16..128),
+            receive_frames: random.random_range(2..64),
             send_frames: random.random_range(8..128),
             window: random.random_range(1..64),
             patience: random.random_range(20..200) * MS,

@@ -34,6 +34,7 @@ use fate::{Fate, Wait};
 pub use faults::Faults;
 use ring::Frame;
 use waiting::Waiting;
+use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
 use crate::{Caps, Transport};
@@ -180,6 +181,14 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.inner.steer(flow, open);
+    }
+
+    fn way_back(&mut self, flow: Flow, back: &Back) {
+        self.inner.way_back(flow, back);
+    }
+
+    fn full(&mut self, is_full: bool) {
+        self.inner.full(is_full);
     }
 
     fn promise(&mut self, frames: usize) {

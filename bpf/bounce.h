@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Return to sender, before the host sees the frame: the twin of
+ * wire::bounce::Back::reject(). FM 1.0 wanted it in the NIC, which was too slow.
+ */
+#pragma once
+
+#include "decide.h"
+
+/* The flow of a frame that decide() let bounce. */
+static inline __u32 flow_of(const struct frame *frame, const volatile struct config *config)
+{
+	struct found found = {};
+
+	if (frame->ethertype == config->plain)
+		find_plain(frame, &found);
+	else
+		find_hidden(frame, &found);
+	return found.flow & (FLOW_COUNT - 1);
+}
+
+/* Its framing, as in struct back. */
+static inline __u32 framing_of(const struct frame *frame, const volatile struct config *config)
+{
+	return frame->ethertype == config->plain ? 3 : ((const __u8 *)frame)[6] >> 6;
+}
+
+/* The start of the reject over the request's, but for the number; the rest is zero. */
+static inline void write_reject(__u8 *bytes, const struct back *back, __u32 framing)
+{
+	int i;
+
+#pragma unroll
+	for (i = 0; i < START_BYTES; i++) {
+		if (framing == 1 && i >= BARE_NUMBER_AT && i < BARE_NUMBER_AT + 2)
+			continue;
+		if (framing == 2 && i >= SPLIT_NUMBER_AT && i < SPLIT_NUMBER_AT + 4)
+			continue;
+		if (framing == 3 && i >= PLAIN_NUMBER_AT)
+			continue;
+		bytes[i] = back->start[i];
+	}
+#pragma unroll
+	for (i = START_BYTES; i < SMALLEST_BYTES; i++)
+		bytes[i] = 0;
+}
+
+/* Turn the request into its reject. 0: it cannot be; the frame is as it was. */
+static inline int bounce(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
+			 const struct table *table)
+{
+	__u8 *data = (void *)(long)ctx->data;
+	const struct back *back;
+	__u32 framing;
+
+	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
+		return 0;
+	back = &table->backs[flow_of((struct frame *)data, config)];
+	framing = framing_of((struct frame *)data, config);
+	if (framing != back->framing)
+		return 0;
+	if (length > SMALLEST_BYTES && bpf_xdp_adjust_tail(ctx, SMALLEST_BYTES - (int)length))
+		return 0;
+	data = (void *)(long)ctx->data;
+	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
+		return 0;
+	write_reject(data, back, framing);
+	return 1;
+}

@@ -1,0 +1,71 @@
+//! The way back: how the kernel's program returns a request to its sender
+//! before the host sees it. FM 1.0 left that to the host, since its NIC was
+//! too slow to look into packets (§4.4).
+//!
+//! User space writes the start of a flow's reject once, with all but the
+//! number; the program puts it over the request, fills the number in, and
+//! sends it where it came from. So it needs to know of a header only where
+//! the number is.
+
+use crate::frame::{self, ETHERNET, Link, SMALLEST};
+use crate::header::{Flow, Header, Kind};
+use crate::{EtherType, Framing};
+
+/// Bytes that a frame's headers take at most.
+const START: usize = ETHERNET + Framing::Plain.cost();
+
+/// The way back of one flow: the start of its rejects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Back {
+    framing: Framing,
+    start: [u8; START],
+}
+
+impl Back {
+    /// Bytes of [`Back::to_bytes`].
+    pub const BYTES: usize = 32;
+
+    /// The way back of the flow that its sender knows by `flow` and `nonce`.
+    pub fn new(framing: Framing, link: &Link, flow: Flow, nonce: u16) -> Back {
+        let mut bytes = [0; SMALLEST];
+        let header = Header { kind: Kind::Reject, flow, nonce, handler: 0, words: 0, seq: 0 };
+        // The smallest frame fits the smallest frame.
+        let _ = frame::emit(&mut bytes, framing, link, &header, 0, None);
+        let mut start = [0; START];
+        start.copy_from_slice(&bytes[..START]);
+        Back { framing, start }
+    }
+
+    /// As the kernel's program reads it (`struct back` in `decide.h`): the
+    /// start, then 1 for `bare`, 2 for `split`, 3 for `plain`; all zero where
+    /// no way is known.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..START].copy_from_slice(&self.start);
+        bytes[START] = 1 + self.framing as u8;
+        bytes
+    }
+
+    /// The reject of a request that steering decided to bounce; `None` where
+    /// it came in another framing than rejects go, for its number may be
+    /// carried otherwise. The host returns it then.
+    pub fn reject(&self, request: &[u8; SMALLEST], ethertype: EtherType) -> Option<[u8; SMALLEST]> {
+        let framing = match (u16::from_be_bytes([request[12], request[13]]), request[6] >> 6) {
+            (number, _) if number == ethertype.plain() => Framing::Plain,
+            (_, 1) => Framing::Bare,
+            _ => Framing::Split,
+        };
+        if framing != self.framing {
+            return None;
+        }
+        let number = match framing {
+            Framing::Bare => 10..12,
+            Framing::Split => 18..22,
+            Framing::Plain => 22..26,
+        };
+        let mut reject = [0; SMALLEST];
+        reject[..START].copy_from_slice(&self.start);
+        reject[number.clone()].copy_from_slice(&request[number]);
+        Some(reject)
+    }
+}
