@@ -139,6 +139,19 @@ fn many_at_once_in_both_directions_and_messages_between() {
     assert_eq!((alpha.counter("unhandled"), beta.counter("unhandled")), (asked_replies(&alpha), 0));
 }
 
+#[test]
+fn a_transfer_leaves_credit_to_messages() {
+    let (mut alpha, beta, to) = listening(connected());
+    let region = zeros(&beta.endpoint, 4 << 20, Rights::WRITE);
+    alpha.endpoint.put(to, region.id(), 0, pattern(4 << 20, 1)).unwrap();
+    let before = alpha.endpoint.credit(to);
+    // Nothing is acknowledged: the other side is not polled.
+    (0..100).for_each(|_| _ = alpha.poll());
+    let left = alpha.endpoint.credit(to);
+    assert!(left >= before / 8 && left < before / 2, "{left} of {before}");
+    alpha.endpoint.request(to, Handler(0), &[], b"small").unwrap();
+}
+
 /// Small messages that wait for the same flow share a frame; parts of transfers do not.
 #[test]
 fn small_transfers_beside_small_messages() {
