@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
-use common::{LONG, cluster, open, pair};
+use common::{LONG, cluster, open, pair, until};
 use fm::{Cluster, Fm, FmError, Handler, MeetError, NotOpen, Rank, ReturnReason, SendError};
 use transport::loopback;
 
@@ -45,9 +45,7 @@ fn what_is_too_large_says_how_large_it_may_be_and_the_most_arrives() {
     zero.send(&mut (), Rank(1), COUNT, &bytes[..most]).expect("the most");
     zero.send(&mut (), Rank(1), COUNT, b"").expect("nothing");
     let mut seen = vec![];
-    while seen.len() < 2 {
-        one.extract(&mut seen);
-    }
+    until(&mut one, &mut seen, "both", |seen| seen.len() == 2);
     seen.sort_unstable();
     assert_eq!(seen, [0, most]);
 }
@@ -67,9 +65,7 @@ fn a_handler_that_is_not_there_is_counted_where_it_is_missing() {
     zero.send_4(&mut (), Rank(1), Handler(8), [0; 4]).expect("sent");
     zero.send_4(&mut (), Rank(1), COUNT, [0; 4]).expect("sent");
     let mut count = 0;
-    while count == 0 {
-        one.extract(&mut count);
-    }
+    until(&mut one, &mut count, "counted", |count| *count == 1);
     assert_eq!((count, one.counters().get("unhandled")), (1, 1));
 }
 

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{against, open, until};
+use common::{against, open_faulty, until};
 use fm::{Fm, Handler, Rank};
+use transport::faulty::Faults;
 use transport::loopback::Plug;
 
 const BYTES: Handler = Handler(1);
 const WORDS: Handler = Handler(2);
-const MANY: u64 = 100_000;
 
 /// What the network carries in one message here: 1500, less the header of the `bare` framing or more.
 const MOST: usize = 1488;
@@ -36,8 +36,8 @@ struct Seen {
     buffer: Vec<u8>,
 }
 
-fn node(own: usize, plug: Plug) -> (Fm<Seen>, Seen) {
-    let mut fm = open::<Seen>(own, plug);
+fn node(own: usize, plug: Plug, faults: Faults) -> (Fm<Seen>, Seen) {
+    let mut fm = open_faulty::<Seen>(own, plug, faults);
     fm.on(BYTES, |seen, message| {
         let bytes = message.bytes();
         seen.messages += 1;
@@ -56,25 +56,34 @@ fn node(own: usize, plug: Plug) -> (Fm<Seen>, Seen) {
 }
 
 /// Send all, while as many come; then take in what is left.
-fn exchange(own: usize, plug: Plug) {
-    let (mut fm, mut seen) = node(own, plug);
+fn exchange(own: usize, plug: Plug, faults: Faults, many: u64) {
+    let (mut fm, mut seen) = node(own, plug, faults);
     let (peer, mut buffer) = (Rank(1 - own), vec![]);
-    for number in 0..MANY {
+    for number in 0..many {
         fm.send(&mut seen, peer, BYTES, content(number, &mut buffer)).expect("sent");
         if number % 10 == 0 {
             fm.send_4(&mut seen, peer, WORDS, [number, !number, 5, number ^ !number ^ 5]).expect("sent");
         }
     }
-    until(&mut fm, &mut seen, "all here", |seen| seen.messages == MANY && seen.words == MANY / 10);
+    until(&mut fm, &mut seen, "all here", |seen| seen.messages == many && seen.words == many / 10);
     let numbered = |number: &u64| (*number as usize * 7919) % (MOST + 1) >= 8;
-    assert_eq!((seen.wrong, seen.sum), (0, (0..MANY).filter(numbered).sum()));
-    assert!(seen.sizes.iter().all(|count| *count >= 67), "each size, as often as it was sent");
+    assert_eq!((seen.wrong, seen.sum), (0, (0..many).filter(numbered).sum()));
+    let each = (many / (MOST as u64 + 1)) as u32;
+    assert!(seen.sizes.iter().all(|count| (each..=each + 1).contains(count)), "each size, as often as it was sent");
     fm.finish(common::LONG).expect("accepted");
 }
 
 #[test]
 fn a_hundred_thousand_each_way_of_all_sizes() {
-    against(|plug| exchange(1, plug), |plug| exchange(0, plug));
+    const MANY: u64 = 100_000;
+    against(|plug| exchange(1, plug, Faults::NONE, MANY), |plug| exchange(0, plug, Faults::NONE, MANY));
+}
+
+/// Each message once, the last ones too, which their sender leaves behind.
+#[test]
+fn a_network_that_loses_duplicates_and_reorders() {
+    let faults = Faults { duplicate: 0.02, delay: 0.05, delay_by: 20, ..Faults::lossy(11, 0.02) };
+    against(|plug| exchange(1, plug, faults, 20_000), |plug| exchange(0, plug, faults, 20_000));
 }
 
 #[test]

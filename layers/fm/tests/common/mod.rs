@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use fm::{Cluster, Fm, Rank};
+use transport::faulty::{Faults, Faulty};
 use transport::loopback;
 
 /// Longer than anything here takes when nothing is wrong.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(15);
 
 pub(crate) const NAMES: [&str; 2] = ["alpha", "beta"];
 
@@ -17,7 +18,14 @@ pub(crate) fn cluster(own: usize) -> Cluster {
 
 /// Node `own` on this end of a wire.
 pub(crate) fn open<S>(own: usize, plug: loopback::Plug) -> Fm<S> {
-    Fm::open(cluster(own), Box::new(plug.open().expect("memory"))).expect("a node")
+    open_faulty(own, plug, Faults::NONE)
+}
+
+/// The same on a wire on which so much goes wrong.
+pub(crate) fn open_faulty<S>(own: usize, plug: loopback::Plug, faults: Faults) -> Fm<S> {
+    let faults = Faults { seed: faults.seed + own as u64, ..faults };
+    let transport = Faulty::new(plug.open().expect("memory"), faults);
+    Fm::open(cluster(own), Box::new(transport)).expect("a node")
 }
 
 /// Nodes 0 and 1.
