@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAMS: [&str; 2] = ["steer", "raw"];
-const HEADERS: [&str; 3] = ["kernel.h", "wire.h", "decide.h"];
+const HEADERS: [&str; 4] = ["kernel.h", "wire.h", "bounce.h", "decide.h"];
 
 /// `v3`: 32-bit comparisons, known to every kernel that has what we need.
 const FLAGS: &str = "-O2 -g -mcpu=v3 -Wall -Wextra -Werror -target bpf";
