@@ -60,7 +60,7 @@ impl InterfaceLink {
     /// # Errors
     /// What is in the way.
     pub(crate) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
-        node(&self.name, how.framing, Box::new(self.transport(how, watch)?))
+        node(&self.name, how, Box::new(self.transport(how, watch)?))
     }
 
     fn transport(&self, how: How, watch: &Watch) -> Result<Xdp, Error> {
@@ -95,10 +95,10 @@ impl InterfaceLink {
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
         let transport = self.transport(how, watch)?;
         let xdp = transport.mode().attach.name();
-        let node = node(&self.name, how.framing, Box::new(transport))?;
+        let node = node(&self.name, how, Box::new(transport))?;
         let am = match self.side {
-            Side::Near => Am::near(&node, &peer.name, watch)?,
-            Side::Far => Am::far(&node)?,
+            Side::Near => Am::near(node, how, &peer.name, watch)?,
+            Side::Far => Am::far(node)?,
         };
         Ok(am.by_xdp(xdp))
     }

@@ -52,7 +52,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ablation::Ablation;
-use cli::{Cli, Options, Task, Where};
+use cli::{Cli, Options, Switch, Task, Where};
 use cores::Cores;
 use deploy::wire::Way;
 use error::Error;
@@ -147,6 +147,7 @@ fn over(
 
 /// Measure the curve, print it, and draw it where that is wanted.
 fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let options = &Options { bundles: options.bundles.or(Some(Switch::On)), ..options.clone() };
     let vias = options.vias(place.vias());
     let session = over(vec![(Bench::Bandwidth, size::swept())], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);

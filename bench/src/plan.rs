@@ -160,6 +160,8 @@ pub(crate) struct How {
     pub(crate) framing: FramingArg,
     /// Where the XDP program runs.
     pub(crate) xdp: XdpArg,
+    /// Several of our messages may share a frame.
+    pub(crate) bundles: bool,
 }
 
 /// Where one side is: what the other needs to send to it.

@@ -124,8 +124,8 @@ impl Stage<'_> {
                 let step = Step { number: number as u32 + 1, bench, size: cut.piece, warm_up, time };
                 let outcome = self.step(port, step)?;
                 let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
-                let (round, via) = (self.round, self.via);
-                all.push(Measured { round, bench, nth_size, cut, via, mode, xdp, framing, outcome });
+                let (round, via, bundles) = (self.round, self.via, port.bundles());
+                all.push(Measured { round, bench, nth_size, cut, via, mode, xdp, framing, bundles, outcome });
             }
             self.progress.done();
         }

@@ -30,6 +30,8 @@ pub(crate) struct Measured {
     pub(crate) xdp: Option<&'static str>,
     /// In which framing.
     pub(crate) framing: &'static str,
+    /// Whether several messages may have shared a frame.
+    pub(crate) bundles: bool,
     /// What came out.
     pub(crate) outcome: Outcome,
 }
@@ -80,6 +82,7 @@ pub(crate) struct Row {
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
+    pub(crate) bundles: bool,
     pub(crate) figures: Figures,
     /// The figure that is compared, by round.
     pub(crate) by_round: Vec<f64>,
@@ -129,6 +132,7 @@ impl Row {
             mode: first.mode.clone(),
             xdp: first.xdp,
             framing: first.framing,
+            bundles: first.bundles,
             figures: Figures::of(&rounds),
             by_round: rounds.iter().map(|one| one.figure()).collect(),
             lost: rounds.iter().map(|one| one.lost()).sum(),
@@ -144,7 +148,9 @@ impl Figures {
             match &one.outcome {
                 // Cannot fail: both have the same bounds.
                 Outcome::Latency(latency) => drop(together.add(&latency.round_trips)),
-                Outcome::Throughput(throughput) => rates.push((one.cut, one.messages(throughput))),
+                Outcome::Throughput(throughput) => {
+                    rates.push((one.cut, one.messages(throughput), throughput.frames_each))
+                }
             }
         }
         if rates.is_empty() { Figures::RoundTrips(together) } else { Figures::Rates(Rates::of(&rates)) }
@@ -152,12 +158,13 @@ impl Figures {
 }
 
 impl Rates {
-    fn of(rounds: &[(Cut, f64)]) -> Rates {
-        let rate = |of_one: fn(&Cut) -> usize| {
-            let rates: Vec<f64> = rounds.iter().map(|(cut, messages)| messages * of_one(cut) as f64).collect();
-            median(&rates).unwrap_or(0.0)
+    fn of(rounds: &[(Cut, f64, f64)]) -> Rates {
+        let rate = |of_one: fn(&Cut, f64) -> f64| {
+            let rate = |(cut, messages, frames): &(Cut, f64, f64)| messages * of_one(cut, *frames);
+            median(&rounds.iter().map(rate).collect::<Vec<_>>()).unwrap_or(0.0)
         };
-        Rates { messages: rate(|_| 1), frames: rate(|cut| cut.frames), bytes: rate(|cut| cut.size) }
+        let frames = rate(|cut, frames| cut.frames as f64 * frames);
+        Rates { messages: rate(|_, _| 1.0), frames, bytes: rate(|cut, _| cut.size as f64) }
     }
 }
 
@@ -227,13 +234,13 @@ pub(crate) mod tests {
             _ => {
                 let time = Duration::from_secs(2);
                 let (messages, bytes) = (2 * figure, 2 * figure * 64);
-                Outcome::Throughput(Throughput { messages, bytes, time, lost: 1 })
+                Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 })
             }
         };
         let cut = Cut { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
         let xdp = (via != Via::Udp).then_some("generic");
-        Measured { round, bench, nth_size, cut, via, mode, xdp, framing, outcome }
+        Measured { round, bench, nth_size, cut, via, mode, xdp, framing, bundles: false, outcome }
     }
 
     #[test]

@@ -35,6 +35,17 @@ fn bandwidth_is_of_full_frames_and_rate_of_small_ones() {
 }
 
 #[test]
+fn with_bundles_small_messages_share_frames() {
+    for (bundles, share) in [("off", false), ("on", true)] {
+        let lines =
+            json(&run(&[&["rate", "--via", "am", "--size", "16", "--bundles", bundles, "--json"], MEMORY, QUICK]));
+        let [messages, frames] = ["messages_per_s", "frames_per_s"].map(|name| lines[0][name].as_f64().unwrap());
+        assert_eq!(lines[0]["bundles"], share);
+        assert_eq!(frames < messages / 5.0, share, "{}", lines[0]);
+    }
+}
+
+#[test]
 fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("curve.svg");
@@ -147,7 +158,9 @@ fn mistakes_end_with_2_and_say_what_to_do() {
 #[test]
 fn the_demonstrations_help_offers_what_it_takes() {
     let help = text(&run(&[&["demo", "--help"]]).stdout);
-    for option in ["--cores", "--via", "--size", "--framing", "--xdp", "--rounds", "--time", "--warm-up", "--json"] {
+    let options =
+        ["--cores", "--via", "--size", "--framing", "--bundles", "--xdp", "--rounds", "--time", "--warm-up", "--json"];
+    for option in options {
         assert!(help.contains(option), "no `{option}` in\n{help}");
     }
     for option in ["--hosts", "--serve", "--peer", "--on", "--name", "--mtu"] {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use options::{CoresArg, Options};
+pub(crate) use options::{CoresArg, Options, Switch};
 pub(crate) use place::Where;
 
 use crate::error::Error;
@@ -51,9 +51,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Round trip of a request and its reply of the same size, one at a time
     Latency,
-    /// User bytes a second, one way, one message a frame, full frames
+    /// User bytes a second, one way, full frames
     Bandwidth(BandwidthArgs),
-    /// Messages a second, one way, one message a frame, 64 bytes each
+    /// Messages a second, one way, 64 bytes each, one message a frame unless --bundles on
     Rate,
     /// What each layer of ours costs, from bare loops to the whole, and the
     /// kernel's UDP and TCP: t0, r_inf and n1/2 of each

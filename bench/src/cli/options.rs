@@ -18,6 +18,15 @@ pub(crate) enum HostsArg {
     Loopback,
 }
 
+/// Something that is done, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// It is
+    On,
+    /// It is not
+    Off,
+}
+
 /// Two cores, or one, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum CoresArg {
@@ -68,6 +77,10 @@ pub(crate) struct Options {
     /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
     #[arg(long, global = true, value_enum, value_name = "FRAMING", help_heading = "What")]
     pub(crate) framing: Option<FramingArg>,
+    /// Whether several of our messages may share a frame [default: off, so that a message is a
+    /// frame as by the other vias; on with --sweep]
+    #[arg(long, global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
+    pub(crate) bundles: Option<Switch>,
     /// Where the XDP program of am and raw runs, on both sides [default: auto]
     #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
     pub(crate) xdp: Option<XdpArg>,
@@ -100,7 +113,8 @@ impl Options {
 
     /// How vias are opened, in this framing unless another was said.
     pub(crate) fn how(&self, framing: FramingArg) -> How {
-        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default() }
+        let bundles = self.bundles == Some(Switch::On);
+        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default(), bundles }
     }
 
     /// The sizes to measure.

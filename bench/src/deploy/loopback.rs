@@ -122,10 +122,10 @@ struct Memories {
 impl Link for Memories {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let (plug, other) = self.exchange.end()?;
-        let node = |plug: Plug| node(&self.name, how.framing, Box::new(plug.open().map_err(facility)?));
+        let node = |plug: Plug| node(&self.name, how, Box::new(plug.open().map_err(facility)?));
         Ok(match (via, self.side) {
-            (Via::Am, Side::Near) => Box::new(Am::near(&node(plug)?, &peer.name, watch)?),
-            (Via::Am, Side::Far) => Box::new(Am::far(&node(plug)?)?),
+            (Via::Am, Side::Near) => Box::new(Am::near(node(plug)?, how, &peer.name, watch)?),
+            (Via::Am, Side::Far) => Box::new(Am::far(node(plug)?)?),
             (Via::Raw, _) => Box::new(Memory::open(plug, other)?),
             (Via::Row(row), _) if row.is_of_queues() => {
                 Box::new(Queues::new(plug.open().map_err(facility)?, other, row))

@@ -63,6 +63,16 @@ pub(crate) trait Port {
         None
     }
 
+    /// Whether several messages may share a frame.
+    fn bundles(&self) -> bool {
+        false
+    }
+
+    /// Frames with messages that were sent so far, where that is not one for each.
+    fn frames_sent(&self) -> Option<u64> {
+        None
+    }
+
     /// Our header's place in its frames, or `none`.
     fn framing(&self) -> &'static str;
 

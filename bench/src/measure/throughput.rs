@@ -12,7 +12,7 @@ use super::{BATCH, Note, Pace, Patience, Port, Step, settle, start, stop};
 const STALLED: Duration = Duration::from_millis(5);
 
 /// What was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Throughput {
     /// Arrived within [`time`](Throughput::time), by the receiver's count.
     pub(crate) messages: u64,
@@ -22,6 +22,8 @@ pub(crate) struct Throughput {
     pub(crate) time: Duration,
     /// Sent and never arrived, warm-up and end included.
     pub(crate) lost: u64,
+    /// Frames that a message took; what was sent again counts too.
+    pub(crate) frames_each: f64,
 }
 
 /// The near side of one measurement.
@@ -35,9 +37,13 @@ pub(crate) fn throughput(
     start(port, via, step, patience, watch)?;
     let limit = step.warm_up + step.time + patience.silence;
     let mut sender = Sender { window: port.window(), ..Sender::default() };
+    let before = port.frames_sent();
     let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
     settle(port, via, (step.number, sender.sent), patience, watch)?;
     let received = stop(port, via, step.number, patience, watch)?;
+    if let (Some(before), Some(after)) = (before, port.frames_sent()) {
+        counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
+    }
     counted.lost = sender.sent.saturating_sub(received);
     Ok(counted)
 }
@@ -61,7 +67,7 @@ impl Sender {
             self.sent += sent as u64;
             match port.receive(BATCH)?.note {
                 Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
-                    return Ok(Throughput { messages, bytes, time, lost: 0 });
+                    return Ok(Throughput { messages, bytes, time, lost: 0, frames_each: 1.0 });
                 }
                 Some(Note::Got { step: s, messages, of }) if s == step => self.on_got(messages, of),
                 _ => {}

@@ -48,6 +48,8 @@ struct More<'a> {
     /// Of the figure that is compared: p50, bytes or messages a second.
     by_round: &'a [f64],
     lost: u64,
+    /// Several messages may share a frame.
+    bundles: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     xdp: Option<&'a str>,
     cores: [Option<usize>; 2],
@@ -63,7 +65,7 @@ impl Report {
 
     fn line(&self, row: &Row) -> String {
         let cores = [self.cores.near, self.cores.far];
-        let more = More { by_round: &row.by_round, lost: row.lost, xdp: row.xdp, cores };
+        let more = More { by_round: &row.by_round, lost: row.lost, bundles: row.bundles, xdp: row.xdp, cores };
         let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
@@ -148,7 +150,10 @@ mod tests {
         let lines = Report::new(&all, CORES).json();
         let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
         let start = r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#;
-        assert_eq!(lines[0], format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"xdp":"generic","cores":[2,3]}}"#));
+        assert_eq!(
+            lines[0],
+            format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"bundles":false,"xdp":"generic","cores":[2,3]}}"#)
+        );
         assert_eq!(
             lines[4],
             r#"{"summary":{"am_over_raw":1.04,"bench":"latency","rounds":1,"cores":[2,3],"sizes":["#.to_owned()

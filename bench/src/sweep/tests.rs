@@ -15,9 +15,9 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
     let cut = Cut { size, pieces, piece: size.div_ceil(pieces), frames: pieces, full };
     let time = Duration::from_nanos(ns * 100);
     let (messages, bytes) = (100 * pieces as u64, (100 * pieces * cut.piece) as u64);
-    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1 });
+    let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
     let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
-    Measured { round, bench, nth_size, cut, via, mode, xdp: None, framing: "bare", outcome }
+    Measured { round, bench, nth_size, cut, via, mode, xdp: None, framing: "bare", bundles: false, outcome }
 }
 
 /// Two rounds, `am` with twice the start of `raw`; the second round is slower by half.

@@ -9,7 +9,7 @@ use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestErr
 
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{FramingArg, Via};
+use crate::plan::{How, Via};
 use crate::watch::Watch;
 
 /// The endpoint's name, on both sides.
@@ -17,6 +17,9 @@ const ENDPOINT: &str = "am-bench";
 
 const DATA: Handler = Handler(0);
 const NOTE: Handler = Handler(1);
+
+/// With bundles a doorbell is for more messages: a full bundle of small ones, and another.
+const BUNDLED: usize = 4;
 
 /// So long at most until the caller looks at the world.
 const A_WHILE: Duration = Duration::from_micros(1);
@@ -34,8 +37,9 @@ struct State {
 /// One side of the via.
 pub(crate) struct Am {
     state: State,
-    /// Keeps its node running.
     endpoint: Endpoint<State>,
+    node: Node,
+    bundles: bool,
     mode: String,
     xdp: Option<&'static str>,
     framing: &'static str,
@@ -46,14 +50,13 @@ pub(crate) struct Am {
     has_more: bool,
 }
 
-/// A node with a framing.
+/// A node whose messages go so.
 ///
 /// # Errors
 /// The transport cannot carry a node.
-pub(crate) fn node(name: &str, framing: FramingArg, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    // One message a frame, as the others have it.
-    let builder = Node::builder(name).idle(Idle::spinning()).bundles(false);
-    let builder = match framing.fixed() {
+pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
+    let builder = Node::builder(name).idle(Idle::spinning()).bundles(how.bundles);
+    let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,
     };
@@ -62,7 +65,7 @@ pub(crate) fn node(name: &str, framing: FramingArg, transport: Box<dyn Transport
 
 impl Am {
     /// The side that is connected to.
-    pub(crate) fn far(node: &Node) -> Result<Am, Error> {
+    pub(crate) fn far(node: Node) -> Result<Am, Error> {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
@@ -72,6 +75,8 @@ impl Am {
         Ok(Am {
             state,
             endpoint,
+            node,
+            bundles: false,
             mode: String::new(),
             xdp: None,
             framing: "none",
@@ -87,8 +92,8 @@ impl Am {
     }
 
     /// The side that connects.
-    pub(crate) fn near(node: &Node, peer: &str, watch: &Watch) -> Result<Am, Error> {
-        let mut am = Am::far(node)?;
+    pub(crate) fn near(node: Node, how: How, peer: &str, watch: &Watch) -> Result<Am, Error> {
+        let mut am = Am { bundles: how.bundles, ..Am::far(node)? };
         let to = am.connect(peer, watch)?;
         if let Some(how) = am.endpoint.describe(to) {
             (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
@@ -166,6 +171,19 @@ impl Port for Am {
         self.framing
     }
 
+    fn bundles(&self) -> bool {
+        self.bundles
+    }
+
+    fn frames_sent(&self) -> Option<u64> {
+        if !self.bundles {
+            return None;
+        }
+        let counters = self.node.counters();
+        let messages = ["requests_sent", "replies_sent", "retransmitted"].map(|name| counters.get(name));
+        Some(messages.iter().sum::<u64>() - counters.get("bundled_sent") + counters.get("bundles_sent"))
+    }
+
     fn largest(&self) -> usize {
         self.largest
     }
@@ -183,6 +201,7 @@ impl Port for Am {
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };
+        let count = if self.bundles { count * BUNDLED } else { count };
         let mut sent = 0;
         while sent < count && settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_some() {
             sent += 1;
