@@ -80,10 +80,11 @@ fn early(seed: u64) -> (Options, Work) {
 #[test]
 fn each_planted_bug_is_caught_by_its_checker() {
     type Setting = fn(u64) -> (Options, Work);
-    let bugs: [(&str, Option<Bug>, Setting, &str); 6] = [
+    let bugs: [(&str, Option<Bug>, Setting, &str); 7] = [
         ("a credit leak", Some(Bug::CreditLeak), mixed, "credits: "),
         ("a duplicate delivered after wrap-around", Some(Bug::DuplicateAfterWrap), wraps, "delivered twice"),
         ("a lost reject", Some(Bug::LostReject), no_room, "liveness: "),
+        ("a sender that waits for company for ever", Some(Bug::WaitsForCompany), mixed, "liveness: "),
         ("a frame freed while the NIC has it", None, early, "frames: "),
         ("an acknowledgement for the wrong incarnation", Some(Bug::OtherIncarnation), restarts, "kept: "),
         ("the last message told while there is no credit", Some(Bug::LastIsTold), small_windows, "endings: "),

@@ -14,6 +14,8 @@ pub enum Bug {
     DuplicateAfterWrap,
     /// What a receiver returned is kept, and never sent again.
     LostReject,
+    /// A small message goes with others in a bundle, or not at all.
+    WaitsForCompany,
     /// Acknowledgements are taken whatever use of the flow id they are for;
     /// and every run of a node gives out the same flow ids.
     OtherIncarnation,

@@ -7,6 +7,7 @@ use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 
 use crate::node::Core;
 use crate::output::Transmit;
+use crate::planted::{self, Bug};
 use crate::slots::{Link, NONE};
 
 impl<B: Buffer> Core<B> {
@@ -43,6 +44,9 @@ impl<B: Buffer> Core<B> {
             return Some(transmit);
         }
         let slot = &mut self.slots[link];
+        if planted::is(Bug::WaitsForCompany) && (slot.body as usize) < self.config.bundle_below {
+            return None;
+        }
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;
         let (to, framing, body) = (record.route.to, record.route.framing, slot.body as usize);

@@ -115,9 +115,10 @@ impl App {
         if ours { asked() } else { self.accepted.get(&serial).copied() }
     }
 
-    /// One more request on each open flow, soon.
-    pub fn encore(&mut self) {
-        self.encores = self.flows.iter().filter(|flow| flow.open).map(|flow| flow.serial).collect();
+    /// One more request on each of these flows that are open, soon.
+    pub fn encore(&mut self, which: impl Fn(u64) -> bool) {
+        let open = self.flows.iter().filter(|flow| flow.open).map(|flow| flow.serial);
+        self.encores = open.filter(|&serial| which(serial)).collect();
     }
 
     pub fn turn(&mut self, now: Nanos, engine: &mut Engine, events: &mut Vec<Event>, checks: &mut Checks) -> Checked {

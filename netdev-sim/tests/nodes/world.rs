@@ -1,5 +1,7 @@
 //! A run: the network, its nodes, and the checks after every turn.
 
+use std::collections::BTreeSet;
+
 use netdev_sim::check::content::{Id, Run};
 use netdev_sim::check::endings::{End, Endings, Other};
 use netdev_sim::check::frames;
@@ -99,10 +101,11 @@ impl World {
                 self.liveness.check(now, undecided).map_err(|violation| self.explain(violation))?;
             } else if now > since + self.calm() {
                 let first = *first.get_or_insert(since);
-                if self.is_settled()? {
+                let missing = self.unsettled()?;
+                if self.encores > 0 && missing.is_empty() {
                     return Ok(self.report(first));
                 }
-                self.encore();
+                self.encore(&missing);
                 drained = None;
             }
         }
@@ -111,39 +114,42 @@ impl World {
         Ok(self.report(self.net.now().max(self.checks.quiet_from)))
     }
 
-    /// Who is asked and gone is given up in the first calm; then only news is waited for,
-    /// and the longest time-out.
+    /// Who is asked and gone is given up in the first calm; then only news is waited for.
     fn calm(&self) -> Nanos {
-        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { self.work.max_timeout + 20 * MS }
+        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { 20 * MS }
     }
 
-    /// Every flow sends one more request, and is answered: news of credit that
-    /// was lost comes again, unless it is lost again, to a buffer that is full.
-    fn encore(&mut self) {
+    /// Every flow sends one more request, and is answered; then those again that
+    /// miss credit: the news of it may have been lost once more, to a full buffer.
+    fn encore(&mut self, missing: &BTreeSet<u64>) {
+        let all = self.encores == 0;
         self.encores += 1;
         self.checks.is_encore = true;
         self.liveness.from = self.net.now();
         for at in 0..self.places.len() {
             if let Some(node) = &mut self.places[at].node {
-                node.app.encore();
+                node.app.encore(|serial| all || missing.contains(&serial));
                 self.schedule(at, self.net.now());
             }
         }
     }
 
-    /// Whether all frames are free and all credit is back; in the end it must be.
-    fn is_settled(&mut self) -> Result<bool, Violation> {
+    /// The flows that miss credit; in the end there must be none. All frames are free.
+    fn unsettled(&mut self) -> Result<BTreeSet<u64>, Violation> {
         const ENCORES: u8 = 12;
         for at in (0..self.places.len()).filter(|&at| self.places[at].node.is_some()) {
             frames::quiet(self.net.nic(at))?;
         }
         let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
-        let mut left = left.filter(|&(serial, class, _)| class == Class::Request || self.asker_lives(serial));
-        let credits = &self.checks.credits;
-        match left.try_for_each(|(serial, class, left)| credits.settled(serial, class, left)) {
-            Err(violation) if self.encores >= ENCORES => Err(violation),
-            settled => Ok(settled.is_ok() && self.encores > 0),
+        let left = left.filter(|&(serial, class, _)| class == Class::Request || self.asker_lives(serial));
+        let mut missing = BTreeSet::new();
+        for (serial, class, left) in left {
+            match self.checks.credits.settled(serial, class, left) {
+                Err(violation) if self.encores >= ENCORES => return Err(violation),
+                settled => _ = settled.is_err() && missing.insert(serial),
+            }
         }
+        Ok(missing)
     }
 
     fn on(&mut self, happening: Happening) -> Checked {
