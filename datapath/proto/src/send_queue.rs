@@ -152,7 +152,7 @@ impl SendQueue {
     /// The receiver allows everything before `limit`. Older news changes nothing.
     #[inline]
     pub(crate) fn allow(&mut self, limit: Seq) {
-        if limit.since(self.unacked) <= 2 * WINDOW as i32 {
+        if (0..=2 * WINDOW as i32).contains(&limit.since(self.unacked)) {
             self.limit = self.limit.max(limit);
         }
     }
@@ -161,7 +161,9 @@ impl SendQueue {
     /// are not believed.
     pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> Progress {
         let mut progress = Progress::default();
-        if accepted.since(self.sent) > 0 {
+        // From the oldest on: a number half the circle away is both before and after.
+        let news = accepted.since(self.unacked);
+        if news <= 0 || news > self.sent.since(self.unacked) {
             return progress;
         }
         let mut resent = false;
@@ -194,7 +196,7 @@ impl SendQueue {
         let mut link = self.head;
         while link != NONE && link != self.unsent {
             let slot = &mut slots[link];
-            let bit = slot.seq.since(accepted) - 1;
+            let bit = slot.seq.since(accepted).wrapping_sub(1);
             if bit >= u64::BITS as i32 {
                 break;
             }

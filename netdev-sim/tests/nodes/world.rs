@@ -10,7 +10,7 @@ use netdev_sim::check::liveness::Liveness;
 use netdev_sim::check::{Checked, Violation};
 use netdev_sim::{Happening, MS, Nanos, Net, Options};
 use proto::{FlowState, ReturnReason};
-use wire::Class;
+use wire::{Class, Reason};
 
 use super::app::Ended;
 use super::checks::Checks;
@@ -112,6 +112,25 @@ impl World {
         // Nobody is left: whoever lives says so from time to time.
         self.liveness.check(Nanos::MAX, self.undecided())?;
         Ok(self.report(self.net.now().max(self.checks.quiet_from)))
+    }
+
+    /// A run in which frames are damaged unnoticed, for as long as there are
+    /// faults: of all promises, frames and memory are left. Returns what the
+    /// nodes that live dropped, by reason.
+    pub fn run_damaged(&mut self) -> Result<Vec<(&'static str, u64)>, Violation> {
+        while self.net.now() < self.checks.quiet_from + 20 * MS
+            && let Some(happening) = self.net.step()
+        {
+            match self.on(happening) {
+                Err(violation) if ["frames", "memory"].contains(&violation.checker) => return Err(violation),
+                Err(_) => (0..self.places.len()).for_each(|at| self.schedule(at, self.net.now() + MS)),
+                Ok(()) => (),
+            }
+        }
+        let counters = self.nodes().map(|node| node.engine.core().counters());
+        let dropped = |counters: &proto::Counters| counters.dropped;
+        let each = counters.map(dropped).flat_map(|dropped| Reason::ALL.iter().zip(dropped));
+        Ok(each.map(|(reason, count)| (reason.name(), count)).collect())
     }
 
     /// Who is asked and gone is given up in the first calm; then only news is waited for.

@@ -190,3 +190,17 @@ fn a_slot_forgets_that_its_message_was_rejected() {
     assert!(!bench.reject(0) && !bench.reject(1), "acknowledged: another copy was taken");
     assert!((0..1024).all(|link| !bench.slots[link].rejected));
 }
+
+/// One flipped bit makes such numbers; an acknowledgement is not believed because it parsed.
+#[test]
+fn numbers_half_the_circle_away_change_nothing() {
+    let mut bench = Bench::new(8, 4);
+    bench.transmit(1);
+    bench.acknowledge(4);
+    for far in [1 << 31, (1 << 31) + 4, (1 << 31) - 1, u32::MAX] {
+        assert_eq!(bench.acknowledge(far).acked, 0);
+        bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(far), u64::MAX);
+        bench.queue.allow(FIRST.plus(far));
+    }
+    assert_eq!(bench.queue.credit(), 4);
+}
