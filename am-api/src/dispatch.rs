@@ -29,7 +29,8 @@ impl<S> Endpoint<S> {
         }
         while handled < BUDGET {
             let Some(delivery) = port.next() else { break };
-            let in_hand = InHand { port, delivery, kept: Cell::new(None) };
+            // By reference: a delivery that is moved once more waits for its own stores.
+            let in_hand = InHand { port, delivery: &delivery, kept: Cell::new(None) };
             match in_hand.delivery.class {
                 Class::Request => handlers.run_request(state, &in_hand),
                 Class::Reply => handlers.run_reply(state, &in_hand),
@@ -52,14 +53,14 @@ impl Port {
 /// handler is done, in whatever way, unless it keeps the message.
 struct InHand<'a> {
     port: &'a Port,
-    delivery: Delivery<Frame>,
+    delivery: &'a Delivery<Frame>,
     kept: Cell<Option<u32>>,
 }
 
 impl InHand<'_> {
     #[inline]
     fn message(&self) -> Message<'_> {
-        Message::new(self.port, &self.delivery, Some(&self.kept))
+        Message::new(self.port, self.delivery, Some(&self.kept))
     }
 }
 

@@ -135,7 +135,7 @@ impl World {
 
     /// Who is asked and gone is given up in the first calm; then only news is waited for.
     fn calm(&self) -> Nanos {
-        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { 20 * MS }
+        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { self.work.max_timeout + 20 * MS }
     }
 
     /// Every flow sends one more request, and is answered; then those again that
