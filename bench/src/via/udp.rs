@@ -179,14 +179,19 @@ impl Port for Udp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
     use super::*;
 
     fn place(ip: [u8; 4]) -> Place {
         Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None }
     }
 
+    /// Addresses of their own for each test: the port is the same for all.
     fn pair() -> (Udp, Udp) {
-        let (a, b) = (place([127, 0, 0, 1]), place([127, 0, 0, 2]));
+        static TESTS: AtomicU8 = AtomicU8::new(1);
+        let test = TESTS.fetch_add(1, Ordering::Relaxed);
+        let (a, b) = (place([127, 34, test, 1]), place([127, 34, test, 2]));
         let open = |here, peer| Udp::open("lo", 1500, here, peer, "kernel".to_owned()).unwrap();
         (open(&a, &b), open(&b, &a))
     }
