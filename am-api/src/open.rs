@@ -12,6 +12,7 @@ use wire::{Address, EtherType, Framing};
 
 use crate::Node;
 use crate::names::{self, BadName};
+use crate::request::LARGE;
 use crate::shared::Shared;
 
 /// Why a node could not be opened.
@@ -57,6 +58,7 @@ pub struct Builder {
     adjust: Adjust,
     clock: Clock,
     idle: Idle,
+    large: usize,
 }
 
 /// What is not as usual.
@@ -81,6 +83,7 @@ impl Builder {
             adjust: Adjust::default(),
             clock: Clock::monotonic(),
             idle: Idle::default(),
+            large: LARGE,
         }
     }
 
@@ -113,6 +116,15 @@ impl Builder {
     /// they do unless this says no. Nothing ever waits for company.
     pub fn bundles(mut self, on: bool) -> Self {
         self.adjust.no_bundles = !on;
+        self
+    }
+
+    /// From so many bytes of words and payload on a message is large, 512
+    /// without this: it goes to the transport at once, while it is in the
+    /// nearest cache, instead of waiting for company until the turn's doorbell.
+    /// What is still copied into its frame need not be: see [`Port::prepare`](crate::Port::prepare).
+    pub fn large(mut self, bytes: usize) -> Self {
+        self.large = bytes;
         self
     }
 
@@ -166,7 +178,7 @@ impl Builder {
         let mut core = Core::new(config, self.clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
         let engine = Engine::new(core, caps.pool.clone());
-        let mut shared = Shared::new(engine, transport, self.clock);
+        let mut shared = Shared::new(engine, transport, self.clock, self.large);
         shared.exhale();
         Ok(Node { shared: Rc::new(RefCell::new(shared)), name, idle: self.idle })
     }

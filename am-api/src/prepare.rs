@@ -1,4 +1,4 @@
-//! Large requests, built in the memory that they leave from (Fast Messages'
+//! Large messages, built in the memory that they leave from (Fast Messages'
 //! hybrid of copy and DMA, Pakin et al., §4.3): nobody copies the payload.
 
 use std::fmt;
@@ -10,13 +10,14 @@ use ring::Frame;
 use wire::frame::SMALLEST;
 use wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
 
-use crate::request::{LARGE, put_words};
+use crate::request::put_words;
 use crate::shared::{Remembered, Shared};
-use crate::{Handler, Port, Remote, RequestError};
+use crate::{Handler, Port, Remote, RequestError, Token};
 
-/// A request whose payload is written where it leaves from: NIC memory.
-/// [`Port::prepare`] gives it, [`commit`](Prepared::commit) sends it; dropped,
-/// its frame goes back and nothing is sent.
+/// A request or a reply whose payload is written where it leaves from: NIC
+/// memory. [`Port::prepare`] and [`Token::prepare`] give it,
+/// [`commit`](Prepared::commit) sends it; dropped, its frame goes back and
+/// nothing is sent: a reply is forgone.
 ///
 /// Two ways to fill it: piece by piece through [`io::Write`], or anywhere in
 /// [`space`](Prepared::space). What was not written leaves as zeros: never what
@@ -26,6 +27,7 @@ pub struct Prepared {
     /// Until it is sent or dropped.
     frame: Option<Frame>,
     flow: FlowId,
+    class: Class,
     handler: Handler,
     words: u8,
     framing: Framing,
@@ -64,35 +66,64 @@ impl Port {
         most: usize,
     ) -> Result<Prepared, RequestError> {
         let mut shared = self.shared.borrow_mut();
-        let (framing, max_body) = shared.open_flow(to.0)?;
-        if words.len() > MAX_WORDS {
-            return Err(RequestError::TooManyWords(words.len()));
-        }
-        let front = words.len() * WORD;
-        if front + least > max_body {
-            return Err(RequestError::TooLarge { needs: front + least, most: max_body });
-        }
+        let size = shared.size(to.0, words, least, most)?;
         if shared.engine.core().room() <= shared.prepared {
             return Err(RequestError::NoFrame);
         }
-        let mut frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        let space = frame.space().and_then(|space| space.get_mut(framing.body_at()..)).unwrap_or_default();
-        let fits = max_body.min(space.len());
-        if front + least > fits {
-            return Err(RequestError::TooLarge { needs: front + least, most: fits });
-        }
-        put_words(space, words);
+        let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
         shared.prepared += 1;
-        Ok(Prepared {
-            shared: Rc::downgrade(&self.shared),
-            frame: Some(frame),
-            flow: to.0,
-            handler,
-            words: words.len() as u8,
-            framing,
-            room: most.clamp(least, fits - front) as u32,
-            written: 0,
-        })
+        Ok(size.lay_out(Rc::downgrade(&self.shared), frame, to.0, Class::Request, handler, words))
+    }
+}
+
+impl Token {
+    /// As [`Port::prepare`], for the reply: it needs no credit, and the frame
+    /// is the one set aside for it.
+    ///
+    /// # Errors
+    /// Those of [`Token::reply`], with the token, which is as good as before.
+    pub fn prepare(
+        mut self,
+        handler: Handler,
+        words: &[u64],
+        least: usize,
+        most: usize,
+    ) -> Result<Prepared, (RequestError, Token)> {
+        let Some(shared) = self.shared.upgrade() else { return Err((RequestError::Closed, self)) };
+        let mut shared = shared.borrow_mut();
+        let size = match shared.size(self.flow, words, least, most) {
+            Ok(size) => size,
+            Err(error) => return Err((error, self)),
+        };
+        let Some(frame) = shared.for_replies.pop() else { return Err((RequestError::Closed, self)) };
+        self.valid = false;
+        Ok(size.lay_out(self.shared.clone(), frame, self.flow, Class::Reply, handler, words))
+    }
+}
+
+/// What a prepared message may be as long as.
+struct Size {
+    framing: Framing,
+    /// Bytes of payload.
+    room: usize,
+}
+
+impl Size {
+    fn lay_out(
+        self,
+        shared: Remembered,
+        mut frame: Frame,
+        flow: FlowId,
+        class: Class,
+        handler: Handler,
+        words: &[u64],
+    ) -> Prepared {
+        if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
+            put_words(space, words);
+        }
+        let words = words.len() as u8;
+        let room = self.room as u32;
+        Prepared { shared, frame: Some(frame), flow, class, handler, words, framing: self.framing, room, written: 0 }
     }
 }
 
@@ -118,7 +149,7 @@ impl Prepared {
     /// not copied, unless the frame is so short that Ethernet pads it.
     ///
     /// # Errors
-    /// As for [`Port::request`]; everything written so far comes back with it.
+    /// As for [`Port::request`] and [`Token::reply`]; everything written so far comes back with it.
     pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
         let room = self.room as usize;
         if length > room {
@@ -130,7 +161,7 @@ impl Prepared {
         let mut shared = shared.borrow_mut();
         match shared.commit(&self, frame, length) {
             Ok(()) => {
-                shared.prepared -= 1;
+                shared.prepared -= usize::from(self.class == Class::Request);
                 Ok(())
             }
             Err((error, frame)) => {
@@ -180,11 +211,14 @@ impl io::Write for Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        if self.frame.is_some()
+        if self.frame.take().is_some()
             && let Some(shared) = self.shared.upgrade()
             && let Ok(mut shared) = shared.try_borrow_mut()
         {
-            shared.prepared -= 1;
+            match self.class {
+                Class::Request => shared.prepared -= 1,
+                Class::Reply => shared.forgo(self.flow),
+            }
         }
     }
 }
@@ -201,10 +235,23 @@ impl Shared {
         }
     }
 
+    /// How much a message with these words may have of payload, from `least` to `most`.
+    fn size(&mut self, flow: FlowId, words: &[u64], least: usize, most: usize) -> Result<Size, RequestError> {
+        let (framing, max_body) = self.open_flow(flow)?;
+        if words.len() > MAX_WORDS {
+            return Err(RequestError::TooManyWords(words.len()));
+        }
+        let front = words.len() * WORD;
+        if front + least > max_body {
+            return Err(RequestError::TooLarge { needs: front + least, most: max_body });
+        }
+        Ok(Size { framing, room: most.clamp(least, max_body - front) })
+    }
+
     /// Words and payload stand in the frame already.
     fn commit(&mut self, what: &Prepared, mut frame: Frame, length: usize) -> Result<(), (RequestError, Frame)> {
-        let &Prepared { flow, handler, words, framing, .. } = what;
-        let (class, body, at) = (Class::Request, what.front() + length, framing.body_at());
+        let &Prepared { flow, class, handler, words, framing, .. } = what;
+        let (body, at) = (what.front() + length, framing.body_at());
         // The padding of a short frame is cleared with all that stands in it.
         let mut short = [0; SMALLEST];
         let is_short = at + body < SMALLEST;
@@ -219,7 +266,7 @@ impl Shared {
         self.core()
             .send(flow, class, handler.0, words, frame, body, write)
             .map_err(|(error, frame)| (error.into(), frame))?;
-        if body >= LARGE {
+        if body >= self.large {
             self.engine.pass(&mut *self.transport);
         }
         Ok(())

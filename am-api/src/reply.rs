@@ -79,10 +79,10 @@ impl From<RequestError> for ReplyError {
 /// }
 /// ```
 pub struct Token {
-    shared: Remembered,
-    flow: FlowId,
+    pub(crate) shared: Remembered,
+    pub(crate) flow: FlowId,
     /// Neither used nor forgone.
-    valid: bool,
+    pub(crate) valid: bool,
 }
 
 impl Token {

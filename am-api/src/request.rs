@@ -75,15 +75,15 @@ impl Port {
     pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
         let mut shared = self.shared.borrow_mut();
         let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        if payload.len() >= LARGE {
+        if payload.len() >= shared.large {
             shared.engine.pool().prefetch_next(payload.len());
         }
         shared.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
     }
 }
 
-/// Messages with so many bytes of words and payload push each other out of the
-/// nearest cache: their frames are fetched in time, and looked at once only.
+/// The default of [`Builder::large`](crate::Builder::large), from measurements
+/// over a veth: a turn's burst of messages of this size fills the nearest cache.
 pub(crate) const LARGE: usize = 512;
 
 impl Shared {
@@ -104,7 +104,7 @@ impl Shared {
         let body = words.len() * WORD + payload.len();
         let write = |place: &mut [u8]| write_body(place, words, payload);
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
-        if body >= LARGE && sent.is_ok() {
+        if body >= self.large && sent.is_ok() {
             self.engine.pass(&mut *self.transport);
         }
         sent.map_err(|(error, frame)| (error.into(), frame))

@@ -21,6 +21,9 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) clock: Clock,
+    /// Messages with so many bytes of words and payload push each other out of
+    /// the nearest cache: their frames are fetched in time, and looked at once only.
+    pub(crate) large: usize,
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
     pub(crate) inboxes: Inboxes,
@@ -43,13 +46,14 @@ pub(crate) struct Tally {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock) -> Self {
+    pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
         Shared {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
             engine,
             transport,
             clock,
+            large,
             inboxes: Inboxes::default(),
             prepared: 0,
             bulk: Bulk::default(),

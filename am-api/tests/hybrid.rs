@@ -48,6 +48,24 @@ fn what_is_built_in_place_arrives() {
     assert!(beta.state == sent);
 }
 
+/// Where large begins is a matter of speed only.
+#[test]
+fn any_message_may_be_large() {
+    for large in [0, 100, usize::MAX] {
+        let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
+        let mut alpha = Side::<()>::open(plain("alpha").large(large), Box::new(left));
+        let mut beta = Side::<Vec<usize>>::open(plain("beta"), Box::new(right));
+        beta.endpoint.on_request(SINK, |got, request, _| got.push(request.payload().len()));
+        let to = connect(&mut alpha, &mut beta);
+        for length in 0..300 {
+            until(&mut alpha, &mut beta, "room", |alpha, _| {
+                alpha.endpoint.request(to, SINK, &[], &vec![1; length]).is_ok()
+            });
+        }
+        until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 300);
+    }
+}
+
 #[test]
 fn it_is_as_large_as_a_frame_and_no_larger() {
     let (alpha, _beta, to) = sides();
@@ -160,6 +178,67 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
     until(&mut alpha, &mut beta, "here", |_, beta| beta.state.len() == 1);
     beta.state.clear();
     until(&mut alpha, &mut beta, "all frames home", |_, _| pool.available() == before);
+}
+
+/// Both sides build: the question and its answer.
+#[test]
+fn replies_are_built_in_place_too() {
+    let (mut alpha, mut beta, to) = connected::<Got, ()>();
+    beta.endpoint.on_request(SINK, |_, request, token| {
+        let most = token.max_payload(2);
+        let (error, token) = token.prepare(SINK, &[1, 2], most + 1, most + 1).unwrap_err();
+        assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
+        let mut reply = token.prepare(SINK, &[1, 2], 1, request.payload().len()).unwrap();
+        reply.write_all(request.payload()).unwrap();
+        let written = reply.written();
+        reply.commit(written).unwrap();
+    });
+    alpha.endpoint.on_reply(SINK, |got, reply| got.push((reply.words().to_vec(), reply.payload().to_vec())));
+    let sent: Vec<Vec<u8>> = (1..400).map(|round| vec![round as u8; round * 3]).collect();
+    for payload in &sent {
+        while alpha.endpoint.request(to, SINK, &[], payload).is_err() {
+            alpha.poll();
+            beta.poll();
+        }
+    }
+    until(&mut alpha, &mut beta, "all answered", |alpha, _| alpha.state.len() == sent.len());
+    assert!(alpha.state.iter().zip(&sent).all(|((words, got), sent)| *words == [1, 2] && got == sent));
+}
+
+/// Neither the frame nor the right to ask again is lost.
+#[test]
+fn a_reply_prepared_and_dropped_is_forgone() {
+    let (mut alpha, mut beta, to) = connected::<(), usize>();
+    beta.endpoint.on_request(SINK, |dropped, _, token| {
+        drop(token.prepare(SINK, &[], 0, 100).unwrap());
+        *dropped += 1;
+    });
+    for round in 1..5_000 {
+        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.request(to, SINK, &[], b"x").is_ok());
+        until(&mut alpha, &mut beta, "dropped", |_, beta| beta.state == round);
+    }
+    assert_eq!(beta.node.counters().get("no_reply_frame"), 0);
+}
+
+/// Who asked goes away while the answer is being built.
+#[test]
+fn a_prepared_reply_outlives_who_asked() {
+    let (mut alpha, mut beta, to) = connected::<(), Vec<Prepared>>();
+    beta.endpoint.on_request(SINK, |built, _, token| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
+    alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
+    alpha.endpoint.close(to);
+    let mut reply = beta.state.pop().unwrap();
+    for _ in 0..100 {
+        alpha.poll();
+        beta.poll();
+    }
+    // An accepted conversation that the other side has closed is forgotten here.
+    let (error, again) = reply.commit(9).unwrap_err();
+    assert_eq!(error, RequestError::Closed);
+    reply = again;
+    drop(beta);
+    assert_eq!(reply.commit(9).unwrap_err().0, RequestError::Closed);
 }
 
 /// With the pools of beta and alpha.
