@@ -15,11 +15,32 @@ pub struct Link {
     /// The sender is free again.
     free: Nanos,
     dice: Dice,
+    count: LinkCount,
+}
+
+/// What befell the frames of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCount {
+    /// Frames put onto the cable.
+    pub carried: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Frames that arrived twice.
+    pub duplicated: u64,
+    /// Frames that others may have overtaken.
+    pub late: u64,
+    /// Copies of which a bit flipped.
+    pub damaged: u64,
 }
 
 impl Link {
     pub(crate) fn new(dice: Dice) -> Link {
-        Link { free: 0, dice }
+        Link { free: 0, dice, count: LinkCount::default() }
+    }
+
+    /// Everything counted.
+    pub fn count(&self) -> LinkCount {
+        self.count
     }
 
     /// Put a frame onto the cable. `arrives` is told when which copies of it
@@ -34,15 +55,20 @@ impl Link {
         let bits = (signal.bytes().len() as u64 + AROUND_A_FRAME) * 8;
         self.free = now.max(self.free) + (bits * 1_000_000_000).div_ceil(options.rate);
         let at = self.free + options.delay;
+        self.count.carried += 1;
         if self.dice.strikes(now, options.loss) {
+            self.count.lost += 1;
             return self.free;
         }
         if self.dice.strikes(now, options.duplicate) {
+            self.count.duplicated += 1;
             let copy = self.befall(now, options, signal.clone());
             let late = at + self.dice.up_to(options.reorder_by);
             arrives(late, copy);
         }
-        let late = if self.dice.strikes(now, options.reorder) { self.dice.up_to(options.reorder_by) } else { 0 };
+        let is_late = self.dice.strikes(now, options.reorder);
+        self.count.late += is_late as u64;
+        let late = if is_late { self.dice.up_to(options.reorder_by) } else { 0 };
         let signal = self.befall(now, options, signal);
         arrives(at + late, signal);
         self.free
@@ -52,6 +78,7 @@ impl Link {
         if !self.dice.strikes(now, options.corrupt) {
             return signal;
         }
+        self.count.damaged += 1;
         let at = self.dice.up_to(signal.bytes().len() as u64) as usize;
         signal.damage(at, 1 << self.dice.up_to(7))
     }

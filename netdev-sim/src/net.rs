@@ -28,6 +28,25 @@ pub enum Happening {
     Restart(usize),
 }
 
+impl Happening {
+    /// Whom it concerns.
+    pub fn node(self) -> usize {
+        match self {
+            Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => node,
+            Happening::Death(node) | Happening::Restart(node) => node,
+        }
+    }
+}
+
+/// One event, and where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What concerns a node, if it does.
+    pub happening: Option<Happening>,
+    /// Whose NIC, link or port of the switch.
+    pub at: usize,
+}
+
 #[derive(Debug)]
 enum Event {
     /// The NIC can put its next frame onto the cable.
@@ -137,6 +156,11 @@ impl Net {
         &self.switch
     }
 
+    /// A node's link to the switch, and the one from there.
+    pub fn links(&self, node: usize) -> [&Link; 2] {
+        [&self.up[node], &self.down[node]]
+    }
+
     /// Keep every frame that reaches the switch from now on.
     pub fn start_capture(&mut self) {
         self.capture = Some(Capture::default());
@@ -162,30 +186,42 @@ impl Net {
     /// Let things happen until one concerns a node; `None` when nothing will ever again.
     pub fn step(&mut self) -> Option<Happening> {
         loop {
-            let happening = match self.clock.pop()? {
-                Event::Read(node) => self.read(node),
-                Event::AtSwitch(port, signal) => self.at_switch(port, signal),
-                Event::Forwarded(port) => self.forwarded(port),
-                Event::AtNic(node, signal) => self.at_nic(node, &signal),
-                Event::Tell(happening) => self.tell(happening),
-            };
-            if happening.is_some() {
-                return happening;
+            let step = self.step_once()?;
+            if step.happening.is_some() {
+                return step.happening;
             }
         }
     }
 
+    /// Let the next thing happen, for who checks what must hold after each;
+    /// `None` when nothing will ever again.
+    pub fn step_once(&mut self) -> Option<Step> {
+        let (at, happening) = match self.clock.pop()? {
+            Event::Read(node) => (node, self.read(node)),
+            Event::AtSwitch(port, signal) => (port, self.at_switch(port, signal)),
+            Event::Forwarded(port) => (port, self.forwarded(port)),
+            Event::AtNic(node, signal) => (node, self.at_nic(node, &signal)),
+            Event::Tell(happening) => (happening.node(), self.tell(happening)),
+        };
+        Some(Step { happening, at })
+    }
+
     fn read(&mut self, node: usize) -> Option<Happening> {
-        let now = self.now();
         // Of a NIC that is gone: the new one has its own.
         if std::mem::take(&mut self.stale_reads[node]) {
             return None;
         }
         let signal = self.nic(node).read()?;
-        let Net { up, options, clock, .. } = self;
-        let free = up[node].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal)));
+        let free = self.carry_up(node, signal);
         self.clock.at(free, Event::Read(node));
         None
+    }
+
+    /// From a NIC to the switch; when the cable is free again.
+    fn carry_up(&mut self, node: usize, signal: Signal) -> Nanos {
+        let now = self.now();
+        let Net { up, options, clock, .. } = self;
+        up[node].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal)))
     }
 
     fn at_switch(&mut self, port: usize, signal: Signal) -> Option<Happening> {
@@ -215,8 +251,14 @@ impl Net {
     }
 
     fn at_nic(&mut self, node: usize, signal: &Signal) -> Option<Happening> {
-        let heard = self.alive[node] && self.nic(node).arrive(signal);
-        heard.then_some(Happening::Wake(node))
+        if !self.alive[node] {
+            return None;
+        }
+        if let Some(reject) = self.nic(node).bounce(signal) {
+            self.carry_up(node, reject);
+            return None;
+        }
+        self.nic(node).arrive(signal).then_some(Happening::Wake(node))
     }
 
     /// A fault of the plan strikes; one that makes no sense any more does not.

@@ -4,12 +4,16 @@ use std::collections::VecDeque;
 
 use ring::{Frame, Layout, LayoutError, Pool};
 use transport::{Caps, Steering, Transport};
+use wire::bounce::Back;
 use wire::{Address, Buffer, EtherType, Flow};
 
 use crate::clock::Nanos;
 use crate::fault::Dice;
 use crate::options::Options;
 use crate::signal::Signal;
+use bouncer::Bouncer;
+
+mod bouncer;
 
 /// A NIC and its four rings.
 ///
@@ -26,6 +30,7 @@ use crate::signal::Signal;
 pub struct Nic {
     caps: Caps,
     steering: Steering,
+    bouncer: Option<Bouncer>,
     rings: Rings,
     dice: Dice,
     now: Nanos,
@@ -80,6 +85,8 @@ pub struct NicCount {
     pub received: u64,
     /// Frames read and put onto the cable.
     pub sent: u64,
+    /// Requests returned to their senders, because the node has no room.
+    pub bounced: u64,
     /// Frames for which the fill ring had no blank.
     pub starved: u64,
     /// Frames for which the RX ring had no room.
@@ -90,6 +97,10 @@ pub struct NicCount {
     pub too_long: u64,
     /// Times that the TX ring was full.
     pub tx_full: u64,
+    /// Times that nothing more was sent because the completion ring was full.
+    pub completion_full: u64,
+    /// Completions that were not seen at once.
+    pub late_completions: u64,
     /// Doorbells and interrupts that were not heard.
     pub wakeups_lost: u64,
     /// Frames that were written while they were the NIC's. Not the network's fault.
@@ -112,10 +123,12 @@ impl Nic {
         let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, .. } = options;
         let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early };
         let steering = Steering::new(EtherType::DEFAULT, address);
+        let bouncer = options.bounces.then(|| Bouncer::new(address));
         let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
         let (tx, sent) = (VecDeque::with_capacity(tx), VecDeque::with_capacity(completion));
         let count = NicCount::default();
-        let mut nic = Nic { caps, steering, rings, dice, now, fill, rx, tx, sent, rung: false, busy: false, count };
+        let (rung, busy) = (false, false);
+        let mut nic = Nic { caps, steering, bouncer, rings, dice, now, fill, rx, tx, sent, rung, busy, count };
         nic.refill();
         Ok(nic)
     }
@@ -166,7 +179,7 @@ impl Nic {
     /// A frame is at the NIC's end of the cable. Whether somebody is woken.
     pub(crate) fn arrive(&mut self, signal: &Signal) -> bool {
         let bytes = signal.bytes();
-        if signal.is_damaged() && self.rings.check {
+        if self.drops(signal) {
             self.count.damaged += 1;
             return false;
         }
@@ -193,6 +206,18 @@ impl Nic {
         self.is_heard()
     }
 
+    /// What the program in the driver makes of a frame: the reject of a request
+    /// that the node has no room for.
+    pub(crate) fn bounce(&mut self, signal: &Signal) -> Option<Signal> {
+        let reject = self.bouncer.as_ref()?.reject(signal.bytes()).filter(|_| !self.drops(signal))?;
+        self.count.bounced += 1;
+        Some(reject)
+    }
+
+    fn drops(&self, signal: &Signal) -> bool {
+        signal.is_damaged() && self.rings.check
+    }
+
     fn is_heard(&mut self) -> bool {
         let lost = self.dice.strikes(self.now, self.rings.lost_wakeup);
         self.count.wakeups_lost += lost as u64;
@@ -212,7 +237,9 @@ impl Nic {
 
     /// The next frame to send; `None` when it goes idle, until the doorbell is rung again.
     pub(crate) fn read(&mut self) -> Option<Signal> {
-        let lent = if self.sent.len() < self.rings.completion { self.tx.pop_front() } else { None };
+        let has_room = self.sent.len() < self.rings.completion;
+        self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
+        let lent = if has_room { self.tx.pop_front() } else { None };
         let Some(mut lent) = lent else {
             self.busy = false;
             return None;
@@ -226,6 +253,7 @@ impl Nic {
         let known = self.now + self.dice.up_to(self.rings.completion_delay);
         // Completions come in the order of the ring.
         let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
+        self.count.late_completions += (known > self.now) as u64;
         self.sent.push_back((known, lent));
         Some(signal)
     }
@@ -277,14 +305,32 @@ impl Transport for Nic {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.steering.set(flow, open);
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.steer(flow, open);
+        }
+    }
+
+    fn way_back(&mut self, flow: Flow, back: &Back) {
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.way_back(flow, back);
+        }
+    }
+
+    fn full(&mut self, is_full: bool) {
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.full(is_full);
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("sim_received", self.count.received);
         each("sim_sent", self.count.sent);
+        each("sim_bounced", self.count.bounced);
         each("sim_starved", self.count.starved);
         each("sim_rx_full", self.count.rx_full);
         each("sim_tx_full", self.count.tx_full);
+        each("sim_completion_full", self.count.completion_full);
+        each("sim_late_completions", self.count.late_completions);
         each("sim_damaged", self.count.damaged);
         each("sim_lost_too_long", self.count.too_long);
         each("sim_wakeups_lost", self.count.wakeups_lost);

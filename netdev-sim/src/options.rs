@@ -32,11 +32,17 @@ pub struct Options {
     pub completion_delay: Nanos,
     /// A doorbell, or the interrupt of a frame that arrived, is not heard.
     pub lost_wakeup: f64,
+    /// The program in the driver returns requests while the node has no room
+    /// for them, as the XDP program does; otherwise the host does.
+    pub bounces: bool,
 
     /// A bug on purpose: a frame is free as soon as the NIC has begun to read
     /// it, before its completion.
     #[doc(hidden)]
     pub frees_early: bool,
+    /// Another: the switch stores what comes, whether it has room or not.
+    #[doc(hidden)]
+    pub overfills: bool,
 
     /// Bits per second of each link.
     pub rate: u64,
@@ -116,7 +122,9 @@ impl Options {
             completion: 64,
             completion_delay: 0,
             lost_wakeup: 0.0,
+            bounces: false,
             frees_early: false,
+            overfills: false,
             rate: 10_000_000_000,
             delay: US,
             loss: 0.0,
@@ -143,6 +151,7 @@ impl Options {
         options.draw_rings(&mut random);
         options.draw_link(&mut random);
         options.draw_outages(&mut random);
+        options.bounces = random.random_bool(0.5);
         options
     }
 
@@ -220,6 +229,7 @@ mod tests {
         some(|o| o.reorder > 0.01);
         some(|o| o.corrupt > 0.01);
         some(|o| o.lost_wakeup > 0.01);
+        some(|o| o.bounces);
         some(|o| !o.partitions.is_empty());
         some(|o| !o.stalls.is_empty());
         some(|o| o.deaths.iter().any(|death| death.restart.is_some()));

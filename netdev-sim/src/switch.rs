@@ -35,6 +35,8 @@ pub struct SwitchCount {
     pub damaged: u64,
     /// Frames that a partition stopped.
     pub parted: u64,
+    /// Addresses forgotten for others.
+    pub forgotten: u64,
 }
 
 impl Switch {
@@ -73,7 +75,11 @@ impl Switch {
         for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
             if options.is_parted(now, from, port) {
                 self.count.parted += 1;
-            } else if self.store(port, signal.clone(), options.switch_buffer) {
+            } else if self.store(
+                port,
+                signal.clone(),
+                if options.overfills { usize::MAX } else { options.switch_buffer },
+            ) {
                 woken.push(port);
             }
         }
@@ -90,6 +96,7 @@ impl Switch {
         }
         if self.learned.len() >= most {
             self.learned.pop_front();
+            self.count.forgotten += 1;
         }
         self.learned.push_back((source, port));
     }

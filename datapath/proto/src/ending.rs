@@ -64,13 +64,18 @@ impl<B: Buffer> Core<B> {
     /// From above: close a flow and forget it; the peer is told. What was not
     /// acknowledged comes back.
     pub fn close(&mut self, id: FlowId) {
+        self.say_farewell(id);
+        self.retire(id, ReturnReason::Closed);
+        self.flows.remove(id.flow);
+    }
+
+    /// The other side of an open flow is told that it is over.
+    fn say_farewell(&mut self, id: FlowId) {
         let Some(record) = self.flows.get(id) else { return };
         if record.phase == Phase::Open {
             let close = Close { flow: record.route.flow, nonce: record.route.nonce };
             self.control.push(record.route.to, Control::Close(close));
         }
-        self.retire(id, ReturnReason::Closed);
-        self.flows.remove(id.flow);
     }
 
     pub(crate) fn on_close(&mut self, source: Address, close: &Close) {
@@ -94,6 +99,10 @@ impl<B: Buffer> Core<B> {
                 Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason })
             }
         };
+        // It may only have been out of reach, or away, and then it need not give us up as well.
+        if reason == ReturnReason::Unreachable {
+            self.say_farewell(id);
+        }
         self.retire(id, reason);
         self.events.push_back(event);
         if !ours {

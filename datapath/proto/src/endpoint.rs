@@ -91,7 +91,7 @@ impl<B> Endpoints<B> {
     /// The frames of all messages that wait here.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
         self.endpoints.iter().flatten().flat_map(|endpoint| {
-            let received = endpoint.received.0.iter().flatten();
+            let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
             received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
         })
     }

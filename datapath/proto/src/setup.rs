@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use wire::control::{Accept, Connect, Control, Name, Refusal, Refuse};
+use wire::control::{Accept, Close, Connect, Control, Name, Offer, Refusal, Refuse};
 use wire::{Address, Buffer, Flow, Seq};
 
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
@@ -197,7 +197,7 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
-        let Some(id) = self.asked(source, answer.id) else { return };
+        let Some(id) = self.asked(source, answer.id) else { return self.decline(source, &answer.offer) };
         let Some(peer) = self.peers.by_address(source) else { return };
         let Some(framing) = self.framing_to(self.now, peer) else { return };
         let max_frame = self.config.max_frame;
@@ -206,6 +206,21 @@ impl<B: Buffer> Core<B> {
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
         self.tell_way_back(id);
+    }
+
+    /// Nobody here waits for this answer any more: who gave it is told, lest it
+    /// keep a flow, and credits for it, for ever. Unless it is the answer that
+    /// opened one of our flows, once more.
+    #[cold]
+    fn decline(&mut self, source: Address, offer: &Offer) {
+        let is_it = |record: &FlowRecord| {
+            let route = &record.route;
+            record.phase == Phase::Open && (route.to, route.flow, route.nonce) == (source, offer.flow, offer.nonce)
+        };
+        if !self.flows.iter().any(is_it) {
+            let close = Close { flow: offer.flow, nonce: offer.nonce };
+            self.control.push(source, Control::Close(close));
+        }
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {

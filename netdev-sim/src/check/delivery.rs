@@ -1,8 +1,9 @@
 //! Each message is delivered once or returned once, with its exact content.
 //!
 //! A message that comes back may have been delivered, when the flow ended and
-//! only the acknowledgement was lost. And who dies takes along what it had
-//! sent and what it had accepted: of those messages only "at most once" is left.
+//! only the acknowledgement was lost. And who dies, or closes its endpoint,
+//! takes along what it had sent and what it had accepted: of those messages
+//! only "at most once" is left.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,15 @@ impl Deliveries {
         Ok(())
     }
 
-    /// A node died, with all it had sent and accepted.
+    /// A message that was kept beyond its handler is looked at once more.
+    ///
+    /// # Errors
+    /// It is not any more what was sent.
+    pub fn still(&mut self, words: &[u64], payload: &[u8]) -> Checked {
+        self.look_up(words, payload).map(|_| ())
+    }
+
+    /// A node died, or closed its endpoint, with all it had sent and accepted.
     pub fn died(&mut self, dead: Run) {
         for (id, record) in &mut self.records {
             if (record.to == dead.node || id.from == dead) && record.is_open() {
@@ -179,6 +188,8 @@ mod tests {
         assert!(deliveries.delivered(B, &[4, 9], &payload).is_err());
         assert!(deliveries.returned(A, false, &words, &payload).is_err());
         assert!(deliveries.returned(B, true, &words, &payload).is_err());
+        assert_eq!(deliveries.still(&words, &payload), Ok(()));
+        assert!(deliveries.still(&words, &payload[1..]).is_err());
     }
 
     #[test]

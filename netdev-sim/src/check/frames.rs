@@ -26,6 +26,36 @@ pub fn quiet(nic: &Nic) -> Checked {
     running(nic, &[])
 }
 
+/// Where the frames of a pool were when its node's turn was over. Until the
+/// next one, only the NIC moves them, and only from ring to ring: what was
+/// conserved then still is, at every event in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between {
+    free: usize,
+    in_rings: usize,
+    overwritten: u64,
+}
+
+impl Between {
+    /// A turn is over, and [`running`] has found nothing wrong.
+    pub fn of(nic: &Nic) -> Between {
+        let (free, in_rings) = (nic.caps().pool.available(), nic.held().iter().sum());
+        Between { free, in_rings, overwritten: nic.count().overwritten }
+    }
+
+    /// Something has happened on the network.
+    ///
+    /// # Errors
+    /// A frame has left the rings, come into them, or been written.
+    pub fn check(&self, nic: &Nic) -> Checked {
+        let now = Between::of(nic);
+        if now == *self {
+            return Ok(());
+        }
+        wrong(format!("between two turns the NIC's frames became {now:?}, from {self:?}"))
+    }
+}
+
 fn conserved(frames: usize, free: usize, held: usize) -> Checked {
     if free + held > frames {
         return wrong(format!("{free} frames are free and {held} are held, of {frames}: some are both"));
@@ -56,5 +86,18 @@ mod tests {
         drop(kept);
         assert_eq!(quiet(net.nic(0)), Ok(()));
         assert!(running(net.nic(0), &[index]).is_err(), "free and held");
+    }
+
+    #[test]
+    fn a_frame_that_goes_between_two_turns_is_missed_at_once() {
+        let mut net = Net::new(Options::calm(2));
+        let between = Between::of(net.nic(0));
+        assert_eq!(between.check(net.nic(0)), Ok(()));
+        let gone = net.nic(0).caps().pool.take().expect("a frame");
+        assert!(between.check(net.nic(0)).is_err());
+        drop(gone);
+        assert_eq!(between.check(net.nic(0)), Ok(()));
+        net.nic(0).receive(1, &mut drop);
+        assert_eq!(between.check(net.nic(0)), Ok(()));
     }
 }

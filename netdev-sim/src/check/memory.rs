@@ -3,19 +3,19 @@
 use super::{Checked, Violation};
 use crate::net::Net;
 
-/// The rings of a NIC, and the switch's buffer for it.
+/// The rings of a NIC, and the switch: its table and all of its buffers.
 ///
 /// # Errors
 /// One of them is over its bound.
 pub fn bounded(net: &mut Net, node: usize) -> Checked {
     let options = net.options();
     let bounds = [options.fill, options.rx, options.tx, options.completion];
-    let (buffer, addresses) = (options.switch_buffer, options.switch_addresses);
+    let (buffer, addresses, nodes) = (options.switch_buffer, options.switch_addresses, options.nodes);
     let held = net.nic(node).held();
     for (ring, (held, most)) in ["fill", "RX", "TX", "completion"].iter().zip(held.into_iter().zip(bounds)) {
         within(ring, held, most)?;
     }
-    within("switch buffer", net.switch().waiting(node), buffer)?;
+    (0..nodes).try_for_each(|port| within("switch buffer", net.switch().waiting(port), buffer))?;
     within("switch table", net.switch().learned(), addresses)
 }
 

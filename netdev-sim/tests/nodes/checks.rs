@@ -1,11 +1,18 @@
 //! All checkers of a run.
 
+use std::collections::BTreeMap;
+
 use engine::Engine;
+use netdev_sim::check::content::Id;
 use netdev_sim::check::credits::Credits;
 use netdev_sim::check::delivery::Deliveries;
 use netdev_sim::check::endings::Endings;
 use netdev_sim::check::{Checked, frames, memory};
 use netdev_sim::{Nanos, Net};
+use proto::ReturnReason;
+use wire::Class;
+
+use super::app::App;
 
 #[derive(Debug, Default)]
 pub struct Checks {
@@ -18,8 +25,17 @@ pub struct Checks {
     pub quiet_from: Nanos,
     /// Everything that was delivered, in its order: two runs of a seed have the same.
     pub digest: u64,
+    /// Every flow that was ever asked for: its number, who asked, and whom.
+    pub asked: Vec<(u64, u16, u16)>,
+    /// Messages that handlers got, by flow and class.
+    pub delivered: BTreeMap<(u64, usize), usize>,
+    /// What has happened in this run, and how often.
+    pub seen: Seen,
     pub frames: Vec<usize>,
 }
+
+/// How often what has happened.
+pub type Seen = BTreeMap<&'static str, u64>;
 
 impl Checks {
     pub fn is_quiet(&self, now: Nanos) -> bool {
@@ -30,10 +46,49 @@ impl Checks {
         self.digest = (self.digest ^ now ^ what.rotate_left(32)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
     }
 
+    /// This has happened.
+    pub fn saw(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// A message was admitted.
+    pub fn sent(&mut self, id: Id, to: u16, size: usize, serial: u64, class: Class, first_number: Option<u32>) {
+        self.deliveries.sent(id, to, size, serial);
+        self.credits.sent(serial, class);
+        let (sent, _) = self.credits.counts(serial, class);
+        if first_number.is_some_and(|first| sent as u64 == u32::MAX as u64 - first as u64 + 2) {
+            self.saw("numbers wrapped");
+        }
+    }
+
+    /// One half of a flow says that it is over: who gives up says farewell too.
+    pub fn ended(&mut self, serial: u64, reason: ReturnReason) {
+        if reason == ReturnReason::Unreachable {
+            self.endings.closes(serial);
+        }
+    }
+
+    /// A handler got a message.
+    pub fn delivered(&mut self, serial: u64, class: Class) {
+        *self.delivered.entry((serial, class.index())).or_default() += 1;
+    }
+
+    /// Messages admitted, and of these the ones that a handler got.
+    pub fn counts(&self, serial: u64, class: Class) -> (usize, usize) {
+        let delivered = self.delivered.get(&(serial, class.index())).copied();
+        (self.credits.counts(serial, class).0, delivered.unwrap_or_default())
+    }
+
+    /// What credit a node's flows have left.
+    pub fn credits_of(&self, engine: &Engine, app: &App) -> Checked {
+        app.credits(engine).try_for_each(|(serial, class, left)| self.credits.check(serial, class, left))
+    }
+
     /// What can be seen of a node's NIC, and of the frames that the node holds.
-    pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine) -> Checked {
+    pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine, app: &App) -> Checked {
         self.frames.clear();
         engine.frames(&mut |frame| self.frames.push(frame.index()));
+        app.frames(&mut |frame| self.frames.push(frame.index()));
         frames::running(net.nic(node), &self.frames)?;
         memory::bounded(net, node)
     }

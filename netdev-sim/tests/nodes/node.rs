@@ -17,10 +17,12 @@ use super::work::Work;
 /// What a turn takes.
 const TURN: Nanos = 2 * US;
 
+/// The tag of every endpoint.
+pub const TAG: u64 = 7;
+
 pub struct Node {
     pub engine: Engine,
     pub app: App,
-    events: Vec<Event>,
 }
 
 pub fn name(node: u16) -> Name {
@@ -45,30 +47,35 @@ impl Node {
         config.max_timeout = Duration::from_nanos(work.max_timeout);
         config.patience = Duration::from_nanos(work.patience);
         let mut core = Core::new(config, now);
-        let endpoint = core.endpoint(app_name(), 7).expect("the first");
+        let endpoint = core.endpoint(app_name(), TAG).expect("the first");
         let pool = net.nic(at).caps().pool.clone();
-        Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net), events: vec![] }
+        Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net) }
     }
 
     /// A turn; returns when the next is due at the latest.
     pub fn turn(&mut self, net: &mut Net, checks: &mut Checks) -> Result<Nanos, Violation> {
         let (at, now) = (self.app.run.node as usize, net.now());
-        let Node { engine, app, events } = self;
+        let Node { engine, app } = self;
         let received = engine.inhale(Look::AtAll, || Time(now), net.nic(at));
-        app.turn(now, engine, events, checks)?;
+        checks.credits_of(engine, app)?;
+        app.turn(now, engine, checks)?;
+        let mut events = vec![];
         let sent = engine.exhale(|| Time(now), net.nic(at), &mut |event| events.push(event));
         net.turned(at);
-        checks.nic(net, at, engine)?;
-        let more = received + sent > 0 || !events.is_empty() || net.nic(at).has_arrivals();
+        // What ended is told before its farewell can arrive.
+        let had_news = !events.is_empty();
+        events.into_iter().for_each(|event: Event| app.on_event(event, engine, checks));
+        checks.nic(net, at, engine, app)?;
+        let more = received + sent > 0 || had_news || net.nic(at).has_arrivals();
         let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
         Ok(due.max(now + TURN))
     }
 
     /// The run is over, its NIC gone: all frames are back.
     pub fn end(self, frames: usize) -> Checked {
-        let Node { engine, app, events } = self;
+        let Node { engine, app } = self;
         let pool = engine.pool().clone();
-        drop((engine, app, events));
+        drop((engine, app));
         match pool.available() {
             free if free == frames => Ok(()),
             free => Err(Violation { checker: "frames", what: format!("{free} of {frames} came back from the dead") }),

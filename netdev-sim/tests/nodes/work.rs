@@ -18,6 +18,14 @@ pub struct Work {
     pub pause: Nanos,
     /// How long the right to reply is kept, where it is.
     pub keep: Nanos,
+    /// A message is kept beyond its handler, for up to `keep`.
+    pub hold: f64,
+    /// A request is prepared, and committed up to `keep` later.
+    pub prepare: f64,
+    /// A burst of requests begins with the end of a flow, asked for or accepted.
+    pub close: f64,
+    /// It begins with the end of the endpoint, and another in its place.
+    pub reopen: f64,
     /// Messages that are extracted at once, and how long then none is: an
     /// application that has other things to do.
     pub extract: usize,
@@ -43,6 +51,10 @@ impl Work {
             flows: random.random_range(1..4),
             pause: random.random_range(US..2 * MS),
             keep: random.random_range(US..5 * MS),
+            hold: 0.0,
+            prepare: 0.0,
+            close: 0.0,
+            reopen: 0.0,
             receive_frames: random.random_range(2..64),
             send_frames: random.random_range(8..128),
             window: random.random_range(1..64),
@@ -67,6 +79,14 @@ impl Work {
         if random.random_bool(0.5) && (!bare || Options::from_seed(seed).deaths.is_empty()) {
             work.first_number = Some(u32::MAX - random.random_range(0..40));
         }
+        work.draw_habits(&mut random);
         work
+    }
+
+    /// In half of all runs each, so that one does not hide what another shows.
+    fn draw_habits(&mut self, random: &mut SmallRng) {
+        let mut maybe = |most: f64| if random.random_bool(0.5) { most * random.random::<f64>() } else { 0.0 };
+        (self.hold, self.prepare) = (maybe(0.5), maybe(0.5));
+        (self.close, self.reopen) = (maybe(0.2), maybe(0.05));
     }
 }

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use netdev_sim::check::content::{Id, Run};
 use netdev_sim::check::endings::{End, Endings, Other};
-use netdev_sim::check::frames;
+use netdev_sim::check::frames::{self, Between};
 use netdev_sim::check::kept::Kept;
 use netdev_sim::check::liveness::Liveness;
-use netdev_sim::check::{Checked, Violation};
-use netdev_sim::{Happening, MS, Nanos, Net, Options};
+use netdev_sim::check::{Checked, Violation, memory};
+use netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
 use proto::{FlowState, ReturnReason};
 use wire::{Class, Reason};
 
 use super::app::Ended;
-use super::checks::Checks;
+use super::checks::{Checks, Seen};
+use super::coverage;
 use super::node::Node;
 use super::work::Work;
 
@@ -25,6 +26,8 @@ pub struct World {
     liveness: Liveness,
     /// How often every flow has sent one more request.
     encores: u8,
+    /// Counters of nodes that died, and of the network when all is over.
+    counted: Seen,
 }
 
 /// Where a node is, or was.
@@ -35,6 +38,8 @@ struct Place {
     /// When its next turn is; alarms for another time are stale.
     next: Nanos,
     stalled_until: Nanos,
+    /// Its NIC's frames when its last turn was over.
+    between: Option<Between>,
 }
 
 /// What a run without a violation was.
@@ -53,13 +58,13 @@ impl World {
         let quiet_from = last_fault(&options);
         let net = Net::new(options);
         let places = (0..net.options().nodes)
-            .map(|_| Place { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0 })
+            .map(|_| Place { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0, between: None })
             .collect();
         let endings = Endings::new(quiet_from, work.max_timeout);
         let checks = Checks { quiet_from, endings, ..Checks::default() };
         // Who is asked for and gone is waited for as long as patience lasts, and so is a message.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };
-        let mut world = World { net, work, places, checks, liveness, encores: 0 };
+        let mut world = World { net, work, places, checks, liveness, encores: 0, counted: Seen::new() };
         (0..world.places.len()).for_each(|at| world.start(at));
         world
     }
@@ -88,8 +93,10 @@ impl World {
     /// so, then until every flow has sent once more and all credit is back.
     pub fn run(&mut self) -> Result<Report, Violation> {
         let (mut drained, mut first) = (None, None);
-        while let Some(happening) = self.net.step() {
-            self.on(happening)?;
+        while let Some(step) = self.net.step_once() {
+            if !self.on_step(step)? {
+                continue;
+            }
             let now = self.net.now();
             if now < self.checks.quiet_from {
                 continue;
@@ -119,9 +126,9 @@ impl World {
     /// nodes that live dropped, by reason.
     pub fn run_damaged(&mut self) -> Result<Vec<(&'static str, u64)>, Violation> {
         while self.net.now() < self.checks.quiet_from + 20 * MS
-            && let Some(happening) = self.net.step()
+            && let Some(step) = self.net.step_once()
         {
-            match self.on(happening) {
+            match self.on_step(step).map(|_| ()) {
                 Err(violation) if ["frames", "memory"].contains(&violation.checker) => return Err(violation),
                 Err(_) => (0..self.places.len()).for_each(|at| self.schedule(at, self.net.now() + MS)),
                 Ok(()) => (),
@@ -171,6 +178,20 @@ impl World {
         Ok(missing)
     }
 
+    /// One event, and all checks that it may concern; whether it concerned a node.
+    fn on_step(&mut self, Step { happening, at }: Step) -> Result<bool, Violation> {
+        if happening != Some(Happening::Death(at))
+            && let Some(between) = self.places[at].between
+        {
+            between.check(self.net.nic(at))?;
+        }
+        memory::bounded(&mut self.net, at)?;
+        let Some(happening) = happening else { return Ok(false) };
+        let checked = self.on(happening);
+        self.places[at].between = Some(Between::of(self.net.nic(at)));
+        checked.map(|()| true)
+    }
+
     fn on(&mut self, happening: Happening) -> Checked {
         let now = self.net.now();
         match happening {
@@ -181,11 +202,16 @@ impl World {
                 Ok(())
             }
             Happening::Stall(at, until) => {
+                self.checks.saw("stalled");
                 self.stall(at, until);
                 Ok(())
             }
-            Happening::Death(at) => self.death(at),
+            Happening::Death(at) => {
+                self.checks.saw("died");
+                self.death(at)
+            }
             Happening::Restart(at) => {
+                self.checks.saw("restarted");
                 self.start(at);
                 Ok(())
             }
@@ -199,15 +225,9 @@ impl World {
         let ended = std::mem::take(&mut node.app.ended);
         ended.iter().try_for_each(|ended| self.ended(ended))?;
         self.kept(at)?;
-        self.credits(at)?;
         self.schedule(at, due);
-        Ok(())
-    }
-
-    fn credits(&self, at: usize) -> Checked {
         let Some(node) = &self.places[at].node else { return Ok(()) };
-        let mut credits = node.app.credits(&node.engine);
-        credits.try_for_each(|(serial, class, left)| self.checks.credits.check(serial, class, left))
+        self.checks.credits_of(&node.engine, &node.app)
     }
 
     /// What this node takes for acknowledged, against what its peers have had.
@@ -218,12 +238,16 @@ impl World {
             let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
             let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
             // Both are the runs between which it was set up.
-            !waits && place.since <= since && (asked.node != there || asked.run == place.run) && here.since <= since
+            !waits
+                && !self.checks.endings.is_closed(serial)
+                && place.since <= since
+                && (asked.node != there || asked.run == place.run)
+                && here.since <= since
         };
         let flows = node.app.open_flows(&node.engine);
         let mut flows = flows.filter(|&(serial, _, _, to, since)| valid(to, serial, since));
         flows.try_for_each(|(flow, class, id, ..)| {
-            let (sent, delivered) = self.checks.credits.counts(flow, class);
+            let (sent, delivered) = self.checks.counts(flow, class);
             Kept { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
         })
     }
@@ -236,9 +260,19 @@ impl World {
 
     fn death(&mut self, at: usize) -> Checked {
         let Some(node) = self.places[at].node.take() else { return Ok(()) };
+        coverage::node(&mut self.counted, &node);
         self.places[at].next = Nanos::MAX;
         self.checks.deliveries.died(Run { node: at as u16, run: self.places[at].run });
         node.end(self.net.options().frames)
+    }
+
+    /// What has happened so far, by name: in the network, the protocol, the application.
+    pub fn seen(&mut self) -> Seen {
+        let mut seen = self.counted.clone();
+        self.nodes().for_each(|node| coverage::node(&mut seen, node));
+        coverage::net(&mut seen, &mut self.net);
+        coverage::add(&mut seen, &self.checks.seen);
+        seen
     }
 
     fn nodes(&self) -> impl Iterator<Item = &Node> {

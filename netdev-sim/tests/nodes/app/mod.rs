@@ -1,4 +1,9 @@
-//! The application: sends requests of random sizes, replies at once, later, or never.
+//! The application: sends requests of random sizes, some prepared in advance;
+//! replies at once, later, or never; keeps some messages for a while; closes
+//! flows and its endpoint in the middle, and opens others.
+
+mod closing;
+mod held;
 
 use std::collections::BTreeMap;
 
@@ -13,8 +18,9 @@ use ring::Frame;
 use wire::{Class, MAX_WORDS};
 
 use super::checks::Checks;
-use super::node::{app_name, name};
+use super::node::{TAG, app_name, name};
 use super::work::Work;
+use held::{Held, Kept, Prepared};
 
 pub struct App {
     pub run: Run,
@@ -39,6 +45,9 @@ pub struct App {
     /// Flows on which one more request is to be sent.
     encores: Vec<u64>,
     kept: Vec<Kept>,
+    /// Messages that are kept for a while after their handler.
+    held: Vec<Held>,
+    prepared: Vec<Prepared>,
 }
 
 /// A flow and the number that it has in the whole run.
@@ -61,14 +70,6 @@ pub struct Ended {
     pub ours: bool,
 }
 
-/// The right to reply, for later.
-struct Kept {
-    flow: FlowId,
-    serial: u64,
-    to: u16,
-    at: Nanos,
-}
-
 impl App {
     pub fn new(run: Run, endpoint: EndpointId, work: &Work, net: &Net) -> App {
         let seed = work.seed ^ (run.node as u64) << 32 ^ (run.run as u64) << 48;
@@ -89,6 +90,8 @@ impl App {
             ended: vec![],
             encores: vec![],
             kept: vec![],
+            held: vec![],
+            prepared: vec![],
         }
     }
 
@@ -100,13 +103,20 @@ impl App {
         let request = if self.requests_left > 0 && !checks.is_quiet(now) { self.next } else { Nanos::MAX };
         let quiet = if now < checks.quiet_from { checks.quiet_from } else { Nanos::MAX };
         let encore = if self.encores.is_empty() { Nanos::MAX } else { now + MS };
-        reply.min(request).min(quiet).min(encore).min(message)
+        reply.min(request).min(quiet).min(encore).min(message).min(self.held_until())
     }
 
     /// Replies owed, flows being set up.
     pub fn undecided(&self, engine: &Engine) -> usize {
         let asking = self.flows.iter().filter(|flow| engine.core().state(flow.id) == FlowState::Connecting);
-        self.kept.len() + asking.count() + engine.core().replies_owed() + self.encores.len()
+        let here = self.kept.len() + self.held.len() + self.prepared.len() + self.encores.len();
+        here + asking.count() + engine.core().replies_owed()
+    }
+
+    /// The frames that it holds.
+    pub fn frames(&self, each: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(|held| each(held.frame()));
+        self.prepared.iter().for_each(|prepared| each(&prepared.frame));
     }
 
     /// Our half of the flow with this number, which we asked for or accepted.
@@ -121,10 +131,7 @@ impl App {
         self.encores = open.filter(|&serial| which(serial)).collect();
     }
 
-    pub fn turn(&mut self, now: Nanos, engine: &mut Engine, events: &mut Vec<Event>, checks: &mut Checks) -> Checked {
-        for event in events.drain(..) {
-            self.on_event(event, engine, checks);
-        }
+    pub fn turn(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
         self.extract(now, engine, checks)?;
         while let Some(back) = engine.core_mut().poll_returned(self.endpoint) {
             let message = back.message;
@@ -133,8 +140,11 @@ impl App {
             checks.deliveries.returned(self.run, over, message.words().as_slice(), message.payload())?;
         }
         self.reply_what_was_kept(now, engine, checks)?;
+        self.release_what_was_held(now, engine, checks)?;
+        self.commit_what_was_prepared(now, engine, checks)?;
         if !checks.is_quiet(now) {
-            self.connect(now, engine);
+            self.close_some(now, engine, checks);
+            self.connect(now, engine, checks);
             self.request(now, engine, checks)?;
         }
         self.send_encores(engine, checks);
@@ -180,11 +190,11 @@ impl App {
         }
     }
 
-    fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
+    pub fn on_event(&mut self, event: Event, engine: &mut Engine, checks: &mut Checks) {
         match event {
             Event::Accepted(_, id, _) => self.granted.push((id, engine.core().credit(id, Class::Reply))),
             Event::Settled(_, id) => self.on_settled(id, engine, checks),
-            Event::Ended(_, id, ending) => self.on_ended(id, ending.reason, engine),
+            Event::Ended(_, id, ending) => self.on_ended(id, ending.reason, engine, checks),
             _ => (),
         }
     }
@@ -196,18 +206,27 @@ impl App {
             let credit = engine.core().credit(id, Class::Request);
             checks.credits.granted(self.flows[at].serial, Class::Request, credit);
         } else {
+            checks.saw("refused or not found");
             engine.core_mut().close(id);
             self.flows.remove(at);
         }
     }
 
-    fn on_ended(&mut self, id: FlowId, reason: ReturnReason, engine: &mut Engine) {
+    fn on_ended(&mut self, id: FlowId, reason: ReturnReason, engine: &mut Engine, checks: &mut Checks) {
+        checks.saw(match reason {
+            ReturnReason::Unreachable => "given up by a sender",
+            ReturnReason::Closed => "closed by the peer",
+            ReturnReason::Restarted => "peer restarted",
+        });
+        self.granted.retain(|(granted, _)| *granted != id);
         if let Some(at) = self.flows.iter().position(|flow| flow.id == id) {
             let Flow { serial, to, .. } = self.flows.remove(at);
+            checks.ended(serial, reason);
             self.ended.push(Ended { serial, reason, to, ours: true });
             engine.core_mut().close(id);
         } else if let Some((&serial, _)) = self.accepted.iter().find(|(_, accepted)| **accepted == id) {
             self.accepted.remove(&serial);
+            checks.ended(serial, reason);
             let to = Id::from_word(serial).from.node;
             self.ended.push(Ended { serial, reason, to, ours: false });
         }
@@ -224,7 +243,7 @@ impl App {
         checks.note(now, words.at(0));
         checks.deliveries.delivered(self.run, words.as_slice(), message.payload())?;
         let (flow, class, serial) = (message.flow, message.class, words.at(1));
-        checks.credits.released(serial, class);
+        checks.delivered(serial, class);
         if class == Class::Request {
             if self.accepted.insert(serial, flow).is_none()
                 && let Some(at) = self.granted.iter().position(|(id, _)| *id == flow)
@@ -234,7 +253,11 @@ impl App {
             let late = if self.random.random_bool(0.2) { self.random.random_range(0..self.work.keep) } else { 0 };
             self.kept.push(Kept { flow, serial, to: Id::from_word(words.at(0)).from.node, at: now + late });
         }
+        if self.hold(now, &message, checks) {
+            return Ok(());
+        }
         drop(message);
+        checks.credits.released(serial, class);
         engine.core_mut().release(flow, class);
         Ok(())
     }
@@ -250,7 +273,7 @@ impl App {
             }
             match self.send(kept.flow, kept.serial, kept.to, Class::Reply, engine, checks) {
                 None => self.kept.push(Kept { at: now + 1, ..kept }),
-                Some(Ok(())) => (),
+                Some(Ok(())) => self.credit_of(kept.serial, Class::Reply, engine, checks)?,
                 Some(Err(SendError::Dead(_) | SendError::Unknown)) => engine.core_mut().forgo(kept.flow),
                 Some(Err(error)) => {
                     return Err(Violation { checker: "replies", what: format!("a reply was refused: {error}") });
@@ -260,13 +283,14 @@ impl App {
         Ok(())
     }
 
-    fn connect(&mut self, now: Nanos, engine: &mut Engine) {
+    fn connect(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) {
         if self.requests_left == 0 || self.flows.len() >= self.work.flows || now < self.next {
             return;
         }
         let to = (self.run.node + self.random.random_range(1..self.peers)) % self.peers;
         self.serial += 1;
-        if let Ok(id) = engine.core_mut().connect(Time(now), self.endpoint, name(to), app_name(), 7) {
+        if let Ok(id) = engine.core_mut().connect(Time(now), self.endpoint, name(to), app_name(), TAG) {
+            checks.asked.push((self.serial, self.run.node, to));
             self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }
     }
@@ -280,12 +304,31 @@ impl App {
             if self.requests_left == 0 || self.flows.is_empty() {
                 break;
             }
-            let Flow { id, serial, to, open, .. } = self.flows[self.random.random_range(0..self.flows.len())];
-            if open && let Some(Ok(())) = self.send(id, serial, to, Class::Request, engine, checks) {
-                self.requests_left -= 1;
+            let flow = self.flows[self.random.random_range(0..self.flows.len())];
+            if !flow.open {
+                continue;
             }
+            if self.random.random_bool(self.work.prepare) {
+                self.prepare(now, flow, engine);
+                self.requests_left -= 1;
+                continue;
+            }
+            match self.send(flow.id, flow.serial, flow.to, Class::Request, engine, checks) {
+                Some(Ok(())) => self.requests_left -= 1,
+                Some(Err(SendError::NoCredit)) => checks.saw("no credit"),
+                Some(Err(SendError::Full(_))) => checks.saw("no slot"),
+                Some(Err(_)) => (),
+                None => checks.saw("no frame"),
+            }
+            self.credit_of(flow.serial, Class::Request, engine, checks)?;
         }
         Ok(())
+    }
+
+    /// Credit is conserved after each thing that changes it, not only at a turn's end.
+    fn credit_of(&self, serial: u64, class: Class, engine: &Engine, checks: &Checks) -> Checked {
+        let half = self.half(serial, class == Class::Request).filter(|id| is_open(engine, *id));
+        half.map_or(Ok(()), |id| checks.credits.check(serial, class, engine.core().credit(id, class)))
     }
 
     /// `None` if there is no frame to write to.
@@ -311,8 +354,7 @@ impl App {
         let sent = engine.core_mut().send(flow, class, self.number as u8, words as u8, frame, size, write);
         if sent.is_ok() {
             self.number += 1;
-            checks.deliveries.sent(id, to, size, serial);
-            checks.credits.sent(serial, class);
+            checks.sent(id, to, size, serial, class, self.work.first_number);
         }
         Some(sent.map_err(|(error, _)| error))
     }

@@ -1,0 +1,59 @@
+//! What the XDP program does while its node has no room: requests go back to
+//! their senders before the host sees them (`bpf/bounce.h`).
+
+use std::collections::BTreeMap;
+
+use wire::bounce::Back;
+use wire::frame::SMALLEST;
+use wire::steer::{Decision, Table, steer};
+use wire::{Address, EtherType, Flow};
+
+use crate::signal::Signal;
+
+/// The program's tables: the same decision as everywhere, from [`wire::steer`].
+#[derive(Debug)]
+pub(super) struct Bouncer {
+    /// On the heap: it has a byte for each of the 16,384 flow ids.
+    table: Box<Table>,
+    backs: BTreeMap<Flow, Back>,
+}
+
+impl Bouncer {
+    pub(super) fn new(own: Address) -> Bouncer {
+        Bouncer { table: Box::new(Table::new(EtherType::DEFAULT, own)), backs: BTreeMap::new() }
+    }
+
+    pub(super) fn steer(&mut self, flow: Flow, open: bool) {
+        self.table.flows[flow.index()] = open as u8;
+        if !open {
+            self.backs.remove(&flow);
+            self.know(flow, false);
+        }
+    }
+
+    pub(super) fn way_back(&mut self, flow: Flow, back: &Back) {
+        self.backs.insert(flow, *back);
+        self.know(flow, true);
+    }
+
+    fn know(&mut self, flow: Flow, known: bool) {
+        let (limb, bit) = (&mut self.table.ways_back[flow.index() / 64], 1 << (flow.index() % 64));
+        *limb = if known { *limb | bit } else { *limb & !bit };
+    }
+
+    pub(super) fn full(&mut self, is_full: bool) {
+        self.table.full = is_full;
+    }
+
+    /// The reject of a request that is to be returned.
+    pub(super) fn reject(&self, request: &[u8]) -> Option<Signal> {
+        if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
+            return None;
+        }
+        let request = request.first_chunk::<SMALLEST>()?;
+        // Which flow it is: the only one whose way back turns it into a reject of its own.
+        let flow = wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
+        let reject = self.backs.get(&flow)?.reject(request, EtherType::DEFAULT)?;
+        Some(Signal::new(&reject))
+    }
+}

@@ -1,0 +1,119 @@
+//! A NIC as a transport of its own, for nodes that own theirs.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
+use ring::Frame;
+use transport::{Caps, Transport};
+use wire::bounce::Back;
+use wire::{Address, Flow};
+
+use crate::net::Net;
+
+/// What plugs a node into a [`Net`] that several share: the NIC of that node,
+/// for as long as it is not [cut](Cut).
+///
+/// The network must not be borrowed while the node uses it; after that, say
+/// [`Net::turned`].
+pub struct Plug {
+    net: Rc<RefCell<Net>>,
+    node: usize,
+    caps: Caps,
+    cut: Cut,
+}
+
+/// Ends a [`Plug`]: its node has died, and neither hears nor says anything any
+/// more, not even farewell.
+#[derive(Clone, Debug, Default)]
+pub struct Cut(Rc<Cell<bool>>);
+
+impl Cut {
+    /// From now on.
+    pub fn cut(&self) {
+        self.0.set(true);
+    }
+}
+
+impl Plug {
+    /// The NIC that the node has now. Another is there after its death.
+    pub fn new(net: &Rc<RefCell<Net>>, node: usize) -> Plug {
+        let caps = net.borrow_mut().nic(node).caps().clone();
+        Plug { net: net.clone(), node, caps, cut: Cut::default() }
+    }
+
+    /// What ends it.
+    pub fn cut(&self) -> Cut {
+        self.cut.clone()
+    }
+
+    fn with<T>(&mut self, use_it: impl FnOnce(&mut dyn Transport) -> T) -> Option<T> {
+        (!self.cut.0.get()).then(|| use_it(self.net.borrow_mut().nic(self.node)))
+    }
+}
+
+impl Transport for Plug {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.with(|nic| nic.receive(budget, each)).unwrap_or_default()
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        self.with(|nic| nic.send(to, frame)).unwrap_or(Ok(()))
+    }
+
+    fn flush(&mut self) {
+        self.with(|nic| nic.flush());
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.with(|nic| nic.steer(flow, open));
+    }
+
+    fn way_back(&mut self, flow: Flow, back: &Back) {
+        self.with(|nic| nic.way_back(flow, back));
+    }
+
+    fn full(&mut self, is_full: bool) {
+        self.with(|nic| nic.full(is_full));
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        if !self.cut.0.get() {
+            self.net.borrow_mut().nic(self.node).counters(each);
+        }
+    }
+}
+
+impl fmt::Debug for Plug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plug").field("node", &self.node).field("cut", &self.cut).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn who_is_cut_off_is_silent() {
+        let net = Rc::new(RefCell::new(Net::new(Options::calm(2))));
+        let mut plug = Plug::new(&net, 0);
+        let to = net.borrow().address(1);
+        let send = |plug: &mut Plug| {
+            let frame = plug.caps().pool.copy(&[1; 60]).expect("a frame");
+            plug.send(to, frame).expect("room");
+            plug.flush();
+            net.borrow_mut().turned(0);
+            while net.borrow_mut().step().is_some() {}
+            net.borrow_mut().nic(0).count().sent
+        };
+        assert_eq!(send(&mut plug), 1);
+        plug.cut().cut();
+        assert_eq!(send(&mut plug), 1);
+    }
+}

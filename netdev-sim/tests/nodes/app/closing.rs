@@ -1,0 +1,69 @@
+//! Flows and endpoints end in the middle, because the application says so.
+
+use engine::Engine;
+use netdev_sim::Nanos;
+use proto::FlowState;
+use rand::Rng;
+
+use super::App;
+use crate::nodes::checks::Checks;
+use crate::nodes::node::{TAG, app_name};
+
+impl App {
+    /// With every burst of requests, perhaps.
+    pub fn close_some(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) {
+        if now < self.next || self.requests_left == 0 {
+            return;
+        }
+        if self.random.random_bool(self.work.close) {
+            if self.random.random_bool(0.5) {
+                self.close_ours(engine, checks)
+            } else {
+                self.close_theirs(engine, checks)
+            }
+        }
+        if self.random.random_bool(self.work.reopen) {
+            self.reopen(engine, checks);
+        }
+    }
+
+    /// One that we asked for, open or not yet.
+    fn close_ours(&mut self, engine: &mut Engine, checks: &mut Checks) {
+        if self.flows.is_empty() {
+            return;
+        }
+        let at = self.random.random_range(0..self.flows.len());
+        let flow = self.flows.swap_remove(at);
+        let is_open = matches!(engine.core().state(flow.id), FlowState::Open { .. });
+        checks.saw(if is_open { "closed" } else { "closed while connecting" });
+        checks.endings.closes(flow.serial);
+        engine.core_mut().close(flow.id);
+    }
+
+    /// One that a peer asked for.
+    fn close_theirs(&mut self, engine: &mut Engine, checks: &mut Checks) {
+        let Some((&serial, &id)) = self.accepted.iter().nth(self.random.random_range(0..4)) else { return };
+        checks.saw("closed by who had accepted");
+        checks.endings.closes(serial);
+        engine.core_mut().close(id);
+        self.accepted.remove(&serial);
+    }
+
+    /// The endpoint goes with all its flows, and with what it had not extracted
+    /// and what was not acknowledged; another takes its name.
+    fn reopen(&mut self, engine: &mut Engine, checks: &mut Checks) {
+        checks.saw("endpoint closed and opened again");
+        let node = self.run.node;
+        for &(serial, from, to) in &checks.asked {
+            if from == node || to == node {
+                checks.endings.closes(serial);
+            }
+        }
+        checks.deliveries.died(self.run);
+        engine.core_mut().close_endpoint(self.endpoint);
+        self.endpoint = engine.core_mut().endpoint(app_name(), TAG).expect("its name is free again");
+        self.flows.clear();
+        self.granted.clear();
+        self.accepted.clear();
+    }
+}

@@ -1,0 +1,122 @@
+//! What an application holds beyond a call: rights to reply, messages that it
+//! keeps, requests that it writes before they are sent.
+
+use engine::Engine;
+use netdev_sim::Nanos;
+use netdev_sim::check::content::{Id, fill};
+use netdev_sim::check::{Checked, Violation};
+use proto::{Delivery, FlowId, FlowState, SendError};
+use rand::Rng;
+use ring::Frame;
+use wire::{Buffer, Class, MAX_WORDS};
+
+use super::{App, Flow};
+use crate::nodes::checks::Checks;
+
+/// The right to reply, for later.
+pub struct Kept {
+    pub flow: FlowId,
+    pub serial: u64,
+    pub to: u16,
+    pub at: Nanos,
+}
+
+/// A message beyond its handler: its frame, and with it the sender's credit.
+pub struct Held {
+    message: Delivery<Frame>,
+    at: Nanos,
+}
+
+impl Held {
+    pub fn frame(&self) -> &Frame {
+        &self.message.frame
+    }
+}
+
+/// A request that stands in its frame already.
+pub struct Prepared {
+    pub frame: Frame,
+    flow: Flow,
+    id: Id,
+    words: u8,
+    size: usize,
+    at: Nanos,
+}
+
+/// The most messages that are kept at once.
+const MOST: usize = 32;
+
+impl App {
+    /// When one of them is due.
+    pub fn held_until(&self) -> Nanos {
+        let held = self.held.iter().map(|held| held.at);
+        held.chain(self.prepared.iter().map(|prepared| prepared.at)).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// Keep the message, perhaps.
+    pub fn hold(&mut self, now: Nanos, message: &Delivery<Frame>, checks: &mut Checks) -> bool {
+        if checks.is_encore || self.held.len() >= MOST || !self.random.random_bool(self.work.hold) {
+            return false;
+        }
+        checks.saw("kept beyond its handler");
+        self.held.push(Held { message: message.share(), at: now + self.random.random_range(1..=self.work.keep) });
+        true
+    }
+
+    /// What was kept is as it was, whatever has come in since.
+    pub fn release_what_was_held(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+        while let Some(at) = self.held.iter().position(|held| held.at <= now) {
+            let message = self.held.swap_remove(at).message;
+            let (flow, class, serial) = (message.flow, message.class, message.words().at(1));
+            checks.deliveries.still(message.words().as_slice(), message.payload())?;
+            drop(message);
+            checks.credits.released(serial, class);
+            engine.core_mut().release(flow, class);
+        }
+        Ok(())
+    }
+
+    /// A request of a flow, written where it leaves from.
+    pub fn prepare(&mut self, now: Nanos, flow: Flow, engine: &Engine) {
+        let FlowState::Open { framing, max_body, .. } = engine.core().state(flow.id) else { return };
+        let Some(mut frame) = engine.pool().take() else { return };
+        let words = self.random.random_range(2..=MAX_WORDS);
+        // None so short that it is padded: that would be written once more.
+        let size = self.random.random_range(64.min(max_body)..=max_body);
+        let id = Id { from: self.run, number: self.number };
+        let body = frame.space().and_then(|space| space.get_mut(framing.body_at()..)?.get_mut(..size));
+        let Some(body) = body else { return };
+        fill(body, id, flow.serial);
+        self.number += 1;
+        let at = now + self.random.random_range(1..=self.work.keep);
+        self.prepared.push(Prepared { frame, flow, id, words: words as u8, size, at });
+    }
+
+    /// What has no credit waits; in the end it is thrown away.
+    pub fn commit_what_was_prepared(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
+        if checks.is_quiet(now) {
+            self.prepared.clear();
+        }
+        while let Some(at) = self.prepared.iter().position(|prepared| prepared.at <= now) {
+            let Prepared { frame, flow, id, words, size, .. } = self.prepared.swap_remove(at);
+            let (core, handler) = (engine.core_mut(), id.number as u8);
+            match core.send(flow.id, Class::Request, handler, words, frame, size, |_| ()) {
+                Ok(()) => {
+                    checks.saw("prepared and committed");
+                    checks.sent(id, flow.to, size, flow.serial, Class::Request, self.work.first_number);
+                    self.credit_of(flow.serial, Class::Request, engine, checks)?;
+                }
+                Err((SendError::NoCredit | SendError::Full(_), frame)) => {
+                    let at = now + self.work.pause;
+                    self.prepared.push(Prepared { frame, flow, id, words, size, at });
+                }
+                Err((SendError::Dead(_) | SendError::Unknown, _)) => checks.saw("prepared for a flow that ended"),
+                Err((error, _)) => {
+                    let what = format!("what was prepared was refused: {error}");
+                    return Err(Violation { checker: "replies", what });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! What really happened in a run: faults that struck, events of the protocol.
+
+use netdev_sim::Net;
+use transport::Transport;
+
+use super::checks::Seen;
+use super::node::Node;
+
+/// More of the same.
+pub fn add(seen: &mut Seen, more: &Seen) {
+    more.iter().for_each(|(name, count)| *seen.entry(name).or_default() += count);
+}
+
+/// What a node's core has counted.
+pub fn node(seen: &mut Seen, node: &Node) {
+    node.engine.core().counters().each(&mut |name, count| *seen.entry(name).or_default() += count);
+}
+
+/// What the network has counted: links, switch, and the NICs that are there now.
+pub fn net(seen: &mut Seen, net: &mut Net) {
+    let switch = net.switch().count();
+    let mut add = |name, count| *seen.entry(name).or_default() += count;
+    add("switch: flooded", switch.flooded);
+    add("switch: full", switch.full);
+    add("switch: damaged", switch.damaged);
+    add("switch: parted", switch.parted);
+    add("switch: forgotten", switch.forgotten);
+    for node in 0..net.options().nodes {
+        for link in net.links(node) {
+            let count = link.count();
+            add("link: lost", count.lost);
+            add("link: duplicated", count.duplicated);
+            add("link: late", count.late);
+            add("link: damaged", count.damaged);
+        }
+        net.nic(node).counters(&mut add);
+    }
+}
