@@ -15,6 +15,7 @@ use crate::place;
 use crate::plan::{How, Place, Via};
 use crate::session::Link;
 use crate::via::am::{Am, node};
+use crate::via::lossy;
 use crate::via::raw::RawPort;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
@@ -95,12 +96,13 @@ impl InterfaceLink {
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
         let transport = self.transport(how, watch)?;
         let xdp = transport.mode().attach.name();
-        let node = node(&self.name, how, Box::new(transport))?;
+        let (transport, loss) = lossy::over(transport, how.lossy);
+        let node = node(&self.name, how, transport)?;
         let am = match self.side {
             Side::Near => Am::near(node, how, &peer.name, watch)?,
             Side::Far => Am::far(node)?,
         };
-        Ok(am.by_xdp(xdp))
+        Ok(am.by_xdp(xdp).losing(loss))
     }
 }
 
@@ -109,7 +111,7 @@ impl InterfaceLink {
 const RELEASED: Duration = Duration::from_secs(3);
 
 /// Open, and again while the queue is in use.
-fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let begin = Instant::now();
     loop {
         match open() {

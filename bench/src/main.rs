@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod ablation;
+mod bounce;
 mod cli;
 mod cores;
 mod demo;
@@ -29,6 +30,7 @@ mod deploy;
 mod error;
 mod grammar;
 mod link;
+mod loss;
 mod measure;
 mod names;
 mod out;
@@ -41,6 +43,7 @@ mod serve;
 mod session;
 mod size;
 mod stats;
+mod svg;
 mod sweep;
 mod values;
 mod via;
@@ -57,7 +60,8 @@ use cores::Cores;
 use deploy::wire::Way;
 use error::Error;
 use link::Side;
-use plan::{Bench, FramingArg, Via};
+use loss::Loss;
+use plan::{Bench, FramingArg, How, Via};
 use progress::Progress;
 use report::Report;
 use session::{Order, Session};
@@ -81,8 +85,10 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let options = &cli.options;
     match cli.task()? {
         Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options.json),
+        Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
         Task::Ablation(place) => ablate(&place, options, &watch),
+        Task::Bounce(mtu) => bounce(mtu, options, &watch),
         Task::Far(interface) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
@@ -109,13 +115,17 @@ fn measure(
     time: Duration,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    let benches = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
-    over(benches, options.vias(place.vias()), place, options, time, watch)
+    let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
+    // Transfers are ours alone; what is beside them are the frames that carry them.
+    let without_udp = &[Via::Am, Via::Raw][..];
+    let all = if benches.iter().any(|(bench, _)| *bench == Bench::Bulk) { without_udp } else { place.vias() };
+    over(benches, vec![Loss::NONE], options.vias(all), place, options, time, watch)
 }
 
 /// Measure these sizes in this place.
 fn over(
     benches: Vec<(Bench, Vec<Size>)>,
+    losses: Vec<Loss>,
     vias: Vec<Via>,
     place: &Where,
     options: &Options,
@@ -125,8 +135,9 @@ fn over(
     let order = Order {
         vias,
         without_udp_if_need_be: options.via.is_empty(),
+        how: How { lossy: losses.len() > 1, ..options.how(place.framing()) },
         benches,
-        how: options.how(place.framing()),
+        losses,
         amount: options.amount(time),
     };
     let progress = Progress::new(order.count(), options.json);
@@ -145,11 +156,30 @@ fn over(
     }
 }
 
+/// Measure what is kept of the rate where frames are lost, print it, and draw it where that is wanted.
+fn lose(
+    (bench, losses): (Bench, Vec<Loss>),
+    place: &Where,
+    plot: Option<&Path>,
+    options: &Options,
+    watch: &Watch,
+) -> Result<(), Error> {
+    // One size: of a curve over loss.
+    let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
+    let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
+    if let Some(file) = plot {
+        let svg = report::loss_curve(&session.all, bench);
+        fs::write(file, svg).map_err(Error::system("writing the plot"))?;
+    }
+    print(session, options.json)
+}
+
 /// Measure the curve, print it, and draw it where that is wanted.
 fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
     let options = &Options { bundles: options.bundles.or(Some(Switch::On)), ..options.clone() };
     let vias = options.vias(place.vias());
-    let session = over(vec![(Bench::Bandwidth, size::swept())], vias, place, options, OF_A_SWEEP, watch)?;
+    let session =
+        over(vec![(Bench::Bandwidth, size::swept())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);
     out::say(&if options.json { sweep.json().join("\n") + "\n" } else { sweep.table() })?;
     if let Some(file) = plot {
@@ -161,10 +191,23 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
 /// Measure what each layer costs, and print it.
 fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
     let vias = if *place == Where::Loopback { ablation::IN_MEMORY.to_vec() } else { ablation::vias() };
-    let session = over(vec![(Bench::Bandwidth, ablation::sizes())], vias, place, options, OF_A_SWEEP, watch)?;
+    let session =
+        over(vec![(Bench::Bandwidth, ablation::sizes())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let table = Ablation::new(&session.all, session.cores);
     out::say(&if options.json { table.json().join("\n") + "\n" } else { table.table() })?;
     session.end
+}
+
+/// Measure what comes back from a full receiver, and print it.
+fn bounce(mtu: u32, options: &Options, watch: &Watch) -> Result<(), Error> {
+    rights::check(true, &[Via::Am])?;
+    let size = match options.size.first() {
+        Some(Size::Bytes(size)) => *size,
+        _ => 16,
+    };
+    let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
+    let bounced = bounce::measure(bounce::Plan { how, size, mtu, cores }, &options.amount(A_QUARTER), watch)?;
+    out::say(&if options.json { bounced.json().join("\n") + "\n" } else { bounced.table() })
 }
 
 /// What the picture is of.

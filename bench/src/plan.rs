@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::size::Size;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
@@ -64,6 +64,8 @@ pub(crate) enum Bench {
     Bandwidth,
     /// Messages a second, one way, small frames.
     Rate,
+    /// Bytes a second, one way, in bulk transfers, beside full frames.
+    Bulk,
 }
 
 impl Bench {
@@ -73,15 +75,17 @@ impl Bench {
             Bench::Latency => "latency",
             Bench::Bandwidth => "bandwidth",
             Bench::Rate => "rate",
+            Bench::Bulk => "bulk",
         }
     }
 
     /// The sizes to measure where none were asked for.
-    pub(crate) const fn default_size(self) -> Size {
+    pub(crate) const fn default_sizes(self) -> &'static [Size] {
         match self {
-            Bench::Latency => Size::Bytes(16),
-            Bench::Bandwidth => Size::Full,
-            Bench::Rate => Size::Bytes(64),
+            Bench::Latency => &[Size::Bytes(16)],
+            Bench::Bandwidth => &[Size::Full],
+            Bench::Rate => &[Size::Bytes(64)],
+            Bench::Bulk => &[Size::Bytes(1 << 20), Size::Bytes(64 << 10), Size::Bytes(16 << 20)],
         }
     }
 
@@ -92,7 +96,7 @@ impl Bench {
 
     /// From its number.
     pub(crate) fn from_code(code: u8) -> Option<Bench> {
-        [Bench::Latency, Bench::Bandwidth, Bench::Rate].into_iter().find(|bench| bench.code() == code)
+        [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk].into_iter().find(|bench| bench.code() == code)
     }
 }
 
@@ -162,6 +166,9 @@ pub(crate) struct How {
     pub(crate) xdp: XdpArg,
     /// Several of our messages may share a frame.
     pub(crate) bundles: bool,
+    /// Frames may be lost on purpose.
+    #[serde(default)]
+    pub(crate) lossy: bool,
 }
 
 /// Where one side is: what the other needs to send to it.
@@ -283,9 +290,9 @@ mod tests {
 
     #[test]
     fn codes_come_back() {
-        for bench in [Bench::Latency, Bench::Bandwidth, Bench::Rate] {
+        for bench in [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk] {
             assert_eq!(Bench::from_code(bench.code()), Some(bench));
         }
-        assert_eq!(Bench::from_code(3), None);
+        assert_eq!(Bench::from_code(4), None);
     }
 }

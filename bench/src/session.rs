@@ -2,6 +2,7 @@
 
 use crate::cores::Cores;
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
 use crate::measure::{Patience, Port, Step, end};
@@ -39,6 +40,8 @@ pub(crate) struct Order {
     pub(crate) without_udp_if_need_be: bool,
     /// These, at these sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
+    /// With so many frames lost, one after the other.
+    pub(crate) losses: Vec<Loss>,
     /// By vias that are opened so.
     pub(crate) how: How,
     /// So much.
@@ -53,11 +56,15 @@ impl Order {
 
     /// How many measurements that makes.
     pub(crate) fn count(&self) -> usize {
-        self.amount.rounds * self.vias.len() * self.benches.iter().map(|(_, sizes)| sizes.len()).sum::<usize>()
+        self.amount.rounds * self.vias.len() * self.steps().count()
     }
 
-    fn steps(&self) -> impl Iterator<Item = (Bench, usize, Size)> {
-        self.benches.iter().flat_map(|(bench, sizes)| sizes.iter().enumerate().map(|(nth, size)| (*bench, nth, *size)))
+    /// With the number of each among those of its bench.
+    fn steps(&self) -> impl Iterator<Item = (Bench, usize, Size, Loss)> {
+        self.benches.iter().flat_map(|(bench, sizes)| {
+            let each = sizes.iter().flat_map(|size| self.losses.iter().map(move |loss| (*size, *loss)));
+            each.enumerate().map(|(nth, (size, loss))| (*bench, nth, size, loss))
+        })
     }
 }
 
@@ -117,15 +124,15 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn run(&self, port: &mut dyn Port, all: &mut Vec<Measured>) -> Result<(), Error> {
-        for (number, (bench, nth_size, size)) in self.order.steps().enumerate() {
+        for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
             self.progress.now(bench, self.via);
             let Amount { time, warm_up, .. } = self.order.amount;
-            if let Some(cut) = size.cut(self.via, port)? {
-                let step = Step { number: number as u32 + 1, bench, size: cut.piece, warm_up, time };
+            if let Some(cut) = size.cut(self.via, port)?.filter(|_| port.lose(loss)) {
+                let step = Step { number: number as u32 + 1, bench, size: cut.piece, loss, warm_up, time };
                 let outcome = self.step(port, step)?;
                 let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
                 let (round, via, bundles) = (self.round, self.via, port.bundles());
-                all.push(Measured { round, bench, nth_size, cut, via, mode, xdp, framing, bundles, outcome });
+                all.push(Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles, outcome });
             }
             self.progress.done();
         }

@@ -4,6 +4,9 @@ use crate::error::Error;
 use crate::measure::Port;
 use crate::plan::Via;
 
+/// The largest that can be asked for: both sides keep several such transfers in memory.
+const LARGEST: usize = 1 << 28;
+
 /// The largest message of a sweep.
 pub(crate) const MOST: usize = 64 << 10;
 
@@ -23,6 +26,8 @@ pub(crate) enum Size {
     Bytes(usize),
     /// As many as one frame holds, by each via's own count.
     Full,
+    /// So many bytes in one bulk transfer; where there are none, full frames.
+    Bulk(usize),
     /// So many bytes, in as many data messages as it takes.
     Swept(usize),
     /// As many as so many frames hold, and so many more: of a sweep, whose
@@ -37,9 +42,16 @@ impl std::str::FromStr for Size {
         if text == "full" {
             return Ok(Size::Full);
         }
-        match text.parse() {
-            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
-            _ => Err("not a size: bytes, at least 1, or `full` for what one frame holds".to_owned()),
+        let (digits, unit) = match text.as_bytes() {
+            [.., b'K'] => (&text[..text.len() - 1], 1 << 10),
+            [.., b'M'] => (&text[..text.len() - 1], 1 << 20),
+            _ => (text, 1),
+        };
+        match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
+            Some(bytes) if (1..=LARGEST).contains(&bytes) => Ok(Size::Bytes(bytes)),
+            _ => {
+                Err("not a size: bytes, at least 1, as in 16, 64K or 1M, or `full` for what one frame holds".to_owned())
+            }
         }
     }
 }
@@ -73,6 +85,13 @@ impl Size {
             Size::Full => one(most),
             Size::Bytes(size) if size <= most => one(size),
             Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
+            Size::Bulk(size) => match port.segment() {
+                Some(segment) => {
+                    let frames = size.div_ceil(segment.max(1));
+                    Ok(Some(Cut { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
+                }
+                None => one(most),
+            },
             Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
             Size::Filling(frames, more) => {
                 let size = port.filling(frames) + more;
@@ -96,8 +115,8 @@ mod tests {
     #[test]
     fn sizes() {
         assert_eq!("full".parse(), Ok(Size::Full));
-        assert_eq!("16".parse(), Ok(Size::Bytes(16)));
-        for text in ["0", "-1", "", "sixteen", "1.5"] {
+        assert_eq!(["16", "64K", "1M"].map(str::parse), [16, 64 << 10, 1 << 20].map(|size| Ok(Size::Bytes(size))));
+        for text in ["0", "-1", "", "sixteen", "1.5", "K", "0M", "257M", "1G", "18446744073709551615K"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }

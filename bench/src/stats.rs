@@ -5,6 +5,7 @@
 //! right after each other, and the median of those is reported: what makes
 //! the whole machine faster or slower for a while drops out.
 
+use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
 use crate::plan::{Bench, Via};
@@ -17,11 +18,13 @@ pub(crate) struct Measured {
     pub(crate) round: usize,
     /// What.
     pub(crate) bench: Bench,
-    /// Which of the sizes that were asked for; vias are compared by this, since
-    /// a full frame holds different sizes by different vias.
+    /// Which of the sizes and losses that were asked for; vias are compared by this,
+    /// since a full frame holds different sizes by different vias.
     pub(crate) nth_size: usize,
     /// The messages, and how they went.
     pub(crate) cut: Cut,
+    /// Frames that were lost on purpose.
+    pub(crate) loss: Loss,
     /// By which via.
     pub(crate) via: Via,
     /// In which mode.
@@ -50,7 +53,9 @@ impl Measured {
     pub(crate) fn figure(&self) -> f64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
-            Outcome::Throughput(t) if self.bench == Bench::Bandwidth => self.messages(t) * self.cut.size as f64,
+            Outcome::Throughput(t) if matches!(self.bench, Bench::Bandwidth | Bench::Bulk) => {
+                self.messages(t) * self.cut.size as f64
+            }
             Outcome::Throughput(t) => self.messages(t),
         }
     }
@@ -78,6 +83,7 @@ pub(crate) struct Row {
     pub(crate) bench: Bench,
     pub(crate) nth_size: usize,
     pub(crate) cut: Cut,
+    pub(crate) loss: Loss,
     pub(crate) via: Via,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
@@ -128,6 +134,7 @@ impl Row {
             bench: first.bench,
             nth_size: first.nth_size,
             cut: first.cut,
+            loss: first.loss,
             via: first.via,
             mode: first.mode.clone(),
             xdp: first.xdp,
@@ -198,6 +205,37 @@ pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Rat
     PAIRS.into_iter().filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
 }
 
+/// What a via keeps of its figure where frames are lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) via: Via,
+    pub(crate) size: usize,
+    pub(crate) loss: Loss,
+    /// Of the rounds' ratios of the figure with losses to that without.
+    pub(crate) median: f64,
+    /// The smallest and the largest of them.
+    pub(crate) range: (f64, f64),
+}
+
+/// For each via, size and loss of a bench, in the order in which they were measured.
+pub(crate) fn kept(all: &[Measured], bench: Bench) -> Vec<Kept> {
+    let mut kept: Vec<Kept> = Vec::new();
+    for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
+        let (via, size, loss) = (one.via, one.cut.size, one.loss);
+        if kept.iter().any(|other| (other.via, other.size, other.loss) == (via, size, loss)) {
+            continue;
+        }
+        let of = |loss| -> Vec<(usize, f64)> {
+            let mine = |one: &&Measured| (one.bench, one.via, one.cut.size, one.loss) == (bench, via, size, loss);
+            all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
+        };
+        if let Some(Ratio { median, range, .. }) = ratio(via, &of(loss), via, &of(Loss::NONE)) {
+            kept.push(Kept { via, size, loss, median, range });
+        }
+    }
+    kept
+}
+
 fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Option<Ratio> {
     let ratios: Vec<f64> = a
         .iter()
@@ -240,7 +278,20 @@ pub(crate) mod tests {
         let cut = Cut { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
         let xdp = (via != Via::Udp).then_some("generic");
-        Measured { round, bench, nth_size, cut, via, mode, xdp, framing, bundles: false, outcome }
+        let loss = Loss::NONE;
+        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles: false, outcome }
+    }
+
+    #[test]
+    fn what_is_kept_is_taken_within_a_round_and_by_via() {
+        let with = |loss, nth, round, figure| Measured {
+            loss: Loss(loss),
+            ..measured(Bench::Bandwidth, nth, Via::Am, round, figure)
+        };
+        let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
+        let kept = kept(&all, Bench::Bandwidth);
+        assert_eq!(kept.len(), 1);
+        assert!((kept[0].median - 0.85).abs() < 1e-9 && kept[0].loss == Loss(1000), "{kept:?}");
     }
 
     #[test]

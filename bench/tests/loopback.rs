@@ -66,6 +66,42 @@ fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
     assert!(svg.starts_with("<svg ") && svg.matches("<polyline").count() == 2, "{svg}");
 }
 
+/// Whoever moves them, as many bytes arrive as were put.
+#[test]
+fn bulk_transfers_stand_beside_full_frames() {
+    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K,1M", "--json"], MEMORY, QUICK]));
+    let rows: Vec<_> = lines[..4].iter().map(|line| (line["via"].as_str().unwrap(), line["size"].as_u64())).collect();
+    assert_eq!(rows, [("am", Some(65_536)), ("raw", Some(1500)), ("am", Some(1 << 20)), ("raw", Some(1500))]);
+    for line in &lines[..4] {
+        let [messages, frames, bytes] =
+            ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
+        assert!(bytes > 0 && frames >= messages && (frames + 1) * 1500 >= bytes, "{line}");
+        assert_eq!((&line["bench"], &line["lost"]), (&"bulk".into(), &0.into()), "{line}");
+    }
+    let summary = summary(&lines);
+    assert!(summary["am_over_raw"].as_f64().unwrap() > 0.0, "{summary}");
+    assert_eq!(summary["sizes"][1]["size"], 1 << 20, "{summary}");
+}
+
+#[test]
+fn what_is_kept_where_frames_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("loss.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    for (bulk, size) in [(&[][..], 1500), (&["--bulk", "--size", "64K"], 65_536)] {
+        let lines = json(&run(&[&["bandwidth", "--loss", "0.1,5", "--json"], bulk, &plot, MEMORY, QUICK]));
+        let losses: Vec<f64> = lines[..3].iter().map(|line| line["loss"].as_f64().unwrap()).collect();
+        assert_eq!(losses, [0.0, 0.1, 5.0]);
+        for line in &lines[..3] {
+            assert_eq!((&line["via"], &line["size"], &line["lost"]), (&"am".into(), &size.into(), &0.into()), "{line}");
+        }
+        let kept = &summary(&lines)["kept"];
+        assert!(kept["0.1"].as_f64().unwrap() > 0.0 && kept["5"].as_f64().unwrap() > 0.0, "{kept}");
+        let svg = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+    }
+}
+
 /// What a figure is on a busy machine nobody knows.
 fn check_figures(summary: &serde_json::Value, via: &str) {
     for figure in ["t0_ns", "r_inf_bytes_per_s", "n_half_bytes"] {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::cores::Cores;
+use crate::loss::Loss;
 use crate::measure::throughput::Throughput;
 use crate::plan::Bench;
 use crate::size::Cut;
@@ -27,6 +28,7 @@ fn all() -> Vec<Measured> {
                     bench,
                     nth_size,
                     cut,
+                    loss: Loss::NONE,
                     via,
                     mode,
                     xdp: None,

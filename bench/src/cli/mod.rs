@@ -11,6 +11,7 @@ pub(crate) use options::{CoresArg, Options, Switch};
 pub(crate) use place::Where;
 
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::plan::Bench;
 
 const EXAMPLES: &str = "\
@@ -19,7 +20,9 @@ EXAMPLES
     am-bench latency --hosts veth
     am-bench rate --hosts veth --via am,raw --json
     am-bench bandwidth --sweep --plot curve.svg --hosts veth
+    am-bench bandwidth --bulk --loss 0.1,1 --hosts veth
     am-bench ablation
+    am-bench bounce
   In one process, no root:
     am-bench latency --hosts loopback
   On two machines:
@@ -51,7 +54,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Round trip of a request and its reply of the same size, one at a time
     Latency,
-    /// User bytes a second, one way, full frames
+    /// User bytes a second, one way, full frames or bulk transfers
     Bandwidth(BandwidthArgs),
     /// Messages a second, one way, 64 bytes each, one message a frame unless --bundles on
     Rate,
@@ -59,6 +62,9 @@ pub(crate) enum Command {
     /// kernel's UDP and TCP: t0, r_inf and n1/2 of each
     /// [default: --hosts veth, --time 0.05]
     Ablation,
+    /// Round trip of a request that comes back because its receiver is full: returned by
+    /// the XDP program, and by the host [default: --hosts veth]
+    Bounce,
     /// Latency and bandwidth in a few seconds, with words to it; where
     /// something is missing for veth, says what, and runs in memory
     Demo,
@@ -77,9 +83,22 @@ pub(crate) struct BandwidthArgs {
     /// than a frame go in several [default --time: 0.05]
     #[arg(long)]
     pub(crate) sweep: bool,
-    /// Draw the curve, as SVG
-    #[arg(long, value_name = "FILE.svg", requires = "sweep")]
+    /// Transfers into a registered region of the far side, beside full frames
+    #[arg(long, conflicts_with = "sweep")]
+    pub(crate) bulk: bool,
+    /// With so many per cent of the frames lost in each direction, each level beside none:
+    /// what is kept of the rate; for am only
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", conflicts_with = "sweep")]
+    pub(crate) loss: Vec<Loss>,
+    /// Draw the curve over size, or with --loss over loss, as SVG
+    #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+}
+
+impl BandwidthArgs {
+    fn bench(&self) -> Bench {
+        if self.bulk { Bench::Bulk } else { Bench::Bandwidth }
+    }
 }
 
 /// What to do, once it is known to make sense.
@@ -87,10 +106,14 @@ pub(crate) struct BandwidthArgs {
 pub(crate) enum Task {
     /// Measure these things in this place.
     Measure(Vec<Bench>, Where),
+    /// Measure this with none and with so many frames lost, and draw what is kept there.
+    Loss(Bench, Vec<Loss>, Where, Option<PathBuf>),
     /// Measure the curve of bandwidth over size in this place, and draw it there.
     Sweep(Where, Option<PathBuf>),
     /// Measure the layers in this place.
     Ablation(Where),
+    /// Measure what comes back, on a cable with this MTU.
+    Bounce(u32),
     /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts veth`.
@@ -117,11 +140,16 @@ impl Cli {
             Some(Command::Latency) => Bench::Latency,
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
             Some(Command::Ablation) => return options.ablation(),
-            Some(Command::Bandwidth(_)) => Bench::Bandwidth,
+            Some(Command::Bounce) => return options.bounce(),
+            Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
+            Some(Command::Bandwidth(args)) if args.plot.is_some() => {
+                return Err(usage("--plot draws a curve: over size with --sweep, or over --loss"));
+            }
+            Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far) | None => {
                 return Err(usage(
-                    "what shall be measured? latency, bandwidth, rate or ablation; `--help` has examples",
+                    "what shall be measured? latency, bandwidth, rate, ablation or bounce; `--help` has examples",
                 ));
             }
         };

@@ -70,8 +70,8 @@ pub(crate) struct Options {
     /// What carries the messages, taken in turn [default: all that there are]
     #[arg(long, global = true, value_delimiter = ',', value_name = "VIA,...", help_heading = "What")]
     pub(crate) via: Vec<Via>,
-    /// Payload bytes of a message, or `full` for as many as a frame holds
-    /// [default: latency 16, bandwidth full, rate 64]
+    /// Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds
+    /// [default: latency 16, bandwidth full, rate 64, bandwidth --bulk 1M,64K,16M]
     #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
     pub(crate) size: Vec<Size>,
     /// Where our messages carry their header [default: bare on the cable that --hosts makes, else auto]
@@ -114,12 +114,17 @@ impl Options {
     /// How vias are opened, in this framing unless another was said.
     pub(crate) fn how(&self, framing: FramingArg) -> How {
         let bundles = self.bundles == Some(Switch::On);
-        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default(), bundles }
+        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default(), bundles, lossy: false }
     }
 
     /// The sizes to measure.
     pub(crate) fn sizes(&self, bench: Bench) -> Vec<Size> {
-        if self.size.is_empty() { vec![bench.default_size()] } else { self.size.clone() }
+        let sizes = if self.size.is_empty() { bench.default_sizes().to_vec() } else { self.size.clone() };
+        let of_bulk = |size| match size {
+            Size::Bytes(bytes) => Size::Bulk(bytes),
+            other => other,
+        };
+        if bench == Bench::Bulk { sizes.into_iter().map(of_bulk).collect() } else { sizes }
     }
 
     /// The vias to measure, `all` where none were named.

@@ -4,10 +4,12 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::options::{HostsArg, Options};
-use super::{Task, usage};
+use super::{BandwidthArgs, Task, usage};
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::names;
 use crate::plan::{FramingArg, Via};
+use crate::size::Size;
 
 /// Where the far side is.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,13 +114,21 @@ impl Options {
         if !self.size.is_empty() {
             return Err(usage("--sweep goes over sizes of its own; --size is for single ones"));
         }
-        if let Some(file) = plot.filter(|file| file.is_dir() || !directory(file).is_dir()) {
-            return Err(Error::Usage(format!(
-                "--plot {} cannot be written: name a file in a directory that exists",
-                file.display()
-            )));
-        }
+        check_plot(plot)?;
         Ok(Task::Sweep(self.place()?, plot.cloned()))
+    }
+
+    /// What is kept where frames are lost.
+    pub(super) fn losses(&self, args: &BandwidthArgs) -> Result<Task, Error> {
+        check_plot(args.plot.as_ref())?;
+        let mut losses = vec![Loss::NONE];
+        for loss in &args.loss {
+            if losses.contains(loss) {
+                return Err(Error::Usage(format!("--loss names {loss} twice")));
+            }
+            losses.push(*loss);
+        }
+        Ok(Task::Loss(args.bench(), losses, self.place()?, args.plot.clone()))
     }
 
     /// The layers; on a cable of our own unless said otherwise.
@@ -129,6 +139,19 @@ impl Options {
         let nowhere = self.hosts.is_none() && self.peer.is_none();
         let place = if nowhere { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) } else { self.place() };
         Ok(Task::Ablation(place?))
+    }
+
+    /// What comes back: always on a cable of our own.
+    pub(super) fn bounce(&self) -> Result<Task, Error> {
+        if !self.via.is_empty() || self.peer.is_some() || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage(
+                "bounce makes its own hosts, and both its rows are ours: leave --via, --peer and --hosts out",
+            ));
+        }
+        if self.size.len() > 1 || self.size.contains(&Size::Full) {
+            return Err(usage("bounce takes one --size, in bytes"));
+        }
+        self.no_on().map(|()| Task::Bounce(self.mtu.unwrap_or(1500)))
     }
 
     /// The interface of `--on`.
@@ -145,6 +168,16 @@ impl Options {
 
 /// Each keeps all that it measured.
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
+
+fn check_plot(plot: Option<&PathBuf>) -> Result<(), Error> {
+    match plot.filter(|file| file.is_dir() || !directory(file).is_dir()) {
+        Some(file) => Err(Error::Usage(format!(
+            "--plot {} cannot be written: name a file in a directory that exists",
+            file.display()
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// Where a file is to be.
 fn directory(file: &Path) -> &Path {

@@ -16,6 +16,13 @@ fn what_makes_sense() {
         ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Where::Loopback)),
         ("bandwidth --sweep --hosts loopback", Task::Sweep(Where::Loopback, None)),
         ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Where::Veth(1500), Some("a.svg".into()))),
+        ("bandwidth --bulk --hosts veth", Task::Measure(vec![Bench::Bulk], Where::Veth(1500))),
+        (
+            "bandwidth --bulk --loss 0.01,1 --hosts veth",
+            Task::Loss(Bench::Bulk, vec![Loss::NONE, Loss(10), Loss(1000)], Where::Veth(1500), None),
+        ),
+        ("bounce", Task::Bounce(1500)),
+        ("bounce --size 64 --rounds 3", Task::Bounce(1500)),
         ("ablation", Task::Ablation(Where::Veth(1500))),
         ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
         ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
@@ -50,20 +57,39 @@ fn what_does_not() {
         "latency --peer beta --on xdp:",
         "serve",
         "serve --on xdp:eth1 --peer alpha",
+        "demo --hosts veth",
+        "demo --serve",
+        "demo --name alpha",
+    ] {
+        refused(line);
+    }
+}
+
+fn refused(line: &str) {
+    let error = task(line).expect_err(line);
+    assert_eq!(error.exit_code(), 2, "{line}: {error}");
+}
+
+#[test]
+fn what_does_not_of_curves_and_tables() {
+    for line in [
         "bandwidth --sweep",
         "bandwidth --sweep --hosts veth --size 16",
         "bandwidth --sweep --hosts veth --plot .",
         "bandwidth --sweep --hosts veth --plot no/such/directory/a.svg",
         "bandwidth --sweep --hosts loopback --via udp",
+        "bandwidth --hosts veth --plot a.svg",
+        "bandwidth --hosts veth --loss 1,1",
+        "bandwidth --hosts veth --loss 1 --plot .",
+        "bounce --via am",
+        "bounce --hosts loopback",
+        "bounce --peer beta --on xdp:eth1",
+        "bounce --size full",
         "ablation --via am",
         "ablation --size 16",
         "ablation --on xdp:eth1",
-        "demo --hosts veth",
-        "demo --serve",
-        "demo --name alpha",
     ] {
-        let error = task(line).expect_err(line);
-        assert_eq!(error.exit_code(), 2, "{line}: {error}");
+        refused(line);
     }
 }
 
@@ -83,7 +109,10 @@ fn values_are_checked() {
         "latency --xdp offload",
         "latency --hosts moon",
         "latency --sweep",
-        "bandwidth --plot a.svg",
+        "bandwidth --loss 0",
+        "bandwidth --loss 51",
+        "bandwidth --sweep --bulk",
+        "bandwidth --sweep --loss 1",
     ] {
         let line = std::iter::once("am-bench").chain(line.split_whitespace());
         assert!(Cli::try_parse_from(line.clone()).is_err(), "{:?}", line.collect::<Vec<_>>());

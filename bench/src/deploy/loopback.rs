@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Control, Link, Order, Session, run};
 use crate::via::am::{Am, facility, node};
+use crate::via::lossy;
 use crate::via::memory::Memory;
 use crate::watch::Watch;
 
@@ -122,10 +123,13 @@ struct Memories {
 impl Link for Memories {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let (plug, other) = self.exchange.end()?;
-        let node = |plug: Plug| node(&self.name, how, Box::new(plug.open().map_err(facility)?));
         Ok(match (via, self.side) {
-            (Via::Am, Side::Near) => Box::new(Am::near(node(plug)?, how, &peer.name, watch)?),
-            (Via::Am, Side::Far) => Box::new(Am::far(node(plug)?)?),
+            (Via::Am, side) => {
+                let (transport, loss) = lossy::over(plug.open().map_err(facility)?, how.lossy);
+                let node = node(&self.name, how, transport)?;
+                let am = if side == Side::Near { Am::near(node, how, &peer.name, watch)? } else { Am::far(node)? };
+                Box::new(am.losing(loss))
+            }
             (Via::Raw, _) => Box::new(Memory::open(plug, other)?),
             (Via::Row(row), _) if row.is_of_queues() => {
                 Box::new(Queues::new(plug.open().map_err(facility)?, other, row))

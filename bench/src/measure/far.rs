@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::plan::{Bench, Via};
 use crate::watch::Watch;
 
-use super::steps::STAY;
+use super::steps::{STAY, prepare};
 use super::{Arrived, BATCH, Note, Pace, Patience, Port, Step};
 
 /// Answer on one via until the near side says that no more comes.
@@ -14,11 +14,12 @@ pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &W
     let mut far = Far { port, via, patience, watch, done: 0, last: Note::Ended };
     let mut limit = patience.open;
     while let Some(step) = far.next(limit)? {
-        far.port.prepare(step.size)?;
+        prepare(far.port, step)?;
+        far.port.lose(step.loss);
         far.port.tell(Note::Ready { step: step.number })?;
         let messages = match step.bench {
             Bench::Latency => far.echo(step)?,
-            Bench::Bandwidth | Bench::Rate => far.count(step)?,
+            Bench::Bandwidth | Bench::Rate | Bench::Bulk => far.count(step)?,
         };
         far.done = step.number;
         far.last = Note::Stopped { step: step.number, messages };
@@ -193,11 +194,15 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::Loss;
 
     const MS: Duration = Duration::from_millis(1);
 
     fn count(window: Option<u64>) -> Count {
-        Count::new(Step { number: 1, bench: Bench::Rate, size: 64, warm_up: 10 * MS, time: 100 * MS }, window)
+        Count::new(
+            Step { number: 1, bench: Bench::Rate, size: 64, loss: Loss::NONE, warm_up: 10 * MS, time: 100 * MS },
+            window,
+        )
     }
 
     #[test]

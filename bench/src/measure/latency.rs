@@ -126,6 +126,7 @@ impl Table<'_> {
 mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
+    use crate::loss::Loss;
     use crate::plan::Bench;
 
     fn measure(port: &mut Fake) -> Result<Latency, Error> {
@@ -134,7 +135,8 @@ mod tests {
 
     fn measure_with(port: &mut Fake, number: u32, patience: Patience) -> Result<Latency, Error> {
         let time = Duration::from_millis(30);
-        let step = Step { number, bench: Bench::Latency, size: 16, warm_up: Duration::from_millis(5), time };
+        let step =
+            Step { number, bench: Bench::Latency, size: 16, loss: Loss::NONE, warm_up: Duration::from_millis(5), time };
         latency(port, Via::Raw, step, patience, &Watch::default())
     }
 

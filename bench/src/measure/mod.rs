@@ -32,6 +32,7 @@ pub(crate) use pace::{Pace, Patience};
 pub(crate) use steps::{end, settle, start, stop};
 
 use crate::error::Error;
+use crate::loss::Loss;
 
 /// Messages that a sender hands over with one doorbell. In copy mode the
 /// kernel sends at most 32 frames a system call, so more would gain nothing.
@@ -99,6 +100,26 @@ pub(crate) trait Port {
     /// # Errors
     /// The via cannot be used (any more).
     fn prepare(&mut self, size: usize) -> Result<(), Error>;
+
+    /// The most payload in a frame of a bulk transfer; `None` where there are none.
+    fn segment(&self) -> Option<usize> {
+        None
+    }
+
+    /// Data messages are bulk transfers of this many bytes from now on, where
+    /// there are any.
+    ///
+    /// # Errors
+    /// The via cannot be used (any more).
+    fn transfer(&mut self, size: usize) -> Result<(), Error> {
+        self.prepare(size)
+    }
+
+    /// Lose so many of the frames that arrive from now on; `false` where that
+    /// cannot be done.
+    fn lose(&mut self, loss: Loss) -> bool {
+        loss == Loss::NONE
+    }
 
     /// Whether data is sent back as it arrives, from now on.
     fn echo(&mut self, on: bool);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::loss::Loss;
 use crate::plan::Bench;
 
 /// One measurement, as the far side must know it.
@@ -13,6 +14,8 @@ pub(crate) struct Step {
     pub(crate) bench: Bench,
     /// Bytes of a message.
     pub(crate) size: usize,
+    /// Frames that are lost on the way, in each direction.
+    pub(crate) loss: Loss,
     /// Not counted, at the beginning.
     pub(crate) warm_up: Duration,
     /// Counted.
@@ -55,7 +58,7 @@ impl Note {
         let head = |kind: u64, extra: u64, step: u32| kind | extra << 8 | (step as u64) << 32;
         match self {
             Note::Hello(s) => {
-                let head = head(1, s.bench.code() as u64, s.number);
+                let head = head(1, s.bench.code() as u64 | (s.loss.0 as u64) << 8, s.number);
                 [head, s.size as u64, s.warm_up.as_nanos() as u64, s.time.as_nanos() as u64]
             }
             Note::Ready { step } => [head(2, 0, step), 0, 0, 0],
@@ -79,6 +82,7 @@ impl Note {
                 number: step,
                 bench: Bench::from_code(extra)?,
                 size: a as usize,
+                loss: Loss((head >> 16) as u16),
                 warm_up: Duration::from_nanos(b),
                 time: Duration::from_nanos(c),
             }),
@@ -120,7 +124,7 @@ mod tests {
     fn examples() -> Vec<Note> {
         let (warm_up, time) = (Duration::from_millis(100), Duration::from_nanos(500_000_001));
         vec![
-            Note::Hello(Step { number: u32::MAX, bench: Bench::Rate, size: 1500, warm_up, time }),
+            Note::Hello(Step { number: u32::MAX, bench: Bench::Rate, size: 1500, loss: Loss(10_000), warm_up, time }),
             Note::Ready { step: 1 },
             Note::Got { step: 2, messages: u64::MAX, of: Some(7) },
             Note::Got { step: 2, messages: 3, of: None },

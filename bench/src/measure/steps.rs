@@ -3,17 +3,28 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::plan::Via;
+use crate::loss::Loss;
+use crate::plan::{Bench, Via};
 use crate::watch::Watch;
 
 use super::{BATCH, Note, Pace, Patience, Port, Step};
 
 /// Announce a measurement and wait until the far side is ready for it.
 pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patience, watch: &Watch) -> Result<(), Error> {
-    port.prepare(step.size)?;
+    prepare(port, step)?;
+    port.lose(step.loss);
     let mut pace = Pace::new(watch, via, "beginning a measurement", patience.open);
     let ready = Note::Ready { step: step.number };
     ask(port, &mut pace, Note::Hello(step), |note| (note == ready).then_some(()))
+}
+
+/// What is sent from now on is as this measurement has it.
+pub(crate) fn prepare(port: &mut dyn Port, step: Step) -> Result<(), Error> {
+    if step.bench == Bench::Bulk && port.segment().is_some() {
+        port.transfer(step.size)
+    } else {
+        port.prepare(step.size)
+    }
 }
 
 /// Before what is missing may be called lost: wait until all that was sent has
@@ -60,6 +71,7 @@ pub(crate) fn stop(port: &mut dyn Port, via: Via, step: u32, patience: Patience,
 /// End the stage. The far side may have understood and gone already: that it
 /// is not heard any more is no error.
 pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
+    port.lose(Loss::NONE);
     let mut pace = Pace::new(watch, via, "ending a stage", patience.silence);
     match ask(port, &mut pace, Note::End, |note| (note == Note::Ended).then_some(())) {
         Err(Error::Silent { .. } | Error::Lost(_)) => Ok(()),

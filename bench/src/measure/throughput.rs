@@ -113,10 +113,12 @@ impl Sender {
 mod tests {
     use super::super::fake::{self, Fake, Faults};
     use super::*;
+    use crate::loss::Loss;
     use crate::plan::Bench;
 
     const TIME: Duration = Duration::from_millis(60);
-    const STEP: Step = Step { number: 1, bench: Bench::Rate, size: 64, warm_up: Duration::from_millis(5), time: TIME };
+    const WARM_UP: Duration = Duration::from_millis(5);
+    const STEP: Step = Step { number: 1, bench: Bench::Rate, size: 64, loss: Loss::NONE, warm_up: WARM_UP, time: TIME };
 
     fn measure(port: &mut Fake) -> Result<Throughput, Error> {
         throughput(port, Via::Raw, STEP, fake::PATIENCE, &Watch::default())

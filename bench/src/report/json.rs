@@ -50,6 +50,9 @@ struct More<'a> {
     lost: u64,
     /// Several messages may share a frame.
     bundles: bool,
+    /// Of the frames, on purpose, in per cent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     xdp: Option<&'a str>,
     cores: [Option<usize>; 2],
@@ -65,7 +68,8 @@ impl Report {
 
     fn line(&self, row: &Row) -> String {
         let cores = [self.cores.near, self.cores.far];
-        let more = More { by_round: &row.by_round, lost: row.lost, bundles: row.bundles, xdp: row.xdp, cores };
+        let loss = (!self.kept.is_empty()).then(|| row.loss.per_cent());
+        let more = More { by_round: &row.by_round, lost: row.lost, bundles: row.bundles, loss, xdp: row.xdp, cores };
         let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
@@ -102,6 +106,9 @@ impl Report {
     fn summary(&self) -> Value {
         let Some(first) = self.comparisons.first() else { return json!({}) };
         let mut summary = named(&first.ratios);
+        if !self.kept.is_empty() {
+            summary.insert("kept".to_owned(), self.kept_by_loss(first));
+        }
         summary.insert("bench".to_owned(), json!(first.bench));
         summary.insert("rounds".to_owned(), json!(self.rounds));
         summary.insert("cores".to_owned(), json!([self.cores.near, self.cores.far]));
@@ -110,19 +117,38 @@ impl Report {
         Value::Object(summary)
     }
 
+    /// What our messages keep of their rate, of the size that comes first, by loss in per cent.
+    fn kept_by_loss(&self, first: &Comparison) -> Value {
+        let size = self.size_of(first);
+        let its = self.kept.iter().filter(|kept| kept.size == size);
+        Value::Object(its.map(|kept| (kept.loss.per_cent().to_string(), json!(short(kept.median)))).collect())
+    }
+
     fn comparison(&self, comparison: &Comparison) -> Value {
         let mut all = Map::new();
+        let (size, loss) = (self.size_of(comparison), self.loss_of(comparison));
         all.insert("bench".to_owned(), json!(comparison.bench));
-        all.insert("size".to_owned(), json!(self.size_of(comparison)));
+        all.insert("size".to_owned(), json!(size));
+        if !self.kept.is_empty() {
+            all.insert("loss".to_owned(), json!(loss.per_cent()));
+        }
         all.extend(named(&comparison.ratios));
-        let range = |ratio: &Ratio| (ratio.name(), json!([short(ratio.range.0), short(ratio.range.1)]));
-        all.insert("range".to_owned(), Value::Object(comparison.ratios.iter().map(range).collect()));
+        let mut range: Map<String, Value> = comparison.ratios.iter().map(|r| (r.name(), ends(r.range))).collect();
+        if let Some(kept) = self.kept.iter().find(|kept| (kept.size, kept.loss) == (size, loss)) {
+            all.insert("kept".to_owned(), json!(short(kept.median)));
+            range.insert("kept".to_owned(), ends(kept.range));
+        }
+        all.insert("range".to_owned(), Value::Object(range));
         Value::Object(all)
     }
 }
 
 fn named(ratios: &[Ratio]) -> Map<String, Value> {
     ratios.iter().map(|ratio| (ratio.name(), json!(short(ratio.median)))).collect()
+}
+
+fn ends((smallest, largest): (f64, f64)) -> Value {
+    json!([short(smallest), short(largest)])
 }
 
 /// Four digits after the point say more than any measurement here knows.

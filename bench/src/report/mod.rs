@@ -1,13 +1,18 @@
 //! What is told of the measurements: a table for people, or JSON for programs.
 
 mod json;
+mod loss_curve;
 pub(crate) mod table;
 pub(crate) mod words;
 
-use crate::cores::Cores;
-use crate::plan::Bench;
-use crate::stats::{Measured, Ratio, Row, ratios, rows};
+use std::collections::BTreeSet;
 
+use crate::cores::Cores;
+use crate::loss::Loss;
+use crate::plan::Bench;
+use crate::stats::{Kept, Measured, Ratio, Row, kept, ratios, rows};
+
+pub(crate) use loss_curve::loss_curve;
 pub(crate) use words::{INTRODUCTION, LOOPBACK};
 
 /// Everything that a report says.
@@ -16,6 +21,8 @@ pub(crate) struct Report {
     rows: Vec<Row>,
     /// By bench and place of the size.
     comparisons: Vec<Comparison>,
+    /// Where frames were lost on purpose.
+    kept: Vec<Kept>,
     cores: Cores,
     rounds: usize,
 }
@@ -36,11 +43,19 @@ impl Report {
         places.dedup();
         let compare = |(bench, nth_size)| Comparison { bench, nth_size, ratios: ratios(all, bench, nth_size) };
         let rounds = rows.iter().map(|row| row.by_round.len()).max().unwrap_or(0);
-        Report { comparisons: places.into_iter().map(compare).collect(), rows, cores, rounds }
+        let benches: BTreeSet<u8> = rows.iter().map(|row| row.bench.code()).collect();
+        let kept = benches.into_iter().filter_map(Bench::from_code).flat_map(|bench| kept(all, bench)).collect();
+        Report { comparisons: places.into_iter().map(compare).collect(), rows, kept, cores, rounds }
     }
 
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
-        self.rows.iter().find(here).map_or(0, |row| row.cut.size)
+        // Of transfers: what stands beside them are frames.
+        self.rows.iter().filter(here).map(|row| row.cut.size).max().unwrap_or(0)
+    }
+
+    fn loss_of(&self, comparison: &Comparison) -> Loss {
+        let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
+        self.rows.iter().find(here).map_or(Loss::NONE, |row| row.loss)
     }
 }

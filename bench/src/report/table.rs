@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::plan::{Bench, Via};
-use crate::stats::{Figures, Row};
+use crate::stats::{Figures, Kept, Row};
 
 use super::words::{sentence, telling, times, xdp};
 use super::{Comparison, Report};
@@ -57,6 +57,7 @@ impl Report {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
             Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
             Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
+            Bench::Bulk => ("bulk: one way, transfers into the receiver's memory beside full frames", THROUGHPUT),
         };
         let rows: Vec<Vec<String>> = self.rows.iter().filter(|row| row.bench == bench).map(cells).collect();
         let _ = writeln!(text, "{head}\n");
@@ -64,6 +65,17 @@ impl Report {
         text.push('\n');
         for comparison in self.comparisons.iter().filter(|c| c.bench == bench) {
             self.compare(comparison, text);
+        }
+        for kept in self.kept.iter().filter(|_| bench != Bench::Latency) {
+            let Kept { via, size, loss, median, range } = kept;
+            let (size, range) = (bytes(*size), (times(range.0), times(range.1)));
+            let _ = writeln!(
+                text,
+                "  {via} keeps {} of its rate where {loss} of the frames are lost, at {size} (rounds: {} to {})",
+                times(*median),
+                range.0,
+                range.1
+            );
         }
         text.push('\n');
     }

@@ -30,7 +30,7 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
     let times = times(ratio.median);
     match bench {
         Bench::Latency => format!("{over} takes {times} times as long as {under}"),
-        Bench::Bandwidth => format!("{over} moves {times} times the bytes of {under}"),
+        Bench::Bandwidth | Bench::Bulk => format!("{over} moves {times} times the bytes of {under}"),
         Bench::Rate => format!("{over} moves {times} times the messages of {under}"),
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use crate::plan::Via;
 use crate::report::table::metric;
+use crate::svg::{self, begin, escaped, rule, text};
 
 use super::{Curve, Sweep};
 
@@ -39,10 +40,7 @@ impl Sweep {
         let most_size = points().map(|point| point.size).max().unwrap_or(2).max(2) as f64;
         let most_rate = points().map(|point| point.rate()).fold(1.0, f64::max) * 1.05;
         let paper = Paper { most_size, most_rate };
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-        );
+        let mut svg = begin((WIDTH, HEIGHT));
         text(&mut svg, (LEFT, TOP - 22.0), "start", &escaped(title));
         axes(&mut svg, &paper);
         if let Some(first) = self.curves.first() {
@@ -61,15 +59,6 @@ fn colour(via: Via) -> &'static str {
         Via::Raw => "#444444",
         Via::Udp | Via::Row(_) => "#c4581b",
     }
-}
-
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
-    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
-}
-
-fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64), look: &str) {
-    let ((x1, y1), (x2, y2)) = (from, to);
-    let _ = writeln!(svg, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {look}/>");
 }
 
 fn axes(svg: &mut String, paper: &Paper) {
@@ -107,26 +96,19 @@ fn steps(svg: &mut String, paper: &Paper, curve: &Curve) {
 fn draw(svg: &mut String, paper: &Paper, curve: &Curve, nth: usize) {
     let colour = colour(curve.via);
     let places = curve.points.iter().map(|point| (paper.x(point.size as f64), paper.y(point.rate())));
-    let line: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let _ =
-        writeln!(svg, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>", line.join(" "));
+    svg::curve(svg, places, colour);
     let mut words = curve.via.to_string();
     if let Some(model) = curve.model {
         let _ = write!(words, ": t0 {:.0} ns, r_inf {}B/s", model.t0, metric(model.r_inf));
         if let Some(size) = model.n_half {
             let (x, y) = (paper.x(size), paper.y(model.r_inf / 2.0));
-            let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>");
+            svg::dot(svg, (x, y), colour);
             let _ = write!(words, ", n1/2 {size:.0} B (the dot)");
         }
     }
     let y = HEIGHT - BOTTOM + 60.0 + 17.0 * nth as f64;
     rule(svg, (LEFT, y - 4.0), (LEFT + 24.0, y - 4.0), &format!("stroke=\"{colour}\" stroke-width=\"2\""));
     text(svg, (LEFT + 32.0, y), "start", &words);
-}
-
-/// What a file's name or a mode may hold and SVG may not.
-fn escaped(words: &str) -> String {
-    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::*;
+use crate::loss::Loss;
 use crate::measure::throughput::Throughput;
 use crate::size::Cut;
 use crate::stats::Outcome;
@@ -17,7 +18,19 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
     let (messages, bytes) = (100 * pieces as u64, (100 * pieces * cut.piece) as u64);
     let outcome = Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 });
     let (mode, bench) = ("veth copy".to_owned(), Bench::Bandwidth);
-    Measured { round, bench, nth_size, cut, via, mode, xdp: None, framing: "bare", bundles: false, outcome }
+    Measured {
+        round,
+        bench,
+        nth_size,
+        cut,
+        loss: Loss::NONE,
+        via,
+        mode,
+        xdp: None,
+        framing: "bare",
+        bundles: false,
+        outcome,
+    }
 }
 
 /// Two rounds, `am` with twice the start of `raw`; the second round is slower by half.

@@ -1,13 +1,19 @@
 //! Our active messages: one request a data message; in a latency measurement,
-//! its reply.
+//! its reply; in a bulk measurement, a put.
 
 use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transport};
+use am_api::{
+    Endpoint, Handler, Idle, Message, Node, NotOpen, RegionId, Remote, RequestError, Token, Transfer, Transport,
+};
+use wire::bulk::Segment;
 
+use super::lossy::Knob;
+use super::transfers::{Told, Transfers};
 use crate::error::Error;
+use crate::loss::Loss;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
 use crate::plan::{How, Via};
 use crate::watch::Watch;
@@ -17,6 +23,7 @@ const ENDPOINT: &str = "am-bench";
 
 const DATA: Handler = Handler(0);
 const NOTE: Handler = Handler(1);
+const REGION: Handler = Handler(2);
 
 /// With bundles a doorbell is for more messages: a full bundle of small ones, and another.
 const BUNDLED: usize = 4;
@@ -32,6 +39,7 @@ struct State {
     /// The other side, known from what it says.
     other: Option<Remote>,
     notes: VecDeque<Note>,
+    told: Told,
 }
 
 /// One side of the via.
@@ -48,6 +56,12 @@ pub(crate) struct Am {
     /// A whole batch was sent: who sends has the next one ready, and does not
     /// want to wait for what may arrive.
     has_more: bool,
+    /// This side connected.
+    is_near: bool,
+    /// Data messages are transfers.
+    transfers: Option<Transfers>,
+    /// Frames that arrive are lost as it says.
+    loss: Option<Knob>,
 }
 
 /// A node whose messages go so.
@@ -69,7 +83,9 @@ impl Am {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
+        endpoint.on_request(REGION, |state, region, _| state.told.region = Some(RegionId(region.word(0) as u32)));
         endpoint.on_reply(DATA, on_echo);
+        endpoint.on_transfer(on_transfer);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
         // The rest is the near side's to know, which is the side that reports.
         Ok(Am {
@@ -83,7 +99,15 @@ impl Am {
             largest: 0,
             payload: Vec::new(),
             has_more: false,
+            is_near: false,
+            transfers: None,
+            loss: None,
         })
+    }
+
+    /// The same, over a transport that loses as this says.
+    pub(crate) fn losing(self, loss: Option<Knob>) -> Am {
+        Am { loss, ..self }
     }
 
     /// The same, with where the XDP program below it runs.
@@ -93,13 +117,23 @@ impl Am {
 
     /// The side that connects.
     pub(crate) fn near(node: Node, how: How, peer: &str, watch: &Watch) -> Result<Am, Error> {
-        let mut am = Am { bundles: how.bundles, ..Am::far(node)? };
+        let mut am = Am { bundles: how.bundles, is_near: true, ..Am::far(node)? };
         let to = am.connect(peer, watch)?;
         if let Some(how) = am.endpoint.describe(to) {
             (am.mode, am.framing, am.largest) = (how.mode, how.framing.name(), how.max_body);
         }
         am.state.other = Some(to);
         Ok(am)
+    }
+
+    /// Where transfers go, once.
+    #[inline]
+    fn tell_region(&mut self) -> Result<(), Error> {
+        if let (Some(Transfers::Takes(region, told @ false)), Some(to)) = (&mut self.transfers, self.state.other) {
+            let words = [u64::from(region.id().0)];
+            *told = settle(self.endpoint.request(to, REGION, &words, &[]))?.is_some();
+        }
+        Ok(())
     }
 
     /// Ask until there is an answer: the far side may need a while to open.
@@ -141,6 +175,13 @@ fn on_echo(state: &mut State, message: Message<'_>) {
 fn count(state: &mut State, message: &Message<'_>) {
     state.arrived.messages += 1;
     state.arrived.bytes += message.payload().len() as u64;
+}
+
+fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
+    if let Some(bytes) = state.told.over(&transfer) {
+        state.arrived.messages += 1;
+        state.arrived.bytes += bytes;
+    }
 }
 
 fn on_note(state: &mut State, message: Message<'_>, _: Token) {
@@ -190,7 +231,31 @@ impl Port for Am {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.payload.resize(size, 0);
+        self.transfers = None;
         Ok(())
+    }
+
+    fn segment(&self) -> Option<usize> {
+        Some(self.largest.saturating_sub(Segment::BYTES))
+    }
+
+    fn transfer(&mut self, size: usize) -> Result<(), Error> {
+        // What was there goes first: it may be large.
+        self.transfers = None;
+        let Am { state, endpoint, .. } = self;
+        self.transfers = Some(match self.is_near {
+            true => Transfers::puts(&mut state.told, size),
+            false => Transfers::takes(endpoint, size),
+        });
+        Ok(())
+    }
+
+    fn lose(&mut self, loss: Loss) -> bool {
+        match &self.loss {
+            Some(knob) => knob.set(loss),
+            None => return loss == Loss::NONE,
+        }
+        true
     }
 
     fn echo(&mut self, on: bool) {
@@ -201,6 +266,11 @@ impl Port for Am {
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };
+        if let Some(transfers) = &self.transfers {
+            let begun = transfers.begin(&self.endpoint, &mut self.state.told, to, count)?;
+            self.has_more = self.state.told.is_busy();
+            return Ok(begun);
+        }
         let count = if self.bundles { count * BUNDLED } else { count };
         let mut sent = 0;
         while sent < count && settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_some() {
@@ -215,6 +285,7 @@ impl Port for Am {
 
     #[inline]
     fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+        self.tell_region()?;
         if mem::take(&mut self.has_more) {
             self.endpoint.poll(&mut self.state);
         } else {

@@ -3,6 +3,8 @@
 
 pub(crate) mod am;
 mod datagram;
+pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;
+mod transfers;
 pub(crate) mod udp;

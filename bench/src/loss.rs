@@ -1,0 +1,63 @@
+//! Frames that are lost on purpose.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The share of frames that is lost, in thousandths of a per cent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Loss(pub(crate) u16);
+
+impl Loss {
+    /// None is.
+    pub(crate) const NONE: Loss = Loss(0);
+
+    /// Thousandths of a per cent in all there are.
+    const ALL: u64 = 100_000;
+
+    /// In per cent.
+    pub(crate) fn per_cent(self) -> f64 {
+        f64::from(self.0) / 1e3
+    }
+
+    /// Whether a number drawn from all of 32 bits says that a frame is lost.
+    #[inline]
+    pub(crate) fn strikes(self, drawn: u32) -> bool {
+        u64::from(drawn) * Self::ALL < u64::from(self.0) << 32
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.per_cent())
+    }
+}
+
+impl FromStr for Loss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Loss, String> {
+        let wrong = || "a share of frames in per cent, from 0.001 to 50".to_owned();
+        let per_cent: f64 = text.parse().map_err(|_| wrong())?;
+        if (0.001..=50.0).contains(&per_cent) { Ok(Loss((per_cent * 1e3).round() as u16)) } else { Err(wrong()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_cents() {
+        assert_eq!(["0.01", "1", "10"].map(str::parse), [Ok(Loss(10)), Ok(Loss(1000)), Ok(Loss(10_000))]);
+        for text in ["0", "51", "-1", "one", "NaN", ""] {
+            assert!(text.parse::<Loss>().is_err(), "{text}");
+        }
+        assert_eq!(Loss(10).to_string(), "0.01 %");
+    }
+
+    #[test]
+    fn as_many_are_struck_as_it_says() {
+        let struck = |loss: Loss| (0..=u16::MAX).filter(|&high| loss.strikes(u32::from(high) << 16)).count();
+        assert_eq!((struck(Loss::NONE), struck(Loss(1000)), struck(Loss(50_000))), (0, 656, 32768));
+    }
+}
