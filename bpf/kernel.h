@@ -32,6 +32,7 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static __u32 (*const bpf_get_prandom_u32)(void) = (void *)7;
 static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (void *)51;
 

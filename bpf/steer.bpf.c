@@ -17,6 +17,7 @@ enum {
 	COUNT_WRONG_QUEUE = 41, /* the socket is bound to another queue: the kernel would drop it unseen */
 	COUNT_NO_SOCKET = 42,	/* a flow whose socket has been closed, or was not there yet */
 	COUNT_BOUNCED = 43,	/* requests returned to their senders, for want of room */
+	COUNT_LOST = 44,	/* lost on purpose */
 	COUNTERS = 64,
 };
 
@@ -88,6 +89,15 @@ static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, c
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
 
+/* Loss for tests, of what is ours. A constant: where it is 0, the verifier leaves none of this. */
+static inline int is_lost(__u32 decision)
+{
+	if (!config.lost || IS_PASS(decision) || bpf_get_prandom_u32() >= config.lost)
+		return 0;
+	count(COUNT_LOST);
+	return 1;
+}
+
 static inline int steer_frame(struct xdp_md *ctx, int pieces)
 {
 	const struct table *table = the_table();
@@ -96,6 +106,8 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 	if (!table)
 		return XDP_PASS;
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
+	if (is_lost(decision))
+		return XDP_DROP;
 	if (likely(IS_SOCKET(decision)))
 		return redirect(ctx, decision);
 	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, table);

@@ -91,6 +91,9 @@ pub(crate) enum Error {
     /// Its node has gone.
     #[error("the far side was lost: {0}")]
     Lost(String),
+    /// Not every message arrived once, as it was sent.
+    #[error("{0}")]
+    Torture(String),
     /// The process at the other end is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),

@@ -10,6 +10,9 @@ const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
 /// The ablation has rows and sizes of its own.
 const NOT_FOR_ABLATION: [&str; 2] = ["via", "size"];
 
+/// So has the torture, and no rounds.
+const NOT_FOR_TORTURE: [&str; 9] = ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
+
 /// What the user said; ends the process where that has no sense, or asks for help.
 pub(crate) fn read() -> Cli {
     Cli::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
@@ -23,9 +26,10 @@ fn grammar() -> Command {
         let options = grammar.get_arguments().filter(|option| names.contains(&option.get_id().as_str()));
         options.map(|option| option.clone().hide(true)).collect()
     };
-    let (demo, ablation) = (hidden(&NOT_FOR_DEMO), hidden(&NOT_FOR_ABLATION));
+    let [demo, ablation, torture] = [&NOT_FOR_DEMO[..], &NOT_FOR_ABLATION, &NOT_FOR_TORTURE].map(hidden);
     let grammar = grammar.mut_subcommand("demo", |command| command.args(demo));
-    grammar.mut_subcommand("ablation", |command| command.args(ablation))
+    let grammar = grammar.mut_subcommand("ablation", |command| command.args(ablation));
+    grammar.mut_subcommand("torture", |command| command.args(torture))
 }
 
 #[cfg(test)]

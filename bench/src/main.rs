@@ -45,6 +45,7 @@ mod size;
 mod stats;
 mod svg;
 mod sweep;
+mod torture;
 mod values;
 mod via;
 mod watch;
@@ -101,6 +102,13 @@ fn run(cli: &Cli) -> Result<(), Error> {
             deploy::wire::serve((&options.node_name(), &interface, core), how, &watch)
         }
         Task::Demo => demo::show(options, &watch),
+        Task::Torture(args, mtu) => {
+            rights::check(true, &[Via::Am])?;
+            let cores = Cores::both(options.cores.unwrap_or_default())?;
+            let how = How { bundles: options.bundles != Some(Switch::Off), ..options.how(FramingArg::Bare) };
+            torture::run(&args, how, mtu, cores, options.json, &watch)
+        }
+        Task::Tortured => torture::child(&watch),
     }
 }
 

@@ -13,6 +13,33 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
 }
 
+/// How many: `1e8`, `100000000`.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    number(text).ok_or_else(|| "not a whole number, as in 1000000 or 1e6".to_owned())
+}
+
+/// How many bytes: `100GiB`, `1e9`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
+    let unit = UNITS.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
+    let (digits, unit) = unit.unwrap_or((text, 1));
+    number(digits).and_then(|count| count.checked_mul(unit)).ok_or_else(|| "bytes, as in 100GiB or 1e9".to_owned())
+}
+
+/// A whole number that a double holds.
+fn number(text: &str) -> Option<u64> {
+    const MOST: f64 = (1u64 << 53) as f64;
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
+}
+
+/// A share, `0.1%`, of a million.
+pub(crate) fn share(text: &str) -> Result<u32, String> {
+    let percent: Option<f64> = text.strip_suffix('%').and_then(|percent| percent.parse().ok());
+    let percent = percent.filter(|percent| (0.0..=50.0).contains(percent));
+    percent.map(|percent| (percent * 10_000.0).round() as u32).ok_or_else(|| "from 0% to 50%, as in 0.1%".to_owned())
+}
+
 const MOMENT: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -28,5 +55,19 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
         [a, b] if a != b => Ok(CoresArg::Two(a, b)),
         [_, _] => Err("two different cores: both sides spin".to_owned()),
         _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        assert_eq!([count("1e8"), count("12"), count("0")], [Ok(100_000_000), Ok(12), Ok(0)]);
+        assert_eq!([bytes("100GiB"), bytes("3B"), bytes("1e3")], [Ok(100 << 30), Ok(3), Ok(1000)]);
+        assert_eq!([share("0.1%"), share("0%"), share("50%")], [Ok(1000), Ok(0), Ok(500_000)]);
+        assert!(["1.5", "-1", "1e17", "many"].iter().all(|text| count(text).is_err() && bytes(text).is_err()));
+        assert!(["0.1", "51%", "-1%", "%"].iter().all(|text| share(text).is_err()));
     }
 }

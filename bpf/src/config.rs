@@ -12,15 +12,35 @@ pub struct Config {
     /// Whether [`Counters::redirected`](crate::Counters::redirected) counts: a
     /// few nanoseconds for each frame, and sockets have statistics of their own.
     pub counts_redirected: bool,
+    /// Of a million frames of ours so many are lost on purpose, at random, and
+    /// counted ([`Counters::lost`](crate::Counters::lost)): for tests of what a bad network does. With 0,
+    /// as elsewhere, the loaded program has no trace of it.
+    pub lost_per_million: u32,
 }
 
 impl Config {
     /// As `struct config` in `decide.h` has it: as it stands in a frame.
-    pub(crate) fn to_bytes(self) -> [u8; 12] {
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
         let [a, b, c, d, e, f] = self.own.0;
         let [h0, h1] = self.ethertype.hidden().to_be_bytes();
         let [p0, p1] = self.ethertype.plain().to_be_bytes();
         let [r0, r1] = (self.counts_redirected as u16).to_ne_bytes();
-        [a, b, c, d, e, f, h0, h1, p0, p1, r0, r1]
+        let [l0, l1, l2, l3] = of_all(self.lost_per_million).to_ne_bytes();
+        [a, b, c, d, e, f, h0, h1, p0, p1, r0, r1, l0, l1, l2, l3]
+    }
+}
+
+/// So many of 2^32 as `per_million` are of a million.
+fn of_all(per_million: u32) -> u32 {
+    (u64::from(per_million) * (1 << 32)).div_ceil(1_000_000).try_into().unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_million() {
+        assert_eq!([0, 1, 500_000, 1_000_000, u32::MAX].map(of_all), [0, 4295, 1 << 31, u32::MAX, u32::MAX]);
     }
 }

@@ -11,10 +11,11 @@ const REDIRECTED: usize = 40;
 const WRONG_QUEUE: usize = 41;
 const NO_SOCKET: usize = 42;
 const BOUNCED: usize = 43;
+const LOST: usize = 44;
 const COUNTERS: usize = 64;
 
 /// All that steering can count, and how it is called.
-const NAMES: [(usize, &str); 12] = [
+const NAMES: [(usize, &str); 13] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
     (PASS + Pass::OtherHost as usize, "xdp_pass_other_host"),
@@ -27,6 +28,7 @@ const NAMES: [(usize, &str); 12] = [
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
     (BOUNCED, "xdp_bounced"),
+    (LOST, "xdp_lost_on_purpose"),
 ];
 
 /// What became of the frames that came in since the program was loaded.
@@ -56,6 +58,11 @@ impl Counters {
         self.by_number[BOUNCED]
     }
 
+    /// Lost on purpose: see [`Config::lost_per_million`](crate::Config::lost_per_million).
+    pub fn lost(&self) -> u64 {
+        self.by_number[LOST]
+    }
+
     /// Gone on to the kernel's stack.
     pub fn passed(&self, why: Pass) -> u64 {
         self.by_number[PASS + why as usize]
@@ -77,10 +84,10 @@ impl Counters {
         self.by_number[NO_SOCKET]
     }
 
-    /// Name and value of each counter; without those given to sockets where they are not counted.
+    /// Name and value of each counter; those that are not counted everywhere, only where they were.
     pub fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         for (number, name) in NAMES {
-            if number != REDIRECTED || self.by_number[number] > 0 {
+            if !matches!(number, REDIRECTED | LOST) || self.by_number[number] > 0 {
                 each(name, self.by_number[number]);
             }
         }

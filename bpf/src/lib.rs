@@ -33,7 +33,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
 //! let own = "02:00:00:00:00:01".parse()?;
-//! let mut steer = Steer::load(&Config { ethertype: EtherType::DEFAULT, own, node_socket: 0, counts_redirected: false })?;
+//! let mut steer = Steer::load(&Config { ethertype: EtherType::DEFAULT, own, node_socket: 0, counts_redirected: false, lost_per_million: 0 })?;
 //! steer.set_socket(0, 0, &socket)?; // an AF_XDP socket, bound to queue 0
 //! steer.set_flow(Flow::new(17).unwrap(), Some(0));
 //! let attachment = steer.attach("eth1", AttachMode::Native)?;

@@ -13,7 +13,8 @@ use wire::{Address, EtherType, Flow, Framing, Kind};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const PEER: Address = Address([0x02, 1, 2, 3, 4, 5]);
-const CONFIG: Config = Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true };
+const CONFIG: Config =
+    Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
 const FLOW: u16 = 17;
 /// The peer's id for the flow, and its nonce.
 const THEIRS: (u16, u16) = (0x2b5a, 0xc0de);

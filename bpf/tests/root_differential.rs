@@ -19,7 +19,8 @@ use wire::steer::{Decision, Pass, Table};
 use wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
-const CONFIG: Config = Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true };
+const CONFIG: Config =
+    Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
 const MILLION: u64 = 1_000_000;
 /// Frames with the same addresses, EtherTypes and flows.
 const ROUND: u64 = 2_000;
@@ -186,8 +187,13 @@ fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<See
     let (mut frames, mut seen) = (Frames::new(seed), Seen::new());
     for _ in 0..count.div_ceil(ROUND) {
         let (ethertype, own) = (frames.ethertype(), frames.own());
-        let config =
-            Config { ethertype, own, node_socket: frames.random.random_range(0..=254), counts_redirected: true };
+        let config = Config {
+            ethertype,
+            own,
+            node_socket: frames.random.random_range(0..=254),
+            counts_redirected: true,
+            lost_per_million: 0,
+        };
         let mut twins = Twins::with(&config, load(&config));
         let open = open_flows(&mut frames, &mut twins);
         twins.set_full(frames.random.random_bool(0.5));

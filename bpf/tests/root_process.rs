@@ -12,8 +12,13 @@ use cable::{Cable, eventually};
 use hosts::VethOptions;
 use wire::{Address, EtherType};
 
-const CONFIG: Config =
-    Config { ethertype: EtherType::DEFAULT, own: Address([2, 0, 0, 0, 0, 1]), node_socket: 0, counts_redirected: true };
+const CONFIG: Config = Config {
+    ethertype: EtherType::DEFAULT,
+    own: Address([2, 0, 0, 0, 0, 1]),
+    node_socket: 0,
+    counts_redirected: true,
+    lost_per_million: 0,
+};
 
 /// One of the tests below that are processes of others, on the host of the
 /// calling thread, with a bounding set of capabilities that it keeps as root.
@@ -107,7 +112,7 @@ fn the_programs_for_older_kernels_load() {
     for (source, program, global) in [("steer", "steer_linear", "config"), ("raw", "raw_linear", "ethertype")] {
         let object = twins::compile(Path::new(&format!("{source}.bpf.c")), &[]);
         let mut loader = aya::EbpfLoader::new();
-        let zeros: &[u8] = if global == "config" { &[0; 12] } else { &[0; 2] };
+        let zeros: &[u8] = if global == "config" { &[0; 16] } else { &[0; 2] };
         let mut ebpf = loader.override_global(global, zeros, true).load(object.bytes()).unwrap();
         let program: &mut aya::programs::Xdp = ebpf.program_mut(program).unwrap().try_into().unwrap();
         program.load().unwrap();

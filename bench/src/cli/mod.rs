@@ -2,6 +2,7 @@
 
 mod options;
 mod place;
+mod torture;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use options::{CoresArg, Options, Switch};
 pub(crate) use place::Where;
+pub(crate) use torture::TortureArgs;
 
 use crate::error::Error;
 use crate::loss::Loss;
@@ -65,6 +67,9 @@ pub(crate) enum Command {
     /// Round trip of a request that comes back because its receiver is full: returned by
     /// the XDP program, and by the host [default: --hosts veth]
     Bounce,
+    /// Everything at once, for long: messages of all sizes, replies, bundles and transfers, over a veth pair that
+    /// loses frames, between processes that are stopped at random; each has to arrive once, as it was sent
+    Torture(TortureArgs),
     /// Latency and bandwidth in a few seconds, with words to it; where
     /// something is missing for veth, says what, and runs in memory
     Demo,
@@ -73,6 +78,9 @@ pub(crate) enum Command {
     /// The far side of --hosts veth: started by the near side only.
     #[command(hide = true)]
     Far,
+    /// One of the two processes of torture: started by it only.
+    #[command(hide = true)]
+    Tortured,
 }
 
 /// What can be said of a bandwidth alone.
@@ -120,6 +128,10 @@ pub(crate) enum Task {
     Far(String),
     /// The demonstration.
     Demo,
+    /// Everything at once, on a cable with this MTU.
+    Torture(TortureArgs, u32),
+    /// One of its two processes.
+    Tortured,
 }
 
 impl Cli {
@@ -129,13 +141,16 @@ impl Cli {
     /// [`Error::Usage`] for what does not go together.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
-        if matches!(self.command, Some(Command::Far)) {
-            return Ok(Task::Far(options.on()?));
+        match self.command {
+            Some(Command::Far) => return Ok(Task::Far(options.on()?)),
+            Some(Command::Tortured) => return Ok(Task::Tortured),
+            _ => {}
         }
         options.check()?;
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),
+            Some(Command::Torture(args)) => return options.torture(args),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
@@ -147,7 +162,7 @@ impl Cli {
             }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far) | None => {
+            Some(Command::Far | Command::Tortured) | None => {
                 return Err(usage(
                     "what shall be measured? latency, bandwidth, rate, ablation or bounce; `--help` has examples",
                 ));

@@ -27,6 +27,13 @@ pub(crate) enum Switch {
     Off,
 }
 
+impl Switch {
+    /// Whether it is.
+    pub(crate) fn is_on(self) -> bool {
+        self == Switch::On
+    }
+}
+
 /// Two cores, or one, or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum CoresArg {

@@ -4,6 +4,12 @@ fn task(line: &str) -> Result<Task, Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace())).expect(line).task()
 }
 
+/// A million messages, unless said.
+fn torture() -> TortureArgs {
+    let (stalls, stops) = (Switch::On, Switch::On);
+    TortureArgs { messages: 1_000_000, bytes: None, drop: 1000, stalls, stops, seed: None }
+}
+
 #[test]
 fn what_makes_sense() {
     let latency = |place| Task::Measure(vec![Bench::Latency], place);
@@ -26,6 +32,8 @@ fn what_makes_sense() {
         ("ablation", Task::Ablation(Where::Veth(1500))),
         ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
         ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
+        ("torture", Task::Torture(torture(), 1500)),
+        ("torture --hosts veth --mtu 3000 --messages 1e6", Task::Torture(torture(), 3000)),
         ("--serve --on xdp:eth1", Task::Serve(on())),
         ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
         ("serve --on xdp:eth1", Task::Serve(on())),
@@ -88,6 +96,9 @@ fn what_does_not_of_curves_and_tables() {
         "ablation --via am",
         "ablation --size 16",
         "ablation --on xdp:eth1",
+        "torture --hosts loopback",
+        "torture --peer beta --on xdp:eth1",
+        "torture --size 16",
     ] {
         refused(line);
     }
@@ -113,6 +124,9 @@ fn values_are_checked() {
         "bandwidth --loss 51",
         "bandwidth --sweep --bulk",
         "bandwidth --sweep --loss 1",
+        "torture --drop 100%",
+        "torture --bytes many",
+        "latency --messages 7",
     ] {
         let line = std::iter::once("am-bench").chain(line.split_whitespace());
         assert!(Cli::try_parse_from(line.clone()).is_err(), "{:?}", line.collect::<Vec<_>>());

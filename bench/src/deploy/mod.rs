@@ -3,7 +3,7 @@
 pub(crate) mod far;
 pub(crate) mod loopback;
 mod message;
-mod pipe;
+pub(crate) mod pipe;
 pub(crate) mod veth;
 pub(crate) mod wire;
 

@@ -41,6 +41,19 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         Lines { lines }
     }
 
+    /// The next line, if one comes within so short a time.
+    ///
+    /// # Errors
+    /// A reason to stop; the other side is gone; or it is no line of ours.
+    pub(crate) fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
+        watch.check()?;
+        match self.lines.recv_timeout(within) {
+            Ok(line) => line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        }
+    }
+
     /// The next line within `patience`; `None` when the other side is gone.
     ///
     /// # Errors

@@ -36,7 +36,13 @@ impl Cable {
 
     /// Steering for the near end's address.
     pub(crate) fn steer(&self) -> Steer {
-        let config = Config { ethertype: EtherType::DEFAULT, own: self.own(), node_socket: 0, counts_redirected: true };
+        self.losing(0)
+    }
+
+    /// The same, losing frames on purpose.
+    pub(crate) fn losing(&self, lost_per_million: u32) -> Steer {
+        let (ethertype, own) = (EtherType::DEFAULT, self.own());
+        let config = Config { ethertype, own, node_socket: 0, counts_redirected: true, lost_per_million };
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -32,6 +32,10 @@ pub struct Options {
     pub huge_pages: HugePages,
     /// Whether our own thread drives the NIC's queue, instead of its interrupts.
     pub busy_poll: Option<BusyPoll>,
+    /// For tests of what a bad network does: of a million frames that arrive
+    /// for us the XDP program loses so many, at random, and counts them
+    /// (`xdp_lost_on_purpose`). [`Program::Steer`] only.
+    pub lost_per_million: u32,
 }
 
 impl Options {
@@ -48,6 +52,7 @@ impl Options {
             frames: 8192,
             huge_pages: HugePages::default(),
             busy_poll: None,
+            lost_per_million: 0,
         }
     }
 

@@ -36,8 +36,8 @@ pub(crate) struct Attached {
 
 impl Loaded {
     fn new(options: &Options, interface: &Interface) -> Result<Loaded, OpenError> {
-        let (ethertype, own) = (options.ethertype, interface.address);
-        let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false };
+        let (ethertype, own, lost_per_million) = (options.ethertype, interface.address, options.lost_per_million);
+        let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false, lost_per_million };
         Ok(match options.program {
             Program::Steer => Loaded::Steer(Steer::load(&config)?),
             Program::Raw => Loaded::Raw(Raw::load(options.ethertype.hidden())?),

@@ -1,0 +1,260 @@
+//! The receiver is killed with 10,000 messages under way: a process of its own
+//! on a host of its own, ended by `SIGKILL`. Each message comes back to the
+//! sender's error handler, once, with its content, within two seconds; and all
+//! the while the sender talks to somebody else. Needs root.
+
+mod wires;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{Child, Command, Stdio, exit};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use hosts::{Bridge, BridgeOptions, Host};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use wires::{ECHO, SECONDS, payload};
+
+const WORK: Handler = Handler(2);
+const UNDER_WAY: u64 = 10_000;
+/// What the sender is promised with the usual settings.
+const WITHIN: Duration = Duration::from_secs(2);
+/// Conversations with the receiver: one has 512 messages on their way at most.
+const MOST_FLOWS: usize = 64;
+const WINDOW: u16 = 512;
+
+/// What the sender's handlers note.
+struct Noted {
+    /// How often each message came back.
+    back: Vec<u8>,
+    came_back: u64,
+    wrong: Vec<String>,
+    echoes: u64,
+    echoes_before_the_last: u64,
+}
+
+fn content(number: u64) -> Vec<u8> {
+    payload(number, (number % 1400) as usize)
+}
+
+fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_>) {
+    let number = returned.word(0);
+    noted.came_back += 1;
+    noted.echoes_before_the_last = noted.echoes;
+    noted.back[number as usize] += 1;
+    let what = (returned.reason(), returned.handler(), returned.words());
+    if what != (ReturnReason::Unreachable, WORK, &[number]) || returned.payload() != content(number) {
+        noted.wrong.push(format!("{returned:?}"));
+    }
+}
+
+fn open(name: &str, [receive, send]: [usize; 2]) -> Node {
+    let options = afxdp::Options { frames: (receive + send + 6000) as u32, ..afxdp::Options::new("am0") };
+    let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let builder = Node::builder(name).framing(Framing::Split).window(WINDOW);
+    builder.receive_frames(receive).send_frames(send).open(Box::new(transport)).unwrap()
+}
+
+/// The process that is killed.
+struct Receiver(Child);
+
+impl Receiver {
+    /// Start it on the host of the calling thread.
+    fn start() -> Receiver {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["receives", "--exact", "--ignored", "--nocapture"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
+        Receiver(child)
+    }
+
+    /// Stop it, so that it takes nothing more, and acknowledges nothing.
+    fn stop(&self) {
+        let pid = self.0.id();
+        kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).unwrap();
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
+            thread::yield_now();
+        }
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "started by all_come_back_from_one_whose_interface_stays"]
+fn receives() {
+    let node = open("beta", [usize::from(WINDOW) * 2 * 24, 64]);
+    let mut endpoint = node.endpoint::<u64>("app").unwrap();
+    endpoint.on_request(WORK, |handled, _, _| *handled += 1);
+    println!("\nopen");
+    thread::spawn(|| {
+        // Whoever started this one is gone when nothing can come any more.
+        _ = std::io::stdin().read_to_end(&mut Vec::new());
+        exit(1);
+    });
+    loop {
+        endpoint.wait(&mut 0, Duration::from_millis(5));
+    }
+}
+
+/// The one that talks to both.
+struct Sender {
+    endpoint: Endpoint<Noted>,
+    node: Node,
+    noted: Noted,
+    /// Requests to the one that echoes.
+    asked: u64,
+}
+
+impl Sender {
+    fn new() -> Sender {
+        let node = open("alpha", [2048, 12_000]);
+        let mut endpoint = node.endpoint::<Noted>("app").unwrap();
+        endpoint.on_returned(note_returned);
+        endpoint.on_reply(ECHO, |noted, message| {
+            let number = message.word(0);
+            noted.echoes += u64::from(message.payload() == payload(number, 100));
+        });
+        let back = vec![0; UNDER_WAY as usize];
+        let noted = Noted { back, came_back: 0, wrong: Vec::new(), echoes: 0, echoes_before_the_last: 0 };
+        Sender { endpoint, node, noted, asked: 0 }
+    }
+
+    fn connect(&mut self, peer: &str) -> Remote {
+        let to = self.endpoint.connect(peer, "app").unwrap();
+        self.endpoint.wait_open(&mut self.noted, to, SECONDS).unwrap_or_else(|error| panic!("{peer}: {error}"));
+        to
+    }
+
+    /// So many conversations that all of it may be under way at once.
+    fn connect_widely(&mut self, peer: &str) -> Vec<Remote> {
+        let mut flows = Vec::new();
+        let mut credit = 0;
+        while credit < UNDER_WAY as usize {
+            assert!(flows.len() < MOST_FLOWS, "{credit} credits over {} conversations", flows.len());
+            let to = self.connect(peer);
+            credit += self.endpoint.credit(to);
+            flows.push(to);
+        }
+        flows
+    }
+
+    /// Send them all.
+    fn send(&mut self, flows: &[Remote]) {
+        let mut number = 0;
+        for &to in flows.iter().cycle() {
+            match self.endpoint.request(to, WORK, &[number], &content(number)) {
+                Ok(()) => number += 1,
+                Err(RequestError::NoCredit) => {}
+                Err(error) => panic!("message {number}: {error}"),
+            }
+            if number == UNDER_WAY {
+                break;
+            }
+            if number % 32 == 0 {
+                self.endpoint.poll(&mut self.noted);
+            }
+        }
+        self.endpoint.poll(&mut self.noted);
+    }
+
+    /// Talk to this one until it is so.
+    fn talk(&mut self, to: Remote, until: impl Fn(&Noted) -> bool) {
+        let start = Instant::now();
+        while !until(&self.noted) {
+            match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
+                Ok(()) => self.asked += 1,
+                Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+                Err(error) => panic!("to the other peer: {error}"),
+            }
+            self.endpoint.poll(&mut self.noted);
+            let Noted { came_back, echoes, .. } = self.noted;
+            assert!(start.elapsed() < SECONDS, "{came_back} came back, {echoes} echoes\n{}", self.node.counters());
+        }
+    }
+}
+
+/// With all of it under way the receiver ends; then check what happens.
+fn run(receiver: &mut Receiver) {
+    let mut sender = Sender::new();
+    let flows = sender.connect_widely("beta");
+    let gamma = sender.connect("gamma");
+    receiver.stop();
+    sender.send(&flows);
+    assert_eq!(sender.noted.came_back, 0, "all of it is under way");
+    receiver.kill();
+    let killed = Instant::now();
+    sender.talk(gamma, |noted| noted.came_back >= UNDER_WAY);
+    let took = killed.elapsed();
+    let after = sender.noted.echoes + 1000;
+    sender.talk(gamma, |noted| noted.echoes >= after);
+
+    let Sender { mut endpoint, node, mut noted, asked } = sender;
+    assert!(endpoint.wait_until(&mut noted, SECONDS, |noted| noted.echoes == asked), "{} of {asked}", noted.echoes);
+    assert_eq!(noted.wrong, [""; 0]);
+    assert_eq!(noted.back.iter().filter(|&&times| times != 1).count(), 0, "each came back once");
+    assert_eq!((noted.came_back, node.counters().get("returned")), (UNDER_WAY, UNDER_WAY));
+    assert!(noted.echoes_before_the_last > 0, "nobody else was heard meanwhile");
+    let dead = Err(NotOpen::Dead(ReturnReason::Unreachable));
+    assert!(flows.iter().all(|to| endpoint.ready(*to) == dead));
+    assert!(took <= WITHIN, "the last came back after {took:?}");
+}
+
+/// Run on `here`, while "gamma" echoes on `there`.
+fn beside_gamma(here: &Host, there: &Host, work: impl FnOnce() + Send) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| wires::serve(there, "gamma", Some(Framing::Split), &stop));
+        let result = here.enter(|| catch_unwind(AssertUnwindSafe(work))).unwrap();
+        stop.store(true, Relaxed);
+        serving.join().unwrap();
+        result.unwrap_or_else(|cause| resume_unwind(cause));
+    });
+}
+
+/// Three hosts on a switch.
+fn on_a_switch(beta_stays: bool) {
+    // One at a time: how long it takes is looked at.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let [alpha, beta, gamma] = ["alpha", "beta", "gamma"].map(|name| Host::new(name).unwrap());
+    let bridge = Bridge::new(&[&alpha, &beta, &gamma], "am0", &BridgeOptions::default()).unwrap();
+    let mut receiver = beta.enter(Receiver::start).unwrap();
+    let port = bridge.ports()[1].clone();
+    // Only the process holds its host, unless we do.
+    let _switch = bridge.switch().clone();
+    drop(bridge);
+    let _beta = beta_stays.then_some(beta);
+    beside_gamma(&alpha, &gamma, || run(&mut receiver));
+    assert_eq!(port.mtu().is_ok(), beta_stays, "whether the receiver's interface is there");
+}
+
+#[test]
+fn all_come_back_from_one_whose_interface_stays() {
+    on_a_switch(true);
+}
+
+#[test]
+fn all_come_back_from_one_whose_interface_goes() {
+    on_a_switch(false);
+}

@@ -1,0 +1,47 @@
+//! What can be said of the torture.
+
+use clap::Args;
+
+use super::options::{HostsArg, Options, Switch};
+use super::{Task, usage};
+use crate::error::Error;
+use crate::values;
+
+/// What can be said of the torture alone.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct TortureArgs {
+    /// Messages, requests and replies together
+    #[arg(long, default_value = "1e6", value_parser = values::count, value_name = "N")]
+    pub(crate) messages: u64,
+    /// Bytes of words and payload, all messages together [default: 1073 for each message]
+    #[arg(long, value_parser = values::bytes, value_name = "BYTES")]
+    pub(crate) bytes: Option<u64>,
+    /// Share of the frames that the XDP programs lose on purpose
+    #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "SHARE")]
+    pub(crate) drop: u32,
+    /// Whether the receiver does nothing at times
+    #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
+    pub(crate) stalls: Switch,
+    /// Whether both processes are stopped and continued by signals
+    #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
+    pub(crate) stops: Switch,
+    /// Of all that is random [default: another each time]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+impl Options {
+    /// Always on a cable of our own.
+    pub(super) fn torture(&self, args: &TortureArgs) -> Result<Task, Error> {
+        let elsewhere = self.peer.is_some() || self.on.is_some() || self.name.is_some() || self.serve;
+        if elsewhere || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage("torture makes its own hosts, --hosts veth"));
+        }
+        if !self.size.is_empty() || !self.via.is_empty() || self.time.is_some() {
+            return Err(usage(
+                "torture has sizes of its own, and --messages of them: leave --via, --size and --time out",
+            ));
+        }
+        Ok(Task::Torture(args.clone(), self.mtu.unwrap_or(1500)))
+    }
+}

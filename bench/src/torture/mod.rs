@@ -1,0 +1,163 @@
+//! Everything at once, for long: numbered messages of all sizes, requests and
+//! replies, bundles and transfers, over a cable that loses frames, between two
+//! processes that are stopped at random, to a receiver that stalls. Each message
+//! has to arrive once, with its content.
+//!
+//! ```text
+//!            this process: makes hosts and cable, stops and continues both, judges
+//!               │ plan, standard input              ▲ lines, standard output
+//!  ┌────────────▼───────────┐             ┌─────────┴──────────────┐
+//!  │ sender.rs              │═ requests ═▶│ receiver.rs            │
+//!  │ checks replies         │═ transfers ▶│ checks requests,       │
+//!  │                        │◀═ replies ══│ stalls                 │
+//!  └────────────────────────┘     veth    └────────────────────────┘
+//!                    XDP programs that lose frames at both ends
+//! ```
+//!
+//! `recipe.rs` says what message each number is; `ledger.rs` has a bit for each.
+
+mod child;
+mod children;
+mod ledger;
+mod receiver;
+mod recipe;
+mod report;
+mod sender;
+mod signals;
+mod verdict;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use hosts::{Host, VethOptions, veth};
+use serde::{Deserialize, Serialize};
+use wire::Framing;
+use wire::frame::ETHERNET;
+
+pub(crate) use child::run as child;
+
+use crate::cli::TortureArgs;
+use crate::cores::Cores;
+use crate::error::Error;
+use crate::plan::How;
+use crate::watch::Watch;
+use children::{Child, Line};
+use recipe::Recipe;
+use report::{Bar, Report};
+use signals::Interruptions;
+use verdict::Verdict;
+
+/// Both ends of the cable are called so.
+const INTERFACE: &str = "am0";
+const NODES: [&str; 2] = ["alpha", "beta"];
+/// While nothing moves for so many turns, it has failed: turns, so that this
+/// process, too, can be stopped for long.
+const STUCK: u32 = 20_000;
+/// What comes twice may come late.
+const LINGER: Duration = Duration::from_millis(300);
+/// Signals are sent, and lines looked at, so often.
+const TURN: Duration = Duration::from_millis(1);
+/// Bytes of a transfer.
+const PUT: usize = 1 << 20;
+
+/// What one of the two processes is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Plan {
+    role: Role,
+    recipe: Recipe,
+    how: How,
+    lost_per_million: u32,
+    core: Option<usize>,
+}
+
+/// Which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Role {
+    /// Puts into this region of the receiver.
+    Sender {
+        region: u32,
+    },
+    Receiver {
+        stalls: bool,
+    },
+}
+
+/// Make hosts and cable, let it happen, judge and report it.
+///
+/// # Errors
+/// What is missing, or [`Error::Torture`] where a message was lost, came twice, or was not what was sent.
+pub(crate) fn run(
+    args: &TortureArgs,
+    how: How,
+    mtu: u32,
+    cores: Cores,
+    json: bool,
+    watch: &Watch,
+) -> Result<(), Error> {
+    let recipe = recipe(args, how, mtu)?;
+    let bar = Bar::new(recipe.messages, json);
+    let [alpha, beta] = NODES.map(Host::new);
+    let (alpha, beta) = (alpha?, beta?);
+    veth(&alpha, INTERFACE, &beta, INTERFACE, &VethOptions { mtu, ..VethOptions::default() })?;
+    let stalls = args.stalls.is_on();
+    let plan = |role, core| Plan { role, recipe, how, lost_per_million: args.drop, core };
+    let mut receiver = Child::start(&beta, &plan(Role::Receiver { stalls }, cores.far))?;
+    let region = receiver.open(watch)?;
+    let mut sender = Child::start(&alpha, &plan(Role::Sender { region }, cores.near))?;
+    sender.open(watch)?;
+
+    let begin = Instant::now();
+    let stops = args.stops.is_on().then_some(recipe.seed);
+    let mut interruptions = Interruptions::new([sender.pid(), receiver.pid()], stops);
+    let came = watch_over([&mut sender, &mut receiver], &mut interruptions, &bar, watch)?;
+    let took = begin.elapsed();
+    interruptions.end();
+    if came {
+        sleep(LINGER);
+    }
+    let outcomes = [sender.end(watch)?, receiver.end(watch)?];
+    let verdict = Verdict::of(&recipe, &outcomes);
+    let report = Report { recipe, drop: args.drop, outcomes, verdict, stops: interruptions.count(), took };
+    report.print(json)?;
+    report.verdict.result(&recipe)
+}
+
+/// What message each number is.
+fn recipe(args: &TortureArgs, how: How, mtu: u32) -> Result<Recipe, Error> {
+    let framing = how.framing.fixed().unwrap_or(Framing::Plain);
+    let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at());
+    let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+    // 100 GiB for 10^8.
+    let bytes = args.bytes.unwrap_or(args.messages.saturating_mul(1073));
+    Recipe::new(args.messages, bytes, most as u32, seed).ok_or_else(|| {
+        let messages = args.messages;
+        Error::Usage(format!("{bytes} bytes do not go into {messages} messages of at most {most}, in fours"))
+    })
+}
+
+/// Until both say that they have everything, or nothing moves any more: then it is false.
+fn watch_over(
+    mut children: [&mut Child; 2],
+    interruptions: &mut Interruptions,
+    bar: &Bar,
+    watch: &Watch,
+) -> Result<bool, Error> {
+    let (mut still, mut complete) = (0, [false; 2]);
+    while complete != [true; 2] && still < STUCK {
+        still += 1;
+        interruptions.turn(Instant::now());
+        for (child, complete) in children.iter_mut().zip(&mut complete) {
+            match child.next(TURN / 2, watch)? {
+                Some(Line::Arrived(count)) => {
+                    bar.add(count);
+                    still *= (count == 0) as u32;
+                }
+                Some(Line::Complete) => *complete = true,
+                Some(Line::Open(_) | Line::Outcome(_)) | None => {}
+            }
+        }
+    }
+    Ok(complete == [true; 2])
+}

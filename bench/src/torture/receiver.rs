@@ -1,0 +1,109 @@
+//! The process that is asked, and stalls.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use am_api::{Message, Region, Rights, Token, Transfer, TransferKind};
+
+use super::child::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
+use super::children::Line;
+use super::ledger::Ledger;
+use super::recipe::{Recipe, Sort, mix};
+use super::verdict::Outcome;
+use super::{PUT, Plan};
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Messages between two stalls, at most, and the longest.
+const STALL_EVERY: u64 = 100_000;
+const LONGEST_STALL: Duration = Duration::from_millis(30);
+const A_WHILE: Duration = Duration::from_millis(5);
+
+/// What the handlers work on.
+struct State {
+    recipe: Recipe,
+    requests: Ledger,
+    outcome: Outcome,
+    region: Region,
+    scratch: Vec<u8>,
+}
+
+/// Take them all, check them, answer, and wait to be told to end.
+pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error> {
+    let node = node(plan)?;
+    let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
+    endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
+    endpoint.on_request(ASK, on_ask);
+    endpoint.on_returned(|state, _| state.outcome.returned += 1);
+    endpoint.on_transfer(|state, over| on_transfer(state, &over));
+    let (recipe, region) = (plan.recipe, endpoint.register(vec![0; PUT], Rights::WRITE));
+    say(&Line::Open(region.id().0))?;
+    // By place among the requests, which are three of four numbers.
+    let requests = Ledger::new(recipe.messages);
+    let mut state = State { recipe, requests, outcome: Outcome::default(), region, scratch: vec![0; 1 << 16] };
+    let (mut telling, mut stalling) = (Telling::new(), Stalling::new(recipe.seed, stalls));
+    while watch.check().is_ok() {
+        endpoint.wait(&mut state, A_WHILE);
+        let came = state.requests.came;
+        state.outcome.stalls += stalling.turn(came) as u64;
+        telling.tell(came, came == recipe.requests())?;
+    }
+    let State { requests, outcome, .. } = state;
+    conclude(&node, Outcome { arrived: requests.came, twice: requests.twice, ..outcome })
+}
+
+/// Its number, if it is one that was sent so.
+fn on_request(state: &mut State, message: &Message<'_>, sort: Sort) -> Option<u64> {
+    let found = state.recipe.recognise(message.words(), message.payload());
+    let Some((number, shape)) = found.filter(|(number, _)| Recipe::sort(*number) == sort) else {
+        state.outcome.wrong += 1;
+        return None;
+    };
+    state.requests.note(number);
+    state.outcome.bytes += shape.bytes();
+    Some(number)
+}
+
+fn on_ask(state: &mut State, message: Message<'_>, token: Token) {
+    let Some(number) = on_request(state, &message, Sort::Ask) else { return };
+    let shape = state.recipe.shape(number + 1);
+    state.recipe.fill(number + 1, &mut state.scratch[..shape.payload]);
+    let said = token.reply(ANSWER, shape.words(), &state.scratch[..shape.payload]);
+    state.outcome.wrong += said.is_err() as u64;
+}
+
+fn on_transfer(state: &mut State, over: &Transfer<'_>) {
+    let number = state.outcome.puts;
+    let bytes = state.region.bytes();
+    let is_whole = (over.kind, over.result, over.length) == (TransferKind::Deposited, Ok(()), PUT as u64);
+    let is_it = bytes[..8] == number.to_be_bytes() && state.recipe.is_payload_from(u64::MAX - number, &bytes, 1);
+    drop(bytes);
+    if is_whole && is_it {
+        state.outcome.puts += 1;
+    } else {
+        state.outcome.wrong += 1;
+    }
+}
+
+/// Now and then it does nothing for a while.
+struct Stalling {
+    dice: u64,
+    next: u64,
+}
+
+impl Stalling {
+    fn new(seed: u64, on: bool) -> Stalling {
+        Stalling { dice: !seed, next: if on { 0 } else { u64::MAX } }
+    }
+
+    /// So many have come: whether it was time, and is over now.
+    fn turn(&mut self, came: u64) -> bool {
+        if came < self.next {
+            return false;
+        }
+        self.dice = mix(self.dice);
+        self.next = came + 1 + self.dice % STALL_EVERY;
+        sleep(LONGEST_STALL.mul_f64((self.dice >> 32) as f64 / (1u64 << 32) as f64));
+        true
+    }
+}

@@ -1,0 +1,209 @@
+//! What message each number is: the same to who sends it and to who checks it.
+
+use serde::{Deserialize, Serialize};
+use wire::{MAX_WORDS, WORD};
+
+/// Small messages come in runs, so that there are bundles.
+const RUN: u64 = 16;
+/// Of so many runs one is of small ones.
+const SMALL_RUNS: u64 = 8;
+/// A small one has at most so many bytes of payload.
+const SMALL: u64 = 64;
+/// Bytes of a small message, on average: 2.5 words, and half of the most.
+const SMALL_MEAN: f64 = 2.5 * WORD as f64 + SMALL as f64 / 2.0;
+/// The sum is to be reached, whatever the dice say.
+const MARGIN: f64 = 1.005;
+
+/// How a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A request without a reply.
+    Data,
+    /// A request whose reply is the next number.
+    Ask,
+    /// A reply.
+    Answer,
+}
+
+/// All messages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recipe {
+    pub(super) messages: u64,
+    /// Bytes of words and payload of all of them, at least.
+    pub(super) bytes: u64,
+    pub(super) seed: u64,
+    /// Bytes of words and payload of a message that is not small: from here to there.
+    low: u32,
+    high: u32,
+}
+
+/// A message: its words, and how many bytes of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    words: [u64; MAX_WORDS],
+    count: usize,
+    pub(super) payload: usize,
+}
+
+impl Shape {
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
+
+    /// Of words and payload.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.count * WORD + self.payload) as u64
+    }
+}
+
+impl Recipe {
+    /// So many messages of at most `most` bytes that have so many bytes
+    /// together; `None` where they cannot.
+    pub(super) fn new(messages: u64, bytes: u64, most: u32, seed: u64) -> Option<Recipe> {
+        let mean = bytes as f64 / messages as f64 * MARGIN;
+        let share = 1.0 / SMALL_RUNS as f64;
+        let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD as f64).ceil() as u64;
+        let most = u64::from(most);
+        // Even around the mean, and as wide as goes: full frames where it can be.
+        let high = most.min(2 * large);
+        let low = (2 * large).checked_sub(high)?;
+        let whole = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= SMALL_BYTES;
+        whole.then_some(Recipe { messages, bytes, seed, low: low as u32, high: high as u32 })
+    }
+
+    /// How this one goes.
+    pub(super) fn sort(number: u64) -> Sort {
+        match number % 4 {
+            3 => Sort::Answer,
+            2 => Sort::Ask,
+            _ => Sort::Data,
+        }
+    }
+
+    /// Those that are requests.
+    pub(super) fn requests(&self) -> u64 {
+        self.messages / 4 * 3
+    }
+
+    /// Those that are replies.
+    pub(super) fn answers(&self) -> u64 {
+        self.messages / 4
+    }
+
+    /// What it is made of.
+    pub(super) fn shape(&self, number: u64) -> Shape {
+        let dice = mix(self.seed ^ mix(number));
+        let run = number / RUN;
+        let is_small = run % SMALL_RUNS == mix(self.seed ^ !(run / SMALL_RUNS)) % SMALL_RUNS;
+        let count = 1 + (dice & 3) as usize;
+        let (count, payload) = if is_small {
+            (count, (dice >> 8) % (SMALL + 1))
+        } else {
+            let body = u64::from(self.low) + (dice >> 8) % u64::from(self.high - self.low + 1);
+            let count = count.min(body as usize / WORD).max(1);
+            (count, body.saturating_sub((count * WORD) as u64))
+        };
+        let words = [number, mix(dice), mix(dice ^ 1), mix(dice ^ 2)];
+        Shape { words, count, payload: payload as usize }
+    }
+
+    /// Its payload.
+    pub(super) fn fill(&self, number: u64, payload: &mut [u8]) {
+        let mut bytes = Stream::new(self.seed, number);
+        for piece in payload.chunks_mut(8) {
+            piece.copy_from_slice(&bytes.next()[..piece.len()]);
+        }
+    }
+
+    /// Whether that is its payload.
+    fn is_payload(&self, number: u64, payload: &[u8]) -> bool {
+        self.is_payload_from(number, payload, 0)
+    }
+
+    /// The same, but for so many pieces of 8 bytes at its start.
+    pub(super) fn is_payload_from(&self, number: u64, payload: &[u8], start: usize) -> bool {
+        let mut bytes = Stream::new(self.seed, number);
+        let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.next()[..piece.len()]);
+        pieces.by_ref().take(start).for_each(drop);
+        pieces.all(|is_it| is_it)
+    }
+
+    /// The number of a message, if these are its words and that is its payload.
+    pub(super) fn recognise(&self, words: &[u64], payload: &[u8]) -> Option<(u64, Shape)> {
+        let number = *words.first()?;
+        let shape = self.shape(number);
+        let is_it = number < self.messages && words == shape.words() && payload.len() == shape.payload;
+        (is_it && self.is_payload(number, payload)).then_some((number, shape))
+    }
+}
+
+/// The most bytes of a small message.
+const SMALL_BYTES: u64 = (MAX_WORDS * WORD) as u64 + SMALL;
+
+/// Bytes that depend on the seed and the number.
+struct Stream(u64);
+
+impl Stream {
+    fn new(seed: u64, number: u64) -> Stream {
+        Stream(mix(seed.rotate_left(32) ^ mix(number)))
+    }
+
+    fn next(&mut self) -> [u8; 8] {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
+    }
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Numbers that look like dice (splitmix64's last step).
+pub(super) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(GOLDEN);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(recipe: &Recipe) -> (u64, u64, u64) {
+        let bytes = (0..recipe.messages).map(|number| recipe.shape(number).bytes());
+        bytes.fold((0, u64::MAX, 0), |(sum, least, most), bytes| (sum + bytes, least.min(bytes), most.max(bytes)))
+    }
+
+    #[test]
+    fn the_sum_is_reached_and_no_message_is_too_long() {
+        for mean in [100, 700, 1074, 1250] {
+            let recipe = Recipe::new(200_000, 200_000 * mean, 1500, 7).expect("they fit");
+            let (sum, least, most) = all(&recipe);
+            assert!((200_000 * mean..=202_000 * mean + 200_000).contains(&sum), "{mean}: {sum}");
+            assert!(least <= 16 && most <= 1500, "from {least} to {most}");
+            assert!(mean < 700 || most == 1500, "full frames are among them");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (messages, bytes) in [(0, 0), (1001, 1000), (1000, 1_600_000)] {
+            assert_eq!(Recipe::new(messages, bytes, 1500, 7), None, "{messages} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_recognised_and_a_spoilt_one_is_not() {
+        let recipe = Recipe::new(1000, 1000 * 900, 1500, 7).expect("they fit");
+        for number in 0..1000 {
+            let shape = recipe.shape(number);
+            let mut payload = vec![0; shape.payload];
+            recipe.fill(number, &mut payload);
+            assert_eq!(recipe.recognise(shape.words(), &payload), Some((number, shape)));
+            let Some(last) = payload.last_mut() else { continue };
+            *last ^= 1;
+            assert_eq!(recipe.recognise(shape.words(), &payload), None);
+            assert_eq!(recipe.recognise(shape.words(), &payload[1..]), None);
+            assert_eq!(recipe.recognise(&shape.words()[1..], &payload), None);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How far it is, and what came of it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::recipe::Recipe;
+use super::verdict::{Outcome, Verdict};
+use crate::error::Error;
+use crate::out;
+
+/// On a terminal; nothing where nobody looks.
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(super) fn new(messages: u64, quiet: bool) -> Bar {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(messages), target);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len}  {per_sec}  {eta}") {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+
+    pub(super) fn add(&self, messages: u64) {
+        self.0.inc(messages);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Everything about a run.
+pub(super) struct Report {
+    pub(super) recipe: Recipe,
+    /// Of a million frames so many were lost on purpose.
+    pub(super) drop: u32,
+    pub(super) outcomes: [Outcome; 2],
+    pub(super) verdict: Verdict,
+    pub(super) stops: [u64; 2],
+    pub(super) took: Duration,
+}
+
+impl Report {
+    pub(super) fn print(&self, as_json: bool) -> Result<(), Error> {
+        out::say(&if as_json { format!("{}\n", json!({ "summary": self.json() })) } else { self.text() })
+    }
+
+    fn sum(&self, of: fn(&Outcome) -> u64) -> u64 {
+        self.outcomes.iter().map(of).sum()
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.outcomes.iter().map(|each| each.counter(name)).sum()
+    }
+
+    fn json(&self) -> Value {
+        let Verdict { lost, twice, wrong, returned, puts, short } = self.verdict;
+        let (arrived, bytes) = (self.sum(|each| each.arrived), self.sum(|each| each.bytes));
+        json!({
+            "bench": "torture", "seed": self.recipe.seed, "messages": self.recipe.messages, "arrived": arrived,
+            "bytes": bytes, "seconds": self.took.as_secs_f64(),
+            "messages_per_s": (arrived as f64 / self.took.as_secs_f64()) as u64,
+            "bytes_per_s": (bytes as f64 / self.took.as_secs_f64()) as u64,
+            "lost": lost, "twice": twice, "wrong": wrong, "returned": returned, "puts_in_doubt": puts,
+            "bytes_short": short, "puts": self.outcomes[1].puts, "drop_per_million": self.drop,
+            "stalls": self.outcomes[1].stalls, "stops": self.stops,
+            "sender": self.outcomes[0].counters, "receiver": self.outcomes[1].counters,
+        })
+    }
+
+    fn text(&self) -> String {
+        let (arrived, bytes, took) = (self.sum(|each| each.arrived), self.sum(|each| each.bytes), self.took);
+        let Verdict { lost, twice, wrong, returned, .. } = self.verdict;
+        let [sender, receiver] = self.stops;
+        format!(
+            "{arrived} messages, {:.2} GiB in {:.1} s ({:.0} a second): {lost} lost, {twice} twice, {wrong} wrong, \
+             {returned} returned; {} transfers of 1 MiB besides.\n\
+             {} frames lost on purpose, {} messages sent again; {} bundles with {} messages; {} stalls; stopped: \
+             sender {sender} times, receiver {receiver} times; seed {}.\n",
+            bytes as f64 / (1u64 << 30) as f64,
+            took.as_secs_f64(),
+            arrived as f64 / took.as_secs_f64(),
+            self.outcomes[1].puts,
+            self.count("xdp_lost_on_purpose"),
+            self.count("retransmitted"),
+            self.count("bundles_sent"),
+            self.count("bundled_sent"),
+            self.outcomes[1].stalls,
+            self.recipe.seed,
+        )
+    }
+}

@@ -1,0 +1,183 @@
+//! The process that asks.
+
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, Message, Node, RegionId, Remote, RequestError, Transfer, TransferKind};
+
+use super::child::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
+use super::children::Line;
+use super::ledger::Ledger;
+use super::recipe::{Recipe, Shape, Sort};
+use super::verdict::Outcome;
+use super::{NODES, PUT, Plan};
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Conversations; runs of messages take turns.
+const FLOWS: usize = 4;
+/// Requests between two looks at what arrives.
+const BURST: u64 = 32;
+/// Requests between the starts of two transfers.
+const PUT_EVERY: u64 = 20_000;
+/// Payloads from here on are built in the frame that they leave in.
+const IN_PLACE: usize = 512;
+const A_WHILE: Duration = Duration::from_millis(1);
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// What the handlers work on.
+struct State {
+    recipe: Recipe,
+    answers: Ledger,
+    outcome: Outcome,
+    putting: bool,
+}
+
+struct Sender<'a> {
+    endpoint: Endpoint<State>,
+    node: Node,
+    state: State,
+    flows: Vec<Remote>,
+    region: RegionId,
+    scratch: Vec<u8>,
+    /// Transfers begun.
+    puts: u64,
+    telling: Telling,
+    watch: &'a Watch,
+}
+
+/// Send them all, check the replies, and wait to be told to end.
+pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> {
+    let node = node(plan)?;
+    let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
+    endpoint.on_reply(ANSWER, |state: &mut State, message| on_answer(state, &message));
+    endpoint.on_returned(|state, _| state.outcome.returned += 1);
+    endpoint.on_transfer(|state, over| on_transfer(state, &over));
+    let recipe = plan.recipe;
+    let state = State { recipe, answers: Ledger::new(recipe.answers()), outcome: Outcome::default(), putting: false };
+    let (flows, scratch, telling) = (Vec::new(), vec![0; 1 << 16], Telling::new());
+    let mut sender =
+        Sender { endpoint, node, state, flows, region: RegionId(region), scratch, puts: 0, telling, watch };
+    match sender.all() {
+        // Told to end.
+        Ok(()) | Err(Error::PeerGone(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let State { answers, outcome, .. } = sender.state;
+    conclude(&sender.node, Outcome { arrived: answers.came, twice: answers.twice, ..outcome })
+}
+
+fn on_answer(state: &mut State, message: &Message<'_>) {
+    match state.recipe.recognise(message.words(), message.payload()) {
+        Some((number, shape)) if Recipe::sort(number) == Sort::Answer => {
+            state.answers.note(number / 4);
+            state.outcome.bytes += shape.bytes();
+        }
+        _ => state.outcome.wrong += 1,
+    }
+}
+
+fn on_transfer(state: &mut State, over: &Transfer<'_>) {
+    state.putting = false;
+    match (over.kind, over.result) {
+        (TransferKind::Put, Ok(())) => state.outcome.puts += 1,
+        _ => state.outcome.wrong += 1,
+    }
+}
+
+impl Sender<'_> {
+    fn all(&mut self) -> Result<(), Error> {
+        self.connect()?;
+        say(&Line::Open(0))?;
+        let recipe = self.state.recipe;
+        for number in (0..recipe.messages).filter(|&number| Recipe::sort(number) != Sort::Answer) {
+            self.send(number)?;
+            if number % BURST == 0 {
+                self.endpoint.poll(&mut self.state);
+                self.look(false)?;
+            }
+            if number % PUT_EVERY == 0 && !self.state.putting {
+                self.put()?;
+            }
+        }
+        loop {
+            self.endpoint.wait(&mut self.state, A_WHILE);
+            let all_accepted = self.flows.iter().all(|&to| self.endpoint.is_accepted(to));
+            let complete = self.state.answers.came == recipe.answers() && all_accepted && !self.state.putting;
+            self.look(complete)?;
+        }
+    }
+
+    fn connect(&mut self) -> Result<(), Error> {
+        for _ in 0..FLOWS {
+            let to = self.endpoint.connect(NODES[1], ENDPOINT).map_err(facility)?;
+            self.endpoint.wait_open(&mut self.state, to, CONNECTING).map_err(facility)?;
+            self.flows.push(to);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, complete: bool) -> Result<(), Error> {
+        self.watch.check()?;
+        self.telling.tell(self.state.answers.came, complete)
+    }
+
+    fn send(&mut self, number: u64) -> Result<(), Error> {
+        let shape = self.state.recipe.shape(number);
+        let to = self.flows[(number / 16) as usize % FLOWS];
+        if shape.payload >= IN_PLACE {
+            return self.send_in_place(to, number, &shape);
+        }
+        self.state.recipe.fill(number, &mut self.scratch[..shape.payload]);
+        loop {
+            match self.endpoint.request(to, handler(number), shape.words(), &self.scratch[..shape.payload]) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.rest(error)?,
+            }
+        }
+    }
+
+    fn send_in_place(&mut self, to: Remote, number: u64, shape: &Shape) -> Result<(), Error> {
+        let length = shape.payload;
+        let mut prepared = loop {
+            match self.endpoint.prepare(to, handler(number), shape.words(), length, length) {
+                Ok(prepared) => break prepared,
+                Err(error) => self.rest(error)?,
+            }
+        };
+        self.state.recipe.fill(number, prepared.space());
+        loop {
+            match prepared.commit(length) {
+                Ok(()) => return Ok(()),
+                Err((error, same)) => {
+                    prepared = same;
+                    self.rest(error)?;
+                }
+            }
+        }
+    }
+
+    /// No room now.
+    fn rest(&mut self, error: RequestError) -> Result<(), Error> {
+        if !error.is_temporary() {
+            return Err(Error::Lost(error.to_string()));
+        }
+        let start = Instant::now();
+        self.endpoint.wait(&mut self.state, A_WHILE);
+        // Whoever had to wait may look up.
+        if start.elapsed() > A_WHILE / 10 { self.look(false) } else { Ok(()) }
+    }
+
+    fn put(&mut self) -> Result<(), Error> {
+        let mut data = vec![0; PUT];
+        self.state.recipe.fill(u64::MAX - self.puts, &mut data);
+        data[..8].copy_from_slice(&self.puts.to_be_bytes());
+        self.endpoint.put(self.flows[0], self.region, 0, data).map_err(facility)?;
+        self.state.putting = true;
+        self.puts += 1;
+        Ok(())
+    }
+}
+
+fn handler(number: u64) -> am_api::Handler {
+    if Recipe::sort(number) == Sort::Ask { ASK } else { DATA }
+}

@@ -1,0 +1,69 @@
+//! `SIGSTOP` and `SIGCONT`, at random, to both processes.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::recipe::mix;
+
+/// A process runs so long at most between two stops, and is stopped so long.
+const RUNS: Duration = Duration::from_millis(1500);
+const STOPPED: Duration = Duration::from_millis(120);
+
+/// Stops and continues children of ours, which are not waited for before this
+/// is over: their ids are theirs.
+#[derive(Debug)]
+pub(super) struct Interruptions {
+    pids: [Pid; 2],
+    /// When the next signal is due, and whether it is the one that continues.
+    due: [(Instant, bool); 2],
+    dice: u64,
+    on: bool,
+    count: [u64; 2],
+}
+
+impl Interruptions {
+    /// Of these; none without a seed.
+    pub(super) fn new(pids: [u32; 2], seed: Option<u64>) -> Interruptions {
+        let now = Instant::now();
+        let pids = pids.map(|pid| Pid::from_raw(pid as i32));
+        let mut signals =
+            Interruptions { pids, due: [(now, false); 2], dice: seed.unwrap_or(0), on: seed.is_some(), count: [0; 2] };
+        signals.due = [(now + signals.within(RUNS), false), (now + signals.within(RUNS), false)];
+        signals
+    }
+
+    fn within(&mut self, most: Duration) -> Duration {
+        self.dice = mix(self.dice);
+        most.mul_f64((self.dice >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// What is due.
+    pub(super) fn turn(&mut self, now: Instant) {
+        for at in 0..self.pids.len() {
+            let (due, continues) = self.due[at];
+            if !self.on || now < due {
+                continue;
+            }
+            self.count[at] += !continues as u64;
+            // One that has ended is noticed by its standard output.
+            let _ = kill(self.pids[at], if continues { Signal::SIGCONT } else { Signal::SIGSTOP });
+            let next = self.within(if continues { RUNS } else { STOPPED });
+            self.due[at] = (now + next, !continues);
+        }
+    }
+
+    /// Both run from now on.
+    pub(super) fn end(&mut self) {
+        self.on = false;
+        for pid in self.pids {
+            let _ = kill(pid, Signal::SIGCONT);
+        }
+    }
+
+    /// How often each was stopped.
+    pub(super) fn count(&self) -> [u64; 2] {
+        self.count
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether each message arrived once, with its content.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::recipe::Recipe;
+use crate::error::Error;
+
+/// What one process has to say in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    /// Messages that arrived there, each counted once.
+    pub(super) arrived: u64,
+    /// Arrivals of such as had arrived before.
+    pub(super) twice: u64,
+    /// Messages and transfers that were none of those that were sent.
+    pub(super) wrong: u64,
+    /// Messages that came back to it.
+    pub(super) returned: u64,
+    /// Bytes of words and payload of all arrivals.
+    pub(super) bytes: u64,
+    /// Transfers, there with their content, or known to be.
+    pub(super) puts: u64,
+    /// How often it stalled.
+    pub(super) stalls: u64,
+    pub(super) counters: BTreeMap<String, u64>,
+}
+
+impl Outcome {
+    pub(super) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// What is wrong; all 0 where nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) lost: u64,
+    pub(super) twice: u64,
+    pub(super) wrong: u64,
+    pub(super) returned: u64,
+    /// Transfers that one side knows of and the other does not.
+    pub(super) puts: u64,
+    /// Bytes that the sum lacks.
+    pub(super) short: u64,
+}
+
+impl Verdict {
+    /// The sender's outcome, and the receiver's.
+    pub(super) fn of(recipe: &Recipe, outcomes: &[Outcome; 2]) -> Verdict {
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        Verdict {
+            lost: recipe.messages.saturating_sub(sum(|each| each.arrived)),
+            twice: sum(|each| each.twice),
+            wrong: sum(|each| each.wrong),
+            returned: sum(|each| each.returned),
+            puts: outcomes[0].puts.abs_diff(outcomes[1].puts),
+            short: recipe.bytes.saturating_sub(sum(|each| each.bytes)),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Torture`] unless all is well.
+    pub(super) fn result(&self, recipe: &Recipe) -> Result<(), Error> {
+        if *self == Verdict::default() {
+            return Ok(());
+        }
+        let Verdict { lost, twice, wrong, returned, puts, short } = self;
+        Err(Error::Torture(format!(
+            "of {} messages {lost} were lost, {twice} came twice, {wrong} were not what was sent, {returned} came back; \
+             {puts} transfers are known to one side only; {short} bytes are missing; --seed {} repeats it",
+            recipe.messages, recipe.seed
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes() -> [Outcome; 2] {
+        let of = |arrived, bytes| Outcome { arrived, bytes, puts: 3, ..Outcome::default() };
+        [of(250, 250_000), of(750, 750_000)]
+    }
+
+    #[test]
+    fn each_thing_that_can_be_wrong_is() {
+        let recipe = Recipe::new(1000, 1_000_000, 1500, 7).expect("they fit");
+        assert!(Verdict::of(&recipe, &outcomes()).result(&recipe).is_ok());
+        let spoil: [fn(&mut Outcome); 6] = [
+            |each| each.arrived -= 1,
+            |each| each.twice += 1,
+            |each| each.wrong += 1,
+            |each| each.returned += 1,
+            |each| each.puts += 1,
+            |each| each.bytes -= 1,
+        ];
+        for (at, spoil) in spoil.into_iter().enumerate() {
+            let mut outcomes = outcomes();
+            spoil(&mut outcomes[at % 2]);
+            let error = Verdict::of(&recipe, &outcomes).result(&recipe).expect_err("it is spoilt");
+            assert_eq!(error.exit_code(), 1, "{at}: {error}");
+        }
+    }
+}
