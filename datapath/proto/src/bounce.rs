@@ -12,7 +12,8 @@ use wire::frame::Link;
 use wire::{Buffer, Class, Header, Kind, Seq};
 
 use crate::FlowId;
-use crate::flow::Phase;
+use crate::counters::Counters;
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Event, Transmit};
 use crate::receive_queue::Verdict;
@@ -34,35 +35,44 @@ impl Bounces {
         self.0.is_empty()
     }
 
-    pub(crate) fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
+    fn push(&mut self, flow: FlowId, seq: Seq) -> bool {
         let fits = self.0.len() < MOST;
         if fits {
             self.0.push_back((flow, seq));
         }
         fits
     }
+
+    /// There is no room for a message. Its sender hears that it was seen: to
+    /// be busy is not to be gone. A reply is not returned, as it has room of
+    /// its own, which its receiver alone can overrun; an acknowledgement, which
+    /// is forced then, says that we live.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, record: &mut FlowRecord, class: Class, seq: Seq, counters: &mut Counters) {
+        counters.no_room += 1;
+        if class == Class::Request {
+            counters.rejects_dropped += !self.push(record.id, seq) as u64;
+        } else {
+            record.ack_forced = true;
+        }
+    }
 }
 
 impl<B: Buffer> Core<B> {
-    /// There is no room for a message. Its sender hears that it was seen: to
-    /// be busy is not to be gone. A reply is not returned, as it has room of
-    /// its own, which its receiver alone can overrun; an acknowledgement says
-    /// that we live.
+    /// There is no room for a message that came alone.
     #[cold]
     pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq) {
-        self.counters.no_room += 1;
         self.set_full(true);
-        if class == Class::Request {
-            self.counters.rejects_dropped += !self.bounces.push(id, seq) as u64;
-        } else if let Some(record) = self.flows.get_mut(id) {
-            record.ack_forced = true;
+        let Some(record) = self.flows.get_mut(id) else { return };
+        self.bounces.turn_away(record, class, seq, &mut self.counters);
+        if record.ack_forced {
             record.queue_ack(&mut self.acks_due);
         }
     }
 
     /// A transport that can return requests by itself, before they cost us
     /// anything, does so until half of the room is free again.
-    fn set_full(&mut self, is_full: bool) {
+    pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.full != is_full {
             self.full = is_full;
             self.events.push_back(Event::Full(is_full));

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use wire::control::Control;
 use wire::frame::{self, Parsed};
-use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, expand};
+use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::flow::{FlowRecord, Phase};
+use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::output::Delivery;
 use crate::planted::{self, Bug};
@@ -90,8 +91,7 @@ impl<B: Buffer> Core<B> {
             self.turn_away(id, class, seq);
             return Ok(());
         }
-        queue.accept(seq, &mut self.gaps);
-        if record.owes_ack(verdict) {
+        if record.accept(class, seq, verdict, &mut self.gaps) {
             record.queue_ack(&mut self.acks_due);
         }
         if let Some(told) = message.piggyback {
@@ -145,11 +145,12 @@ impl FlowRecord {
         Ok(())
     }
 
-    /// Note that a message was accepted. Its acknowledgement waits for
+    /// Accept a message that is new. Its acknowledgement waits for
     /// something to ride on, but not when there are gaps, nor when much has
     /// gathered: whether it has to go now.
-    #[inline]
-    pub(crate) fn owes_ack(&mut self, verdict: Verdict) -> bool {
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, gaps: &mut Gaps) -> bool {
+        self.receive[class].accept(seq, gaps);
         self.unacked += 1;
         self.ack_forced |= verdict == Verdict::Ahead;
         self.ack_forced || self.unacked >= ACK_EVERY

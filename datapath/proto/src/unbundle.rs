@@ -28,6 +28,8 @@ struct Arrival<'a, B> {
     accepted: u64,
     /// An acknowledgement has to go now.
     owes_ack: bool,
+    /// There was no room for one.
+    is_full: bool,
 }
 
 impl<B: Buffer> Core<B> {
@@ -42,19 +44,23 @@ impl<B: Buffer> Core<B> {
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
         let Core { endpoints, gaps, bounces, counters, .. } = self;
         let body_at = parsed.framing.body_at();
-        let (accepted, owes_ack) = (0, false);
-        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, accepted, owes_ack };
+        let (accepted, owes_ack, is_full) = (0, false, false);
+        let mut arrival =
+            Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, accepted, owes_ack, is_full };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
         }
-        let Arrival { accepted, owes_ack, .. } = arrival;
+        let Arrival { accepted, owes_ack, is_full, .. } = arrival;
         if owes_ack {
             record.queue_ack(&mut self.acks_due);
         }
-        if accepted > 0
+        if (accepted > 0 || is_full)
             && let Some(told) = parsed.piggyback
         {
             record.put_told(told);
+        }
+        if is_full {
+            self.set_full(true);
         }
         self.counters.bundles_received += 1;
         match class {
@@ -78,26 +84,17 @@ impl<B: Buffer> Arrival<'_, B> {
                 record.ack_forced = true;
                 self.owes_ack = true;
             }
-            _ if !self.endpoints.has_room(self.class) => self.turn_away(record, seq),
+            _ if !self.endpoints.has_room(self.class) => {
+                self.bounces.turn_away(record, self.class, seq, self.counters);
+                self.owes_ack |= record.ack_forced;
+                self.is_full = true;
+            }
             _ => {
-                queue.accept(seq, self.gaps);
-                self.owes_ack |= record.owes_ack(verdict);
+                self.owes_ack |= record.accept(self.class, seq, verdict, self.gaps);
                 self.accepted += 1;
                 let delivery = self.delivery(record, item);
                 self.endpoints.push(record.endpoint, delivery);
             }
-        }
-    }
-
-    /// As [`Core::turn_away`] does with one that came alone.
-    #[cold]
-    fn turn_away(&mut self, record: &mut FlowRecord, seq: Seq) {
-        self.counters.no_room += 1;
-        if self.class == Class::Request {
-            self.counters.rejects_dropped += !self.bounces.push(record.id, seq) as u64;
-        } else {
-            record.ack_forced = true;
-            self.owes_ack = true;
         }
     }
 

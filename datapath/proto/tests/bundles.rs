@@ -5,7 +5,7 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Buf, Net};
-use proto::{Counters, EndpointId, FlowId, FramingChoice};
+use proto::{Counters, EndpointId, Event, FlowId, FramingChoice};
 use wire::bundle::{ITEM, Writer};
 use wire::frame::{self, Link};
 use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind, Seq};
@@ -276,6 +276,31 @@ fn each_message_of_a_bundle_is_judged_for_itself() {
     assert_eq!(deliver(8 + 510, 4), [0, 1], "the window ends");
     let counters = counters(&mut net, 1);
     assert_eq!((counters.duplicates, counters.beyond_window), (4 + 3, 2));
+}
+
+/// What comes next the transport may return by itself, whether that came alone or not.
+#[test]
+fn a_bundle_that_finds_no_room_tells_the_transport() {
+    let mut net = Net::new(13);
+    let (_, here) = net.node("alpha");
+    let mut config = net.config(1, "beta");
+    config.receive_frames = 8;
+    let (_, there) = net.start(config);
+    let flow = net.connect(0, here, "beta");
+    send(&mut net, flow, 0..1, small);
+    let first = frame::parse(&frames(&mut net)[0], EtherType::DEFAULT).unwrap().header;
+    let to = net.core(1).config().address;
+    let fulls = |net: &mut Net| -> Vec<bool> {
+        let full = |event| if let Event::Full(is_full) = event { Some(is_full) } else { None };
+        net.events(1).into_iter().filter_map(full).collect()
+    };
+    net.core(1).on_frame(made_up(first.flow, to, first.seq, 6));
+    assert_eq!(fulls(&mut net), [], "there was room for six");
+    net.core(1).on_frame(made_up(first.flow, to, first.seq + 6 & 0xffff, 2));
+    assert_eq!((fulls(&mut net), counters(&mut net, 1).no_room), (vec![true], 2));
+    assert_eq!(std::iter::from_fn(|| net.extract(1, there)).count(), 6);
+    net.idle(MS);
+    assert_eq!(fulls(&mut net), [false]);
 }
 
 #[test]
