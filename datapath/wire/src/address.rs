@@ -72,7 +72,9 @@ impl FromStr for Address {
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let part = parts.next().filter(|p| p.len() == 2).ok_or(NotAnAddress)?;
+            // Digits only: the parser of numbers would take a sign as well.
+            let digits = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let part = parts.next().filter(digits).ok_or(NotAnAddress)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| NotAnAddress)?;
         }
         if parts.next().is_some() { Err(NotAnAddress) } else { Ok(Address(bytes)) }
@@ -130,7 +132,14 @@ mod tests {
 
     #[test]
     fn bad_text_is_refused() {
-        for text in ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "2:00:00:00:00:001", "gg:00:00:00:00:00"] {
+        for text in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "2:00:00:00:00:001",
+            "gg:00:00:00:00:00",
+            "+2:00:00:00:00:00",
+        ] {
             assert_eq!(text.parse::<Address>(), Err(NotAnAddress), "{text}");
         }
     }

@@ -2,11 +2,13 @@
 
 use std::sync::LazyLock;
 
+use wire::bounce::Back;
+use wire::bulk::{Notice, Segment};
 use wire::bundle::{Bundle, Writer};
-use wire::control::Control;
+use wire::control::{Control, Name};
 use wire::frame::{self, Link, Parsed};
 use wire::steer::{Decision, Pass, Table, steer as decide};
-use wire::{Acks, Address, EtherType, Flow, Header, MAX_WORDS, Reason, WORD};
+use wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD};
 
 pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
 
@@ -18,6 +20,12 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         *socket = 1 + (id % 4) as u8;
     }
     table
+});
+
+/// The same when it has no room, and every way back is known.
+static FULL: LazyLock<Table> = LazyLock::new(|| {
+    let ways_back = [u64::MAX; Flow::COUNT / 64];
+    Table { full: true, ways_back, ..TABLE.clone() }
 });
 
 /// Make it likely that noise is looked at: one of our EtherTypes, an address
@@ -113,6 +121,57 @@ pub(crate) fn control(bytes: &[u8]) {
         if !matches!(control, Control::Beacon(_)) {
             assert_eq!(&body[..length], bytes);
         }
+    }
+}
+
+/// A node without room bounces requests and nothing else, and what answers one
+/// bears its number, to the flow that sent it.
+pub(crate) fn bounce(bytes: &[u8]) {
+    let (usual, full) = (decide(bytes, &TABLE), decide(bytes, &FULL));
+    if let Decision::Bounce(socket) = full {
+        assert_eq!(usual, Decision::Socket(socket));
+        let kind = frame::parse(bytes, EtherType::DEFAULT).map(|parsed| parsed.header.kind);
+        assert!(matches!(kind, Ok(Kind::Request) | Err(Reason::Length | Reason::Words)), "{kind:?}");
+    } else {
+        assert_eq!(full, usual);
+    }
+    let Some(request) = bytes.first_chunk() else { return };
+    let (link, flow) = (Link { to: OWN, from: OWN, ethertype: EtherType::DEFAULT }, Flow::new(77).expect("14 bits"));
+    let parsed = frame::parse(bytes, EtherType::DEFAULT);
+    for framing in Framing::ALL {
+        let reject = Back::new(framing, &link, flow, 0x1234).reject(request, EtherType::DEFAULT);
+        let Ok(asked) = &parsed else { continue };
+        assert_eq!(reject.is_some(), asked.framing == framing);
+        let Some(reject) = reject else { continue };
+        let reject = frame::parse(&reject, EtherType::DEFAULT).expect("a frame").header;
+        assert_eq!((reject.kind, reject.flow, reject.seq), (Kind::Reject, flow, asked.header.seq));
+    }
+}
+
+/// A segment or a notice that is understood is written back as the same
+/// bytes, and a segment's data is within its transfer.
+pub(crate) fn bulk(bytes: &[u8]) {
+    if let Some((segment, data)) = Segment::parse(bytes) {
+        assert!(data.len() as u64 <= segment.total && segment.at <= segment.total - data.len() as u64);
+        assert_eq!([&segment.to_bytes()[..], data].concat(), bytes);
+    }
+    match Notice::parse(bytes) {
+        Some(notice) => assert_eq!(notice.to_bytes(), bytes),
+        None => assert!(bytes.len() != Notice::BYTES || !(1..=6).contains(&bytes[3]) || bytes[..3] != [0; 3]),
+    }
+}
+
+/// Names, addresses and framings that are understood are written as they were read.
+pub(crate) fn text(text: &str) {
+    if let Some(name) = Name::new(text) {
+        assert_eq!(name.as_str(), text);
+        assert!((1..=Name::LONGEST).contains(&text.len()) && !text.contains(char::is_control));
+    }
+    if let Ok(address) = text.parse::<Address>() {
+        assert_eq!(address.to_string(), text.to_ascii_lowercase());
+    }
+    if let Ok(framing) = text.parse::<Framing>() {
+        assert_eq!(framing.to_string(), text);
     }
 }
 

@@ -44,6 +44,27 @@ proptest! {
         checks::bundle(&bytes);
     }
 
+    #[test]
+    fn bulk_bodies_take_any_bytes(bytes in vec(any::<u8>(), 0..80), mask in vec(any::<u8>(), 24), code in 0u8..9) {
+        checks::bulk(&bytes);
+        // Numbers that are small enough for a segment to fit its transfer.
+        let mut small = bytes.clone();
+        small.iter_mut().skip(8).zip(&mask).enumerate().for_each(|(at, (byte, mask))| {
+            *byte &= if at % 8 > 5 { *mask } else { 0 };
+        });
+        checks::bulk(&small);
+        // A notice's length, and a code that may be known.
+        let mut notice = [&bytes[..], &[0; 40]].concat();
+        notice.truncate(40);
+        notice[..4].copy_from_slice(&u32::from(code).to_be_bytes());
+        checks::bulk(&notice);
+    }
+
+    #[test]
+    fn texts_take_any_text(any in ".{0,40}", near in "([0-9a-fA-F+][0-9a-fA-F]:){5}[-+0-9a-f]{1,3}", name in ".{0,33}") {
+        [any, near, name].iter().for_each(|text| checks::text(text));
+    }
+
     /// Near misses go deeper than noise does.
     #[test]
     fn a_frame_with_some_bytes_changed(mut message in any::message(), changes in vec((0usize..96, any::<u8>()), 1..6), cut in 0usize..80) {
@@ -57,6 +78,7 @@ proptest! {
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
         checks::frame_parse(&bytes);
         checks::steer(&bytes);
+        checks::bounce(&bytes);
     }
 
     #[test]
@@ -81,5 +103,6 @@ fn a_million_frames_of_noise() {
         let frame = checks::aimed(&bytes[..length]);
         checks::frame_parse(&frame);
         checks::steer(&frame);
+        checks::bounce(&frame);
     }
 }
