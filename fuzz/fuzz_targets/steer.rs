@@ -1,4 +1,4 @@
-//! Any bytes to the steering: it decides as parsing does.
+//! Any bytes to the steering: it decides as parsing does, and bounces what it should.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,6 +8,8 @@ use libfuzzer_sys::fuzz_target;
 mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
-    checks::steer(bytes);
-    checks::steer(&checks::aimed(bytes));
+    for frame in [bytes, &checks::aimed(bytes)] {
+        checks::steer(frame);
+        checks::bounce(frame);
+    }
 });

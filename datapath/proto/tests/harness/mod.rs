@@ -86,6 +86,8 @@ pub struct Net {
     pub latency: Duration,
     /// Frames sent since the start.
     pub sent: usize,
+    /// What the nodes received, and which of them did, where that is wanted.
+    pub log: Option<Vec<(usize, Vec<u8>)>>,
     learned: HashMap<[u8; 6], usize>,
     wire: BinaryHeap<Reverse<Flight>>,
     random: SmallRng,
@@ -101,6 +103,7 @@ impl Net {
             faults: Faults::default(),
             latency: Duration::from_micros(3),
             sent: 0,
+            log: None,
             learned: HashMap::new(),
             wire: BinaryHeap::new(),
             random: SmallRng::seed_from_u64(seed),
@@ -224,6 +227,7 @@ impl Net {
         let mut table = wire::steer::Table::new(EtherType::DEFAULT, own);
         table.flows.fill(1);
         if let wire::steer::Decision::Socket(_) = wire::steer::steer(bytes, &table) {
+            self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
             core.settle(self.now);
             core.on_frame(Buf::of(bytes));
         }
