@@ -1,6 +1,7 @@
 //! A receiver that is full, on a veth: its XDP program returns requests; where
 //! it is not told how, the host does. To the sender both are the same.
 
+mod least;
 mod wires;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,47 +11,17 @@ use std::time::Instant;
 
 use am_api::{Framing, Handler, Node, Remote, Transport};
 use hosts::{Host, VethOptions, veth};
-use ring::Frame;
-use transport::Caps;
-use wire::{Address, Flow};
+use least::Least;
 
 const WORK: Handler = Handler(3);
 const FLOWS: u64 = 40;
 /// Of the 4 credits of each: what comes back is not to be asked about.
 const EACH: u64 = 3;
 
-/// An interface whose program is not told what it needs for bouncing.
-struct Untold(afxdp::Xdp);
-
-impl Transport for Untold {
-    fn caps(&self) -> &Caps {
-        self.0.caps()
-    }
-
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.0.receive(budget, each)
-    }
-
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.0.send(to, frame)
-    }
-
-    fn flush(&mut self) {
-        self.0.flush();
-    }
-
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.0.steer(flow, open);
-    }
-
-    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.0.counters(each);
-    }
-}
-
 fn open(told: bool) -> Box<dyn Transport> {
-    let transport = afxdp::open(&afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}"));
-    if told { Box::new(transport) } else { Box::new(Untold(transport)) }
+    let inner = Box::new(afxdp::open(&afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
+    // Else its program is not told what it needs for bouncing.
+    if told { inner } else { Box::new(Least { inner, carries: |_| true }) }
 }
 
 /// What the receiver saw: how often each, what its host returned, and its program.

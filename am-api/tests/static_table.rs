@@ -1,43 +1,13 @@
 //! A network that carries no broadcasts: nodes are found in a table, or not at all.
 
 mod common;
+mod least;
 
 use std::time::Duration;
 
-use am_api::{Address, Builder, Framing, Handler, Node, NotOpen, ReturnReason, Transport};
+use am_api::{Address, Builder, Framing, Handler, Node, NotOpen, ReturnReason};
 use common::{Side, connect, pair, until};
-use ring::Frame;
-use transport::Caps;
-use wire::Flow;
-
-/// A transport that carries what is for one node only.
-struct NoBroadcast(Box<dyn Transport>);
-
-impl Transport for NoBroadcast {
-    fn caps(&self) -> &Caps {
-        self.0.caps()
-    }
-
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.0.receive(budget, each)
-    }
-
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        if to.is_group() { Ok(()) } else { self.0.send(to, frame) }
-    }
-
-    fn flush(&mut self) {
-        self.0.flush();
-    }
-
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.0.steer(flow, open);
-    }
-
-    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.0.counters(each);
-    }
-}
+use least::Least;
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -50,7 +20,8 @@ fn nodes(framing: Option<Framing>, with: impl FnOnce(Builder, Address) -> Builde
     let (left, right) = pair();
     let address = right.caps().address;
     let alpha = with(builder("alpha"), address);
-    (Side::open(alpha, Box::new(NoBroadcast(left))), Side::open(builder("beta"), Box::new(NoBroadcast(right))))
+    let without_broadcasts = |inner| Box::new(Least { inner, carries: |to| !to.is_group() });
+    (Side::open(alpha, without_broadcasts(left)), Side::open(builder("beta"), without_broadcasts(right)))
 }
 
 #[test]

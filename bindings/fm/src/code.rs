@@ -7,75 +7,60 @@ use fm::{ClusterError, FmError, MeetError, SendError, Unfinished};
 
 use crate::place::PlaceError;
 
-/// The kinds of failure, as `fm.h` numbers them.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+/// Each kind of failure once: its number in `fm.h`, and what it means in general.
+macro_rules! codes {
+    ($($(#[$what:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// The kinds of failure, as `fm.h` numbers them.
+        #[repr(i32)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code {
+            $($(#[$what])* $name = $number,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: [Code; [$(Code::$name),*].len()] = [$(Code::$name),*];
+
+            /// What it means, in general.
+            pub fn text(self) -> &'static CStr {
+                match self {
+                    $(Code::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// An argument that makes no sense.
-    Argument = -1,
+    Argument = -1, c"an argument makes no sense; FM_error() says which";
     /// The calling thread has no node.
-    NotInitialized = -2,
+    NotInitialized = -2, c"this thread has no node; call FM_initialize on the thread that uses it";
     /// It has one already.
-    Initialized = -3,
+    Initialized = -3, c"this thread has a node already; call FM_finalize first";
     /// The transport could not be opened.
-    Transport = -4,
+    Transport = -4, c"the transport could not be opened; FM_error() says why";
     /// The list of nodes.
-    Nodes = -5,
+    Nodes = -5, c"the list of nodes cannot be used; FM_error() says why";
     /// No such destination.
-    Dest = -6,
+    Dest = -6, c"no message can be sent to a node of this number";
     /// No such handler.
-    Handler = -7,
+    Handler = -7, c"handlers are numbered from 0 to 255";
     /// More than one frame carries.
-    TooLarge = -8,
+    TooLarge = -8, c"more than one message carries; send it in parts, see FM_most()";
     /// Nobody is there, or not any more.
-    Unreachable = -9,
+    Unreachable = -9, c"the node is not there, or not any more";
     /// A handler waited for room in vain.
-    Stuck = -10,
+    Stuck = -10, c"a handler waited in vain for room at another node";
     /// Not from within a handler.
-    InHandler = -11,
+    InHandler = -11, c"not from within a handler; handlers may send, and ask";
     /// The time was over.
-    Timeout = -12,
+    Timeout = -12, c"the time was over; FM_error() says what is missing";
     /// A bug of this library.
-    Internal = -13,
+    Internal = -13, c"a bug in this library; FM_error() has what it said";
 }
 
 impl Code {
-    /// All of them.
-    pub const ALL: [Code; 13] = [
-        Code::Argument,
-        Code::NotInitialized,
-        Code::Initialized,
-        Code::Transport,
-        Code::Nodes,
-        Code::Dest,
-        Code::Handler,
-        Code::TooLarge,
-        Code::Unreachable,
-        Code::Stuck,
-        Code::InHandler,
-        Code::Timeout,
-        Code::Internal,
-    ];
-
-    /// What it means, in general.
-    pub fn text(self) -> &'static CStr {
-        match self {
-            Code::Argument => c"an argument makes no sense; FM_error() says which",
-            Code::NotInitialized => c"this thread has no node; call FM_initialize on the thread that uses it",
-            Code::Initialized => c"this thread has a node already; call FM_finalize first",
-            Code::Transport => c"the transport could not be opened; FM_error() says why",
-            Code::Nodes => c"the list of nodes cannot be used; FM_error() says why",
-            Code::Dest => c"no message can be sent to a node of this number",
-            Code::Handler => c"handlers are numbered from 0 to 255",
-            Code::TooLarge => c"more than one message carries; send it in parts, see FM_most()",
-            Code::Unreachable => c"the node is not there, or not any more",
-            Code::Stuck => c"a handler waited in vain for room at another node",
-            Code::InHandler => c"not from within a handler; handlers may send, and ask",
-            Code::Timeout => c"the time was over; FM_error() says what is missing",
-            Code::Internal => c"a bug in this library; FM_error() has what it said",
-        }
-    }
-
     /// The code with this number.
     pub fn of(number: c_int) -> Option<Code> {
         Code::ALL.into_iter().find(|code| *code as c_int == number)

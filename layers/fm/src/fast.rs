@@ -19,6 +19,14 @@ pub struct Fm<S> {
     links: Rc<Links>,
 }
 
+/// A message that is to be sent.
+struct Outgoing<'a> {
+    dest: Rank,
+    handler: Handler,
+    words: &'a [u64],
+    bytes: &'a [u8],
+}
+
 /// Why there is no such node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FmError {
@@ -112,7 +120,7 @@ impl<S> Fm<S> {
     /// See [`SendError`].
     #[inline]
     pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
-        self.dispatch(state, dest, handler, &words, b"")
+        self.dispatch(state, &Outgoing { dest, handler, words: &words, bytes: b"" })
     }
 
     /// `FM_send`: send bytes, at most what one frame carries. They may be
@@ -122,7 +130,7 @@ impl<S> Fm<S> {
     /// See [`SendError`].
     #[inline]
     pub fn send(&mut self, state: &mut S, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
-        self.dispatch(state, dest, handler, &[], bytes)
+        self.dispatch(state, &Outgoing { dest, handler, words: &[], bytes })
     }
 
     /// `FM_extract`: take in what has arrived, and run the handlers of some of
@@ -138,31 +146,18 @@ impl<S> Fm<S> {
         self.endpoint.wait(state, timeout)
     }
 
-    fn dispatch(
-        &mut self,
-        state: &mut S,
-        dest: Rank,
-        handler: Handler,
-        words: &[u64],
-        bytes: &[u8],
-    ) -> Result<(), SendError> {
-        let had = self.links.has_link(dest);
-        match self.dispatch_once(state, dest, handler, words, bytes) {
+    fn dispatch(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
+        let had = self.links.has_link(message.dest);
+        match self.dispatch_once(state, message) {
             // What has ended was an earlier conversation: the node may be back.
-            Err(SendError::Unreachable { .. }) if had => self.dispatch_once(state, dest, handler, words, bytes),
+            Err(SendError::Unreachable { .. }) if had => self.dispatch_once(state, message),
             done => done,
         }
     }
 
     #[inline]
-    fn dispatch_once(
-        &mut self,
-        state: &mut S,
-        dest: Rank,
-        handler: Handler,
-        words: &[u64],
-        bytes: &[u8],
-    ) -> Result<(), SendError> {
+    fn dispatch_once(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
+        let &Outgoing { dest, handler, words, bytes } = message;
         let to = self.links.link(&self.endpoint, dest)?;
         match self.endpoint.request_blocking(state, to, handler, words, bytes) {
             Ok(()) => {

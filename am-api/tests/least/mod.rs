@@ -1,0 +1,41 @@
+//! A transport with the calls that each must have, and none of those that it may have.
+
+use am_api::{Address, Transport};
+use ring::Frame;
+use transport::Caps;
+use wire::Flow;
+
+/// Another transport, as far as the least of them go. It is not told what a
+/// program that bounces needs, and frames to addresses that it does not carry are lost.
+pub(crate) struct Least {
+    /// The other one.
+    pub(crate) inner: Box<dyn Transport>,
+    /// What it carries.
+    pub(crate) carries: fn(Address) -> bool,
+}
+
+impl Transport for Least {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.inner.receive(budget, each)
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        if (self.carries)(to) { self.inner.send(to, frame) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.inner.steer(flow, open);
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+    }
+}
