@@ -296,7 +296,7 @@ fn a_bundle_that_finds_no_room_tells_the_transport() {
     };
     net.core(1).on_frame(made_up(first.flow, to, first.seq, 6));
     assert_eq!(fulls(&mut net), [], "there was room for six");
-    net.core(1).on_frame(made_up(first.flow, to, first.seq + 6 & 0xffff, 2));
+    net.core(1).on_frame(made_up(first.flow, to, (first.seq + 6) & 0xffff, 2));
     assert_eq!((fulls(&mut net), counters(&mut net, 1).no_room), (vec![true], 2));
     assert_eq!(std::iter::from_fn(|| net.extract(1, there)).count(), 6);
     net.idle(MS);
