@@ -238,7 +238,7 @@ fn check_bytes(heading: &str, zero: &[u8], fields: &[(&str, Vec<u8>)]) {
         fields.iter().map(|(name, _)| *name).collect::<Vec<_>>()
     );
     for (row, (_, with)) in rows.iter().zip(fields) {
-        let bits = differing(zero, &[with.clone()]);
+        let bits = differing(zero, std::slice::from_ref(with));
         assert_eq!(row[1], format!("{}–{}", bits[0].0 / 4 * 4, bits[bits.len() - 1].0), "{}", row[0]);
     }
 }
