@@ -156,6 +156,14 @@ static inline __u32 find_hidden(const struct frame *frame, struct found *found)
 	}
 }
 
+/* wire::Kind::is_request() */
+static inline int is_request(const struct found *found)
+{
+	if (found->field != FIELD_EXTENDED)
+		return found->field == FIELD_REQUEST;
+	return found->code == CODE_BUNDLE_REQUESTS || found->code == CODE_PUT || found->code == CODE_GET;
+}
+
 static inline __u32 to_socket(const struct found *found, const struct table *table)
 {
 	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
@@ -166,7 +174,7 @@ static inline __u32 to_socket(const struct found *found, const struct table *tab
 	entry = table->flows[found->flow & (FLOW_COUNT - 1)];
 	if (!likely(entry))
 		return DROP(REASON_NO_FLOW);
-	if (!likely(!table->full) && found->field == FIELD_REQUEST && table->backs[found->flow & (FLOW_COUNT - 1)].framing)
+	if (!likely(!table->full) && is_request(found) && table->backs[found->flow & (FLOW_COUNT - 1)].framing)
 		return BOUNCE((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
 	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
 }

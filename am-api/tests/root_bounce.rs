@@ -44,15 +44,17 @@ fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> S
     (seen, node.counters().get("rejects_sent"), node.counters().get("xdp_bounced"))
 }
 
-/// A sender that sends all that it may, and once that has come back lets the receiver take it.
-fn alpha(framing: Framing, take: &AtomicBool) {
+/// A sender that sends all that it may, so many messages of a flow in a frame, and once that has come back lets the receiver take it.
+fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
     let node = Node::builder("alpha").framing(framing).open(open(true)).unwrap();
     let mut endpoint = node.endpoint::<()>("app").unwrap();
     let flows: Vec<Remote> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
     flows.iter().for_each(|to| endpoint.wait_open(&mut (), *to, wires::SECONDS).unwrap());
     for number in 0..FLOWS * EACH {
-        endpoint.request(flows[(number % FLOWS) as usize], WORK, &[number], &[7; 100]).unwrap();
-        endpoint.poll(&mut ());
+        endpoint.request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
+        if (number + 1).is_multiple_of(together) {
+            endpoint.poll(&mut ());
+        }
     }
     let start = Instant::now();
     while node.counters().get("rejected_resent") < 2 * FLOWS {
@@ -66,14 +68,14 @@ fn alpha(framing: Framing, take: &AtomicBool) {
     }
 }
 
-fn run(framing: Framing, told: bool) -> Served {
+fn run(framing: Framing, told: bool, together: u64) -> Served {
     let (here, there) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
     veth(&here, "am0", &there, "am0", &VethOptions::default()).unwrap();
     let (take, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let serving = scope.spawn(|| there.enter(|| beta(told, framing, &take, &stop)).unwrap());
         // Whatever becomes of the sender, the receiver has to stop.
-        let result = here.enter(|| catch_unwind(AssertUnwindSafe(|| alpha(framing, &take)))).unwrap();
+        let result = here.enter(|| catch_unwind(AssertUnwindSafe(|| alpha(framing, together, &take)))).unwrap();
         stop.store(true, Relaxed);
         let served = serving.join().unwrap();
         result.unwrap_or_else(|cause| resume_unwind(cause));
@@ -83,8 +85,8 @@ fn run(framing: Framing, told: bool) -> Served {
 
 #[test]
 fn the_program_returns_what_a_full_node_has_no_room_for() {
-    for framing in Framing::ALL {
-        let (seen, by_host, by_program) = run(framing, true);
+    for (framing, together) in Framing::ALL.into_iter().flat_map(|framing| [(framing, 1), (framing, EACH)]) {
+        let (seen, by_host, by_program) = run(framing, true, together);
         assert!(seen.iter().all(|&times| times == 1), "{framing}: each once: {seen:?}");
         assert!(by_program > FLOWS, "{framing}: {by_program} by the program, {by_host} by the host");
     }
@@ -92,7 +94,7 @@ fn the_program_returns_what_a_full_node_has_no_room_for() {
 
 #[test]
 fn the_host_does_where_no_program_can() {
-    let (seen, by_host, by_program) = run(Framing::Plain, false);
+    let (seen, by_host, by_program) = run(Framing::Plain, false, 1);
     assert!(seen.iter().all(|&times| times == 1), "each once: {seen:?}");
     assert!(by_host > FLOWS && by_program == 0, "{by_program} by the program, {by_host} by the host");
 }

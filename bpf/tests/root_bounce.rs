@@ -9,7 +9,7 @@ use twins::frames::Spec;
 use wire::bounce::Back;
 use wire::frame::{self, Link, SMALLEST};
 use wire::steer::Decision;
-use wire::{Address, EtherType, Flow, Framing, Kind};
+use wire::{Address, Class, EtherType, Flow, Framing, Kind};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const PEER: Address = Address([0x02, 1, 2, 3, 4, 5]);
@@ -37,8 +37,11 @@ fn requests_bounce_and_nothing_else_does() {
     for framing in Framing::ALL {
         let (mut twins, back) = full(framing);
         let spec = Spec::request(framing, FLOW, &twins.rust);
-        for kind in [Kind::Reply, Kind::Ack, Kind::Reject] {
+        for kind in [Kind::Reply, Kind::Ack, Kind::Reject, Kind::Bundle(Class::Reply)] {
             assert_eq!(twins.decide(&Spec { kind, ..spec }.bytes()).unwrap(), Decision::Socket(3), "{kind:?}");
+        }
+        for kind in [Kind::Bundle(Class::Request), Kind::Put, Kind::Get] {
+            assert_eq!(twins.decide(&Spec { kind, ..spec }.bytes()).unwrap(), Decision::Bounce(3), "{kind:?}");
         }
         let other = Spec { flow: Flow::new(18).unwrap(), ..spec };
         assert_eq!(twins.decide(&other.bytes()).unwrap(), Decision::Socket(3), "its way back is not known");

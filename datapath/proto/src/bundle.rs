@@ -68,7 +68,7 @@ impl<B: Buffer> Core<B> {
     fn write_messages(&mut self, space: &mut [u8], head: Link, body_at: usize) -> usize {
         let mut writer = Writer::new(space);
         let mut link = head;
-        for _ in 0..MOST {
+        for behind in 0..MOST as u8 {
             let slot = &mut self.slots[link];
             let Some(frame) = &slot.frame else { break };
             let Some(body) = frame.bytes().get(body_at..body_at + slot.body as usize) else { break };
@@ -82,8 +82,10 @@ impl<B: Buffer> Core<B> {
             self.counters.bundled_sent += 1;
             self.counters.retransmitted += (slot.sent > 0) as u64;
             slot.sent = slot.sent.saturating_add(1);
+            slot.company = 0;
             self.left.push(link);
             let next = slot.next;
+            self.slots[head].company = behind;
             if self.slots.waiting(next, self.config.bundle_below).is_none() {
                 break;
             }

@@ -92,11 +92,12 @@ impl<B: Buffer> Core<B> {
         record.touch(&mut self.touched);
         let queue = &mut record.send[Class::Request];
         let seq = expand(header.seq, framing.seq_bits(), queue.near().0);
-        if !queue.reject(&mut self.slots, seq) {
+        let rejected = queue.reject(&mut self.slots, seq);
+        if rejected == 0 {
             self.counters.rejects_stale += 1;
             return Ok(());
         }
-        self.counters.rejects_received += 1;
+        self.counters.rejects_received += rejected as u64;
         record.rejects.rejected();
         if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
             let pause = record.rtt.pause(&self.waits, record.rejects.backoff);

@@ -102,20 +102,29 @@ impl SendQueue {
         (link != self.unsent).then_some(link)
     }
 
-    /// The receiver returned this one: it goes into the reject queue. False
-    /// where it is not on its way, or is about to go out again anyhow.
-    pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> bool {
+    /// The receiver returned this one, and with it those that were behind it in
+    /// one frame: into the reject queue. How many; none is where they are not
+    /// on their way, or are about to go out again anyhow.
+    pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
-            return false;
+            return 0;
         }
         let mut link = self.head;
         while slots[link].seq != seq {
             link = slots[link].next;
         }
-        let slot = &mut slots[link];
-        let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.is_waiting() && !slot.rejected;
-        slot.rejected |= is_news;
-        is_news
+        let mut rejected = 0;
+        for _ in 0..=slots[link].company {
+            let slot = &mut slots[link];
+            let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.is_waiting() && !slot.rejected;
+            slot.rejected |= is_news;
+            rejected += is_news as u32;
+            link = slot.next;
+            if link == self.unsent {
+                break;
+            }
+        }
+        rejected
     }
 
     /// Append a filled slot; its number is given here.

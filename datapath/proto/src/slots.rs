@@ -51,6 +51,9 @@ pub(crate) struct Slot<B> {
     pub(crate) skip: Skip,
     /// How often it was sent; stops counting at 255.
     pub(crate) sent: u8,
+    /// How many of the messages behind it were in its frame when it was last
+    /// sent: returned, they all are.
+    pub(crate) company: u8,
     /// Bytes of words and payload.
     pub(crate) body: u32,
     pub(crate) seq: Seq,
@@ -97,6 +100,7 @@ impl<B: Buffer> Slots<B> {
             rejected: false,
             skip: Skip::No,
             sent: 0,
+            company: 0,
             body: 0,
             seq: Seq(0),
             sent_at: Time(0),

@@ -60,6 +60,7 @@ impl<B: Buffer> Core<B> {
         let frame = frame.share();
         self.counters.retransmitted += (slot.sent > 0) as u64;
         slot.sent = slot.sent.saturating_add(1);
+        slot.company = 0;
         self.left.push(link);
         Some(Transmit { to, frame })
     }

@@ -30,6 +30,8 @@ struct Arrival<'a, B> {
     owes_ack: bool,
     /// There was no room for one.
     is_full: bool,
+    /// There was none for the first: it is returned, and the others with it.
+    returned: bool,
 }
 
 impl<B: Buffer> Core<B> {
@@ -43,12 +45,22 @@ impl<B: Buffer> Core<B> {
         record.touch(&mut self.touched);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
         let Core { endpoints, gaps, bounces, counters, .. } = self;
-        let body_at = parsed.framing.body_at();
-        let (accepted, owes_ack, is_full) = (0, false, false);
-        let mut arrival =
-            Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, accepted, owes_ack, is_full };
+        let mut arrival = Arrival {
+            endpoints,
+            gaps,
+            bounces,
+            counters,
+            class,
+            frame,
+            body_at: parsed.framing.body_at(),
+            accepted: 0,
+            owes_ack: false,
+            is_full: false,
+            returned: false,
+        };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
+            arrival.returned |= n == 0 && arrival.is_full;
         }
         let Arrival { accepted, owes_ack, is_full, .. } = arrival;
         if owes_ack {
@@ -84,6 +96,7 @@ impl<B: Buffer> Arrival<'_, B> {
                 record.ack_forced = true;
                 self.owes_ack = true;
             }
+            _ if self.returned => self.counters.no_room += 1,
             _ if !self.endpoints.has_room(self.class) => {
                 self.bounces.turn_away(record, self.class, seq, self.counters);
                 self.owes_ack |= record.ack_forced;

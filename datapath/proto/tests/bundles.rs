@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use harness::{Buf, Net};
 use proto::{Counters, EndpointId, Event, FlowId, FramingChoice};
+use wire::bounce::Back;
 use wire::bundle::{ITEM, Writer};
 use wire::frame::{self, Link};
 use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind, Seq};
@@ -328,4 +329,32 @@ fn what_finds_no_room_comes_again() {
     }
     got.sort_unstable();
     assert_eq!(got, (0..count).collect::<Vec<_>>());
+}
+
+/// As the kernel's program returns it, which knows of a bundle only the first number.
+#[test]
+fn a_returned_bundle_comes_back_as_a_whole() {
+    let mut net = Net::new(15);
+    let (flow, there) = connected(&mut net);
+    send(&mut net, flow, 0..10, small);
+    let bundle = frames(&mut net).remove(0);
+    send(&mut net, flow, 10..12, small);
+    net.drain();
+    let link =
+        Link { to: net.core(0).config().address, from: net.core(1).config().address, ethertype: EtherType::DEFAULT };
+    let way_back = Back::new(Framing::Bare, &link, flow.flow(), 0);
+    let reject = way_back.reject(bundle.first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
+    for _ in 0..2 {
+        net.core(0).on_frame(Buf::of(&reject));
+    }
+    let Counters { rejects_received, rejects_stale, .. } = counters(&mut net, 0);
+    assert_eq!((rejects_received, rejects_stale), (10, 1));
+    net.idle(MS);
+    let mut got = extracted(&mut net, there, small);
+    got.sort_unstable();
+    assert_eq!(got, (0..12).collect::<Vec<_>>());
+    let Counters { rejected_resent, retransmitted, .. } = counters(&mut net, 0);
+    assert_eq!((rejected_resent, retransmitted), (10, 10));
+    net.core(0).on_frame(Buf::of(&reject));
+    assert_eq!(counters(&mut net, 0).rejects_received, 10, "acknowledged since");
 }

@@ -216,11 +216,11 @@ fn a_reject_that_is_lost_is_repaired_by_the_time_out() {
 
 #[test]
 fn more_than_can_be_returned_at_once_is_repaired_by_the_time_out() {
-    let mut crowd = Crowd::new(8, Framing::Plain, 6, 600, 64, LEAST);
+    let mut crowd = Crowd::new(8, Framing::Plain, 6, 1200, 64, LEAST);
     crowd.send();
     let latency = crowd.net.latency;
     crowd.net.idle(latency * 2);
-    assert!(crowd.net.core(0).counters().rejects_dropped > 1000, "they all came at once");
+    assert!(crowd.net.core(0).counters().rejects_dropped > 500, "they all came at once");
     crowd.finish(10 * SECOND);
     assert!(crowd.count(|c| c.timeouts) > 0);
 }

@@ -104,6 +104,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it takes a receiver's room for requests: if there is none, it is returned.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        matches!(self, Kind::Request | Kind::Bundle(Class::Request) | Kind::Put | Kind::Get)
+    }
+
     /// The two bits of the kind field.
     pub(crate) const fn field(self) -> u8 {
         match self {

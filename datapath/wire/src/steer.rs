@@ -15,7 +15,7 @@ pub enum Decision {
     Drop(Reason),
     /// Ours, for the socket with this index.
     Socket(u8),
-    /// A request for a node that has no room: back to its sender, as
+    /// A request, or several, or a bulk transfer's, for a node that has no room: back to its sender, as
     /// [`Back::reject`](crate::bounce::Back::reject) says; where that says nothing, for
     /// the socket with this index.
     Bounce(u8),
@@ -132,7 +132,7 @@ fn to_socket(kind: Kind, flow: Flow, table: &Table) -> Decision {
     }
     match table.flows[flow.index()] {
         0 => Decision::Drop(Reason::NoFlow),
-        socket if table.full && kind == Kind::Request && table.has_way_back(flow) => Decision::Bounce(socket - 1),
+        socket if table.full && kind.is_request() && table.has_way_back(flow) => Decision::Bounce(socket - 1),
         socket => Decision::Socket(socket - 1),
     }
 }

@@ -54,7 +54,7 @@ impl Bench {
 
     /// The receiver rejects this one, counted from the first.
     fn reject(&mut self, number: i32) -> bool {
-        self.queue.reject(&mut self.slots, FIRST.plus(number as u32))
+        self.queue.reject(&mut self.slots, FIRST.plus(number as u32)) > 0
     }
 
     fn acknowledge(&mut self, accepted: u32) -> Progress {
