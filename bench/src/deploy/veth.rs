@@ -32,8 +32,8 @@ use super::pipe::{Lines, Pipe};
 /// Both ends of the cable are called so.
 const INTERFACE: &str = "am0";
 const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
-/// The smallest and the largest that a veth takes.
-const KERNEL_MTU: (u32, u32) = (68, 65535);
+/// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
+const LEAST_MTU: u32 = 68;
 /// The far side has so long to end by itself.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -73,8 +73,10 @@ pub(crate) fn measure(
 
 /// Its errors would speak of an interface that nobody else can reach.
 fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
-    let most = if vias.iter().all(|via| via.is_kernel()) { KERNEL_MTU.1 } else { afxdp::MOST_MTU };
-    let least = KERNEL_MTU.0;
+    // The rows of the ablation write into a frame as one piece, wherever it is.
+    let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
+    let most = if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU };
+    let least = LEAST_MTU;
     if (least..=most).contains(&mtu) {
         return Ok(());
     }
@@ -109,14 +111,15 @@ fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ablation::Row;
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
         assert!(check_mtu(1500, &[Via::Am, Via::Udp]).is_ok());
-        assert!(check_mtu(9000, &[Via::Udp]).is_ok());
-        for mtu in [0, 67, 3827, u32::MAX] {
-            let error = check_mtu(mtu, &[Via::Raw]).unwrap_err();
-            assert!(error.to_string().contains("from 68 to 3826"), "{error}");
+        assert!(check_mtu(65000, &[Via::Am, Via::Raw, Via::Udp]).is_ok());
+        for (mtu, via, most) in [(67, Via::Raw, 65535), (65536, Via::Am, 65535), (9000, Via::Row(Row::Hybrid), 3826)] {
+            let error = check_mtu(mtu, &[via]).unwrap_err();
+            assert!(error.to_string().contains(&format!("from 68 to {most}")), "{error}");
             assert_eq!(error.exit_code(), 2);
         }
     }

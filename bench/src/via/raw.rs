@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, Via, XdpArg};
 
-/// Less than the receiver's ring, so that a moment of absence loses nothing.
+/// At most half of what the receiver has room for, so that a moment of absence loses nothing.
 const WINDOW: u64 = 512;
 /// Frames of the network's first EtherType, as ours have in `bare`.
 const ETHERTYPE: EtherType = EtherType::DEFAULT;
@@ -164,6 +164,6 @@ impl Port for RawPort {
     }
 
     fn window(&self) -> Option<u64> {
-        Some(WINDOW)
+        Some(WINDOW.min(self.raw.depth() as u64 / 2))
     }
 }

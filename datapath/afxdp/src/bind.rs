@@ -13,7 +13,7 @@ use crate::errors::system_error;
 use crate::holders::Holders;
 use crate::interface::Interface;
 use crate::options::{Attach, Copying, Options};
-use crate::umem::queue_size;
+use crate::umem::{Memory, queue_size};
 use crate::{OpenError, rights};
 
 /// A queue stays taken for a moment after its socket was closed, because the
@@ -36,8 +36,9 @@ impl Bound {
     /// # Errors
     /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`]
     /// and what else can be in the way.
-    pub(crate) fn new(options: &Options, interface: &Interface, umem: &Umem) -> Result<Bound, OpenError> {
-        let attempt = Attempt { options, interface, umem };
+    pub(crate) fn new(options: &Options, interface: &Interface, memory: &Memory) -> Result<Bound, OpenError> {
+        let sg = if memory.cut.is_one_each() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
+        let attempt = Attempt { options, interface, umem: &memory.umem, sg };
         let zero_copy = options.copy != Copying::Copy && options.attach != Attach::Generic;
         if !zero_copy {
             return attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error));
@@ -69,6 +70,12 @@ pub(crate) fn borrow(rx: &RxQueue) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
 }
 
+/// As [`borrow`], of the other ring.
+pub(crate) fn borrow_tx(tx: &TxQueue) -> BorrowedFd<'_> {
+    // SAFETY: as above.
+    unsafe { BorrowedFd::borrow_raw(tx.fd().as_raw_fd()) }
+}
+
 /// Refused for a reason that has nothing to do with zero-copy.
 fn is_final(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))
@@ -78,6 +85,8 @@ struct Attempt<'a> {
     options: &'a Options,
     interface: &'a Interface,
     umem: &'a Umem,
+    /// Whether frames may be in several chunks.
+    sg: BindFlags,
 }
 
 impl Attempt<'_> {
@@ -100,7 +109,7 @@ impl Attempt<'_> {
             .tx_queue_size(queue_size(self.options.rings.tx)?)
             // The program is ours to load: see `bpf`.
             .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
-            .bind_flags(mode | BindFlags::XDP_USE_NEED_WAKEUP)
+            .bind_flags(mode | self.sg | BindFlags::XDP_USE_NEED_WAKEUP)
             .build();
         // SAFETY: asked for is that no second socket of this UMEM loads a
         // program on this queue; there is no second socket, and none loads any.

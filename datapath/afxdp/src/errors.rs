@@ -63,9 +63,9 @@ pub enum OpenError {
         /// How many there are.
         have: u32,
     },
-    /// A frame of the interface does not fit a frame of ours.
+    /// A frame of the interface is longer than any of ours.
     #[error(
-        "the MTU of {interface} is {mtu}, and a frame in memory shared with the kernel holds at most {most}: \
+        "the MTU of {interface} is {mtu}, and the kernel carries at most {most} in one frame: \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
     )]
     Mtu {
@@ -166,6 +166,14 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> OpenError {
         OpenError::System { doing: doing.into(), source: source.into() }
+    }
+}
+
+impl OpenError {
+    /// The kernel does not know or not do what was asked of a socket.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let (OpenError::System { source, .. } | OpenError::NoZeroCopy { source, .. }) = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
     }
 }
 

@@ -35,7 +35,8 @@ const _: () = assert!(MOST_ENTRIES <= u16::MAX as u32);
 
 impl Frames {
     pub(crate) fn new(mut memory: Memory) -> Result<Frames, OpenError> {
-        let layout = Layout { frames: memory.descriptors.len(), stride: memory.chunk, headroom: HEADROOM };
+        let chunk = memory.cut.chunk;
+        let layout = Layout { frames: memory.descriptors.len(), stride: chunk, headroom: HEADROOM };
         let base = base(&mut memory);
         // SAFETY: `base` is the start of `frames` chunks of memory, zeroed by
         // the system, that stay mapped as long as a clone of the UMEM exists,
@@ -47,7 +48,7 @@ impl Frames {
         let pool = pool.map_err(|error| OpenError::Memory { what: error.to_string() })?;
         let lent = vec![0; memory.descriptors.len()].into_boxed_slice();
         let descriptors = memory.descriptors.into_boxed_slice();
-        Ok(Frames { pool, descriptors, lent, chunk: memory.chunk, umem: memory.umem })
+        Ok(Frames { pool, descriptors, lent, chunk, umem: memory.umem })
     }
 
     /// The pool that all frames are from.
@@ -151,7 +152,7 @@ struct Place {
 }
 
 /// The first byte of the memory.
-fn base(memory: &mut Memory) -> NonNull<u8> {
+pub(crate) fn base(memory: &mut Memory) -> NonNull<u8> {
     let first = memory.descriptors[0];
     // SAFETY: a descriptor of this UMEM, which nobody uses yet.
     let frame = unsafe { memory.umem.data_mut(&mut memory.descriptors[0]).contents_mut().as_mut_ptr() };

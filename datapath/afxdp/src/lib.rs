@@ -52,6 +52,11 @@
 //! on our core. That is why a frame over veth costs its sender microseconds and
 //! its receiver nothing. Receiving costs no call, except with [`BusyPoll`].
 //!
+//! # Long frames
+//!
+//! A chunk is a page at most. Where the MTU is larger, frames are in several chunks,
+//! on a path of their own (`sg/`), so that the path of all others stays as short as it is.
+//!
 //! # When the interface goes down
 //!
 //! Frames wait in the ring, `link_errors` counts the doorbells that failed, and
@@ -80,6 +85,7 @@
 mod bind;
 mod busy_poll;
 mod close;
+mod doorbell;
 mod errors;
 mod expected;
 mod frames;
@@ -95,6 +101,7 @@ pub mod raw;
 mod rights;
 mod rx;
 mod send_room;
+mod sg;
 mod sockopt;
 mod stats;
 mod tx;
@@ -107,7 +114,7 @@ pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;
 pub use open::open;
-pub use options::{Attach, Copying, HugePages, Options, OptionsError, Program, Rings};
+pub use options::{Attach, Copying, HugePages, MultiBuffer, Options, OptionsError, Program, Rings};
 pub use rights::Missing;
-pub use umem::MOST_MTU;
+pub use umem::{MOST_MTU, ONE_CHUNK_MTU};
 pub use xdp::Xdp;

@@ -8,6 +8,7 @@ use bpf::AttachMode;
 
 use crate::bind::Bound;
 use crate::interface::Interface;
+use crate::umem::{Cut, Memory};
 use crate::{OpenError, sockopt};
 
 /// How frames go between NIC and memory, as the kernel says, not as we asked.
@@ -22,6 +23,8 @@ pub struct Mode {
     pub zero_copy: bool,
     /// Where the XDP program runs.
     pub attach: AttachMode,
+    /// Frames may be longer than a chunk of memory, and are in several then.
+    pub multi_buffer: bool,
     /// The frames are in huge pages.
     pub huge_pages: bool,
     /// Our own thread drives the NIC's queue.
@@ -38,14 +41,34 @@ impl fmt::Display for Mode {
 
 impl Mode {
     /// What the kernel gave, before options and program are added.
-    pub(crate) fn of(bound: &Bound, interface: &Interface, huge: Result<bool, String>) -> Result<Mode, OpenError> {
+    pub(crate) fn of(bound: &Bound, interface: &Interface, memory: &Memory) -> Result<Mode, OpenError> {
+        let huge = memory.huge.clone();
         let zero_copy = is_zero_copy(bound.fd()).map_err(|error| OpenError::system("asking for the mode", error))?;
         let driver = interface.driver.clone();
         let refused = bound.refused.as_ref().map(|error| format!("no zero-copy: {driver} says {error}"));
-        let notes = refused.into_iter().chain(huge.clone().err()).collect();
+        let notes = refused.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut)).collect();
         let huge_pages = huge.unwrap_or(false);
-        Ok(Mode { driver, zero_copy, attach: AttachMode::Native, huge_pages, busy_poll: false, notes })
+        Ok(Mode {
+            driver,
+            zero_copy,
+            attach: AttachMode::Native,
+            multi_buffer: !memory.cut.is_one_each(),
+            huge_pages,
+            busy_poll: false,
+            notes,
+        })
     }
+}
+
+/// Frames are shorter than they could be.
+fn shorter(interface: &Interface, cut: &Cut) -> Option<String> {
+    let (longest, mtu) = (cut.longest, interface.mtu);
+    (longest < interface.max_frame()).then(|| {
+        format!(
+            "frames of at most {longest} bytes, not as the MTU of {mtu} allows: longer ones take several chunks, which \
+             the kernel (6.6 or newer) or the driver does not do, or was not asked to"
+        )
+    })
 }
 
 /// Whether a bound socket is in zero-copy mode.
@@ -64,6 +87,7 @@ mod tests {
             driver: "veth".to_owned(),
             zero_copy: false,
             attach: AttachMode::Native,
+            multi_buffer: false,
             huge_pages: false,
             busy_poll: false,
             notes: Vec::new(),

@@ -1,8 +1,10 @@
 //! From a name to an open queue, step by step. Each step has its errors, and
 //! whatever a failed attempt had opened is closed when it returns.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use ring::Pool;
 use transport::Caps;
 
 use crate::bind::Bound;
@@ -11,12 +13,13 @@ use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::Options;
+use crate::options::{MultiBuffer, Options};
 use crate::program::Attached;
 use crate::rx::Rx;
+use crate::sg::{self, LongFrames};
 use crate::tx::Tx;
-use crate::umem::Memory;
-use crate::xdp::Xdp;
+use crate::umem::{Count, Memory};
+use crate::xdp::{Path, Pieces, Whole, Xdp};
 use crate::{OpenError, kernel, rights, send_room};
 
 /// Open a queue of an interface of the calling thread's network namespace.
@@ -31,31 +34,49 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let interface = Interface::find(&options.interface)?;
     interface.check_queue(options.queue)?;
 
-    // 2. Memory for frames, shared with the kernel.
-    let memory = Memory::new(options, &interface)?;
-    let (umem, huge) = (memory.umem.clone(), memory.huge.clone());
-    let mut frames = Frames::new(memory)?;
-
-    // 3. A socket, bound to the queue, in the best mode there is.
-    let bound = Bound::new(options, &interface, &umem)?;
-    let mut mode = Mode::of(&bound, &interface, huge)?;
+    // 2. Memory for frames, shared with the kernel, and
+    // 3. a socket, bound to the queue, in the best mode there is.
+    let (memory, bound) = memory_and_socket(options, &interface, sg::chunks)?;
+    let mut mode = Mode::of(&bound, &interface, &memory)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-    let socket = CloseOnDrop::new(&bound, umem, writer)?;
+    let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
 
     // 4. Its options.
     send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
 
     // 5. Its rings, with blanks for the NIC before the first frame comes.
-    let (rx, tx) = rings(bound, options, &mode, &interface, &mut frames);
+    let (longest, wake) = (memory.cut.longest, socket.wake());
+    let (path, pool) = path(bound, options, &mode, memory, socket)?;
+    let caps = caps(&interface, &mode, longest, pool, wake);
 
     // 6. The program that steers frames to it: from here on they come.
-    let program = Attached::new(options, &interface, &rx)?;
+    let program = Attached::new(options, &interface, &path)?;
     mode.attach = program.mode();
 
-    tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.huge_pages, ?mode.notes, "opened");
-    let caps = caps(&interface, &mode, &frames, &socket);
-    Ok(Xdp { program, rx, tx, _socket: socket, frames, _deferred: deferred, caps, mode })
+    tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
+    Ok(Xdp { program, path, _deferred: deferred, caps, mode })
+}
+
+/// Memory, and a socket over it. Where the kernel does not do frames of several
+/// chunks, ours are shorter.
+///
+/// # Errors
+/// Those of [`Memory::new`] and [`Bound::new`].
+pub(crate) fn memory_and_socket(
+    options: &Options,
+    interface: &Interface,
+    count: Count,
+) -> Result<(Memory, Bound), OpenError> {
+    let memory = Memory::new(options, interface, count)?;
+    match Bound::new(options, interface, &memory) {
+        Err(error) if !memory.cut.is_one_each() && error.is_refusal() => {
+            drop(memory);
+            let shorter = Options { multi_buffer: MultiBuffer::Never, ..options.clone() };
+            memory_and_socket(&shorter, interface, count)
+        }
+        bound => bound.map(|bound| (memory, bound)),
+    }
 }
 
 fn busy_polling(
@@ -70,23 +91,41 @@ fn busy_polling(
         .map_err(|error| OpenError::system("switching on busy polling, which needs Linux 5.11 or newer", error))
 }
 
-fn rings(bound: Bound, options: &Options, mode: &Mode, interface: &Interface, frames: &mut Frames) -> (Rx, Tx) {
+fn path(
+    bound: Bound,
+    options: &Options,
+    mode: &Mode,
+    memory: Memory,
+    socket: CloseOnDrop,
+) -> Result<(Path, Pool), OpenError> {
     let Bound { rx, tx, fill, done, .. } = bound;
-    let mut rx = Rx::new(rx, fill, options.rings.fill, mode.zero_copy, mode.busy_poll);
-    rx.refill(frames);
-    (rx, Tx::new(tx, done, &options.rings, interface.max_frame()))
+    let cut = memory.cut;
+    if cut.is_one_each() {
+        let mut frames = Frames::new(memory)?;
+        let mut rx = Rx::new(rx, fill, options.rings.fill, mode.zero_copy, mode.busy_poll);
+        rx.refill(&mut frames);
+        let tx = Tx::new(tx, done, &options.rings, cut.longest);
+        let pool = frames.pool().clone();
+        return Ok((Path::Whole(Whole { rx, tx, _socket: socket, frames }), pool));
+    }
+    let (frames, landings) = LongFrames::new(memory, options)?;
+    let mut rx = sg::Rx::new((rx, fill), landings, cut.landings(), (mode.zero_copy, mode.busy_poll));
+    rx.refill();
+    let tx = sg::Tx::new((tx, done), &options.rings, cut.longest, &frames)?;
+    let pool = frames.pool().clone();
+    Ok((Path::Pieces(Box::new(Pieces { rx, tx, _socket: socket, frames })), pool))
 }
 
-fn caps(interface: &Interface, mode: &Mode, frames: &Frames, socket: &CloseOnDrop) -> Caps {
+fn caps(interface: &Interface, mode: &Mode, max_frame: usize, pool: Pool, wake: Arc<OwnedFd>) -> Caps {
     Caps {
         name: format!("xdp:{}", interface.name),
         mode: mode.to_string(),
         address: interface.address,
-        max_frame: interface.max_frame(),
+        max_frame,
         reliable: false,
         // One queue, one ring: in the order of the wire.
         ordered: true,
-        pool: frames.pool().clone(),
-        wake: Some(socket.wake()),
+        pool,
+        wake: Some(wake),
     }
 }

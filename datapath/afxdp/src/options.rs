@@ -26,8 +26,12 @@ pub struct Options {
     /// Entries of the four rings.
     pub rings: Rings,
     /// Frames in all: those waiting to be filled by the NIC, those being sent,
-    /// and those that the program holds.
+    /// and those that the program holds. Where a frame takes several chunks,
+    /// chunks of memory in all, at most: there are fewer frames then, and
+    /// no more memory.
     pub frames: u32,
+    /// What frames longer than a page are to the kernel.
+    pub multi_buffer: MultiBuffer,
     /// What kind of pages the frames are in.
     pub huge_pages: HugePages,
     /// Whether our own thread drives the NIC's queue, instead of its interrupts.
@@ -50,6 +54,7 @@ impl Options {
             copy: Copying::default(),
             rings: Rings::default(),
             frames: 8192,
+            multi_buffer: MultiBuffer::default(),
             huge_pages: HugePages::default(),
             busy_poll: None,
             lost_per_million: 0,
@@ -98,6 +103,14 @@ pub enum OptionsError {
         frames: u32,
         /// What is needed.
         least: u32,
+    },
+    /// Rings that a long frame does not fit.
+    #[error(
+        "a frame of this MTU takes {pieces} entries of a ring: ask for rings of at least as many, or lower the MTU"
+    )]
+    Pieces {
+        /// Entries that the longest frame takes.
+        pieces: usize,
     },
 }
 
@@ -169,6 +182,18 @@ impl Default for Rings {
     fn default() -> Self {
         Rings { rx: 2048, tx: 2048, fill: 2048, completion: 2048 }
     }
+}
+
+/// What frames are that do not fit a page, which is the longest chunk of
+/// memory that the kernel takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MultiBuffer {
+    /// Several chunks each, where the MTU is so large and the kernel can do it
+    /// (`XDP_USE_SG`, Linux 6.6). Otherwise as with `Never`.
+    #[default]
+    IfNeeded,
+    /// Not sent, nor received: ours are shorter, whatever the MTU is.
+    Never,
 }
 
 /// What kind of pages the frames are in.

@@ -178,10 +178,16 @@ impl Rx {
     fn wake(&mut self) {
         if self.busy_poll || (self.zero_copy && self.fill.needs_wakeup()) {
             self.counters.wakeups += 1;
-            // What it returns is how the link is; sending notices that too.
-            let _ = recv(self.fd(), &mut [], MsgFlags::MSG_DONTWAIT);
+            ask(self.fd());
         }
     }
+}
+
+/// Let the kernel look at what has come and what there is to fill.
+#[inline]
+pub(crate) fn ask(socket: RawFd) {
+    // What it returns is how the link is; sending notices that too.
+    let _ = recv(socket, &mut [], MsgFlags::MSG_DONTWAIT);
 }
 
 /// The socket itself.

@@ -9,6 +9,7 @@ use wire::Buffer;
 use wire::frame::ETHERNET;
 use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
+use crate::doorbell;
 use crate::frames::Frames;
 use crate::options::Rings;
 use crate::rx::BURST;
@@ -161,32 +162,10 @@ impl Tx {
     }
 
     #[cold]
-    fn kick_again(&mut self, mut error: Errno) {
-        let mut waiting = u32::MAX;
-        loop {
-            match error {
-                // In copy mode the kernel stops at a frame that it had to drop.
-                Errno::EBUSY => self.counters.dropped += 1,
-                Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
-                    self.counters.link_errors += 1;
-                    return;
-                }
-                // It has moved what it moves at once, or is out of buffers.
-                _ => (),
-            }
-            let before = std::mem::replace(&mut waiting, self.waiting());
-            if waiting == before {
-                self.counters.stalls += 1;
-            }
-            if waiting == 0 || waiting == before {
-                return;
-            }
-            self.counters.kicks += 1;
-            match send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
-                Ok(_) => return,
-                Err(again) => error = again,
-            }
-        }
+    fn kick_again(&mut self, error: Errno) {
+        let (socket, entries) = (self.fd(), self.entries);
+        let Tx { outgoing, counters, .. } = self;
+        doorbell::again(socket, error, counters, &mut || entries - outgoing.nb_free_exact());
     }
 
     /// Frames in the ring that the kernel has not taken.

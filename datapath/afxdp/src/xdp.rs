@@ -1,6 +1,7 @@
 //! The transport: what is open.
 
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use ring::Frame;
 use transport::{Caps, Transport};
@@ -13,6 +14,7 @@ use crate::frames::Frames;
 use crate::mode::Mode;
 use crate::program::Attached;
 use crate::rx::Rx;
+use crate::sg::{self, LongFrames};
 use crate::tx::Tx;
 
 /// A queue of a NIC, open. It stays on the thread that opened it, as its pool does.
@@ -21,16 +23,47 @@ use crate::tx::Tx;
 /// still holds stay valid.
 pub struct Xdp {
     // Dropped in this order. The program first: frames for a closed socket would
-    // be lost, those of a detached program go to the kernel's stack. Then the
-    // rings, then the socket, then the frames that the kernel had.
+    // be lost, those of a detached program go to the kernel's stack.
     pub(crate) program: Attached,
+    pub(crate) path: Path,
+    pub(crate) _deferred: Deferred,
+    pub(crate) caps: Caps,
+    pub(crate) mode: Mode,
+}
+
+/// The rings, and the frames that go through them.
+#[expect(clippy::large_enum_variant, reason = "the usual path is not a pointer further away")]
+pub(crate) enum Path {
+    /// Each frame in a chunk of its own.
+    Whole(Whole),
+    /// Frames of several chunks among them.
+    Pieces(Box<Pieces>),
+}
+
+pub(crate) struct Whole {
+    // Dropped in this order: the rings, then the socket, then the frames that the kernel had.
     pub(crate) rx: Rx,
     pub(crate) tx: Tx,
     pub(crate) _socket: CloseOnDrop,
     pub(crate) frames: Frames,
-    pub(crate) _deferred: Deferred,
-    pub(crate) caps: Caps,
-    pub(crate) mode: Mode,
+}
+
+pub(crate) struct Pieces {
+    // As above.
+    pub(crate) rx: sg::Rx,
+    pub(crate) tx: sg::Tx,
+    pub(crate) _socket: CloseOnDrop,
+    pub(crate) frames: LongFrames,
+}
+
+/// The socket itself.
+impl AsFd for Path {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Path::Whole(whole) => whole.rx.as_fd(),
+            Path::Pieces(pieces) => pieces.rx.as_fd(),
+        }
+    }
 }
 
 impl Xdp {
@@ -47,17 +80,26 @@ impl Transport for Xdp {
 
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        self.rx.receive(&mut self.frames, budget, each)
+        match &mut self.path {
+            Path::Whole(Whole { rx, frames, .. }) => rx.receive(frames, budget, each),
+            Path::Pieces(pieces) => pieces.rx.receive(&pieces.frames, budget, each),
+        }
     }
 
     #[inline]
     fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
-        self.tx.send(&mut self.frames, frame)
+        match &mut self.path {
+            Path::Whole(Whole { tx, frames, .. }) => tx.send(frames, frame),
+            Path::Pieces(pieces) => pieces.tx.send(&mut pieces.frames, frame),
+        }
     }
 
     #[inline]
     fn flush(&mut self) {
-        self.tx.flush(&mut self.frames);
+        match &mut self.path {
+            Path::Whole(Whole { tx, frames, .. }) => tx.flush(frames),
+            Path::Pieces(pieces) => pieces.tx.flush(&mut pieces.frames),
+        }
     }
 
     fn steer(&mut self, flow: Flow, open: bool) {
@@ -73,14 +115,24 @@ impl Transport for Xdp {
     }
 
     fn promise(&mut self, frames: usize) {
-        self.rx.promise(frames);
+        match &mut self.path {
+            Path::Whole(whole) => whole.rx.promise(frames),
+            Path::Pieces(pieces) => pieces.rx.promise(frames),
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.rx.counters.each(each);
-        each("rx_blanks", self.rx.blanks() as u64);
-        self.tx.counters.each(each);
-        self.rx.kernel_statistics(each);
+        let (rx, blanks, tx) = match &self.path {
+            Path::Whole(Whole { rx, tx, .. }) => (&rx.counters, rx.blanks(), &tx.counters),
+            Path::Pieces(pieces) => (&pieces.rx.counters, pieces.rx.blanks(), &pieces.tx.counters),
+        };
+        rx.each(each);
+        each("rx_blanks", blanks as u64);
+        tx.each(each);
+        match &self.path {
+            Path::Whole(whole) => whole.rx.kernel_statistics(each),
+            Path::Pieces(pieces) => pieces.rx.kernel_statistics(each),
+        }
         self.program.counters(each);
     }
 }

@@ -32,6 +32,16 @@ fn afxdp_passes_with_long_frames() {
 }
 
 #[test]
+fn afxdp_passes_with_frames_of_three_chunks() {
+    passes(&VethOptions { mtu: 9000, ..VethOptions::default() }, |xdp| xdp);
+}
+
+#[test]
+fn afxdp_passes_with_frames_of_sixteen_chunks() {
+    passes(&VethOptions { mtu: 65000, ..VethOptions::default() }, |xdp| xdp);
+}
+
+#[test]
 fn afxdp_passes_on_a_bad_cable() {
     let mut seed = 0;
     passes(&VethOptions::default(), |xdp| {

@@ -4,7 +4,7 @@ mod pair;
 
 use std::thread;
 
-use afxdp::{Attach, Copying, HugePages, OpenError, Options, Program};
+use afxdp::{Attach, Copying, HugePages, ONE_CHUNK_MTU, OpenError, Options, Program};
 use bpf::{AttachError, AttachMode, Raw};
 use caps::{CapSet, Capability};
 use hosts::VethOptions;
@@ -76,17 +76,10 @@ fn no_such_queue() {
 }
 
 #[test]
-fn mtu_over_what_a_frame_holds() {
-    let cable = Cable::new(&VethOptions { mtu: 9000, ..VethOptions::default() });
-    let error = refused(&cable, &Options::new("am0"));
-    assert!(matches!(error, OpenError::Mtu { mtu: 9000, most: 3826, .. }));
-    says(&error, &["`ip link set dev am0 mtu 3826`"]);
-}
-
-#[test]
-fn the_largest_mtu_works() {
-    let cable = Cable::new(&VethOptions { mtu: 3826, ..VethOptions::default() });
+fn the_largest_mtu_of_one_chunk_a_frame_works() {
+    let cable = Cable::new(&VethOptions { mtu: ONE_CHUNK_MTU, ..VethOptions::default() });
     let mut pair = cable.pair(&Options::new("am0"));
+    assert!(!pair.near.mode().multi_buffer);
     pair.assert_alive(1);
 }
 

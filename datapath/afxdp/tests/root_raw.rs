@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use afxdp::Attach;
 use afxdp::raw::{BATCH, Raw};
+use afxdp::{Attach, Options, Program};
 use hosts::{Host, VethOptions, veth};
+use transport::Transport;
 use wire::frame::{ETHERNET, SMALLEST};
-use wire::{Address, EtherType};
+use wire::{Address, Buffer, EtherType};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -145,6 +146,51 @@ fn the_program_runs_where_it_was_asked_to() {
         cable.ends[0].write(&frame).unwrap();
         assert_eq!(cable.ends[0].send(1).unwrap(), 1);
         cable.expect(1, 1, &frame);
+    }
+}
+
+/// Whole frames of several chunks, as the transport sees them: those that are sent, and those that come back.
+#[test]
+fn frames_of_several_chunks_are_whole() {
+    for (mtu, lengths) in [(9000, [100, 3841, 9014]), (65000, [3840, 30_000, 65_014])] {
+        let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+        let options = VethOptions { mtu, ..VethOptions::default() };
+        let (a, b) = veth(&hosts[0], "am0", &hosts[1], "am0", &options).unwrap();
+        let mut raw = hosts[0].enter(|| Raw::open("am0", Attach::default()).unwrap()).unwrap();
+        let options = Options { program: Program::Raw, ..Options::new("am0") };
+        nix::sched::setns(&hosts[1], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        let mut whole = afxdp::open(&options).unwrap();
+        assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET, true));
+        for (round, length) in lengths.into_iter().cycle().take(12).enumerate() {
+            let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251 + round) as u8).collect();
+            frame[..6].copy_from_slice(&b.address());
+            frame[6..12].copy_from_slice(&a.address());
+            frame[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+            raw.write(&frame).unwrap();
+            assert_eq!(raw.send(5).unwrap(), 5);
+            receive_whole(&mut whole, &frame, &mut || {});
+            // And there and back.
+            let turned = [&frame[6..12], &frame[..6], &frame[12..]].concat();
+            let there = [&frame[6..12], &frame[..6], &frame[12..]].concat();
+            for _ in 0..5 {
+                let there = whole.caps().pool.copy(&there).unwrap();
+                whole.send(Address(a.address()), there).unwrap();
+            }
+            whole.flush();
+            receive_whole(&mut whole, &turned, &mut || {
+                raw.receive(BATCH, &mut |_| true).unwrap();
+            });
+        }
+    }
+}
+
+/// Five frames that are all so.
+fn receive_whole(whole: &mut afxdp::Xdp, expected: &[u8], between: &mut dyn FnMut()) {
+    let (mut count, begin) = (0, Instant::now());
+    while count < 5 {
+        between();
+        count += whole.receive(BATCH, &mut |frame| assert!(frame.bytes() == expected, "{} bytes", expected.len()));
+        assert!(begin.elapsed() < LONG, "{count} of 5");
     }
 }
 

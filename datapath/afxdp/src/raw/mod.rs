@@ -16,6 +16,9 @@
 //!                └──────▶ fill        │   ▲── done ◀──┘     │   ▲── done ◀──┘
 //! ```
 //!
+//! Frames longer than a chunk are in several, one after the other: *pieces*, all
+//! but the last marked so, which is all that is different about them.
+//!
 //! Not a [`Transport`](transport::Transport), and not for applications.
 
 mod open;
@@ -28,6 +31,7 @@ use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
 use crate::close::CloseOnDrop;
 use crate::mode::Mode;
 use crate::program::Attached;
+use crate::umem::HEADROOM;
 
 /// The most frames that are handed to the kernel with one doorbell, or looked
 /// at in one go.
@@ -35,10 +39,14 @@ pub const BATCH: usize = 64;
 
 /// Chunks for what arrives: half as many as the fill ring has entries.
 const ARRIVALS: usize = 1024;
+/// The same where a frame takes several.
+const MANY_ARRIVALS: usize = 4096;
 /// Chunks with the frame to send. Few, so that they stay in the cache.
 const OUTGOING: usize = 1024;
 /// Chunks for other frames.
 const NOTES: usize = 16;
+/// More pieces of the frame follow (`XDP_PKT_CONTD`).
+const CONTINUED: u32 = 1;
 /// A turn in which nothing arrives looks after what is being sent every so often.
 const TAIL: u32 = 1024;
 
@@ -53,14 +61,23 @@ pub struct Raw {
     _socket: CloseOnDrop,
     umem: Umem,
     chunk: usize,
+    /// Chunks for what arrives.
+    arrivals: usize,
+    /// Chunks that the longest frame takes,
+    most_pieces: usize,
+    /// and the written one.
+    pieces: usize,
     /// By chunk: its descriptor, with the length it is sent with.
     chunks: Vec<FrameDesc>,
-    /// Written and free to send; the one used last, still in the cache, on top.
+    /// Written and free to send, piece by piece; the one used last, still in
+    /// the cache, on top.
     outgoing: Vec<FrameDesc>,
     notes: Vec<FrameDesc>,
-    arrived: [FrameDesc; BATCH],
+    arrived: Vec<FrameDesc>,
+    /// The next piece to arrive is not the first of its frame, which goes back or not.
+    amid: Option<bool>,
     echoes: Vec<FrameDesc>,
-    /// Handed over and not yet done.
+    /// Chunks handed over and not yet done.
     sending: usize,
     idle: u32,
     mode: Mode,
@@ -78,6 +95,11 @@ impl Raw {
         self.max_frame
     }
 
+    /// The most frames that may be on their way to here while nobody looks.
+    pub fn depth(&self) -> usize {
+        self.arrivals / self.most_pieces
+    }
+
     /// What [`send`](Raw::send) sends from now on. Waits until what was sent
     /// before is done.
     ///
@@ -87,10 +109,13 @@ impl Raw {
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         self.check(frame)?;
         self.finish()?;
-        for place in &mut self.outgoing {
-            write(&self.umem, place, frame);
-            self.chunks[place.addr() / self.chunk] = *place;
+        self.pieces = frame.len().div_ceil(self.chunk - HEADROOM).max(1);
+        let places = &mut self.chunks[self.arrivals..][..OUTGOING / self.pieces * self.pieces];
+        for places in places.chunks_mut(self.pieces) {
+            write(&self.umem, places, frame);
         }
+        self.outgoing.clear();
+        self.outgoing.extend_from_slice(places);
         Ok(())
     }
 
@@ -122,14 +147,14 @@ impl Raw {
     }
 
     /// As [`send`](Raw::send), after `fill` had each frame to write into it what
-    /// is to be different; its length stays.
+    /// is to be different, or its first piece where it has several; its length stays.
     ///
     /// # Errors
     /// The socket's.
     #[inline]
     pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         let from = self.ready(count);
-        for place in &mut self.outgoing[from..] {
+        for place in self.outgoing[from..].iter_mut().step_by(self.pieces) {
             // SAFETY: a chunk of this UMEM that is on the stack, so in no ring;
             // this is the only view of it.
             fill(unsafe { self.umem.data_mut(place) }.contents_mut());
@@ -140,7 +165,7 @@ impl Raw {
     /// Where on the stack the next frames to send begin, up to `count` of them.
     #[inline]
     fn ready(&mut self, count: usize) -> usize {
-        let count = count.min(BATCH);
+        let count = count.min(BATCH) * self.pieces;
         if self.outgoing.len() < count {
             self.reap();
         }
@@ -156,18 +181,21 @@ impl Raw {
         self.sending += queued;
         self.doorbell()?;
         self.reap();
-        Ok(queued)
+        Ok(queued / self.pieces)
     }
 
     /// Send this frame once; `false` where there is no room now.
     ///
     /// # Errors
-    /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is too long.
+    /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is longer than a chunk.
     pub fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
         self.check(frame)?;
         self.reap();
+        if frame.len() > self.chunk - HEADROOM {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let Some(mut place) = self.notes.pop() else { return Ok(false) };
-        write(&self.umem, &mut place, frame);
+        write(&self.umem, std::slice::from_mut(&mut place), frame);
         // SAFETY: a chunk of this UMEM that was on the stack, so in no ring.
         if unsafe { self.tx.produce_one(&place) } == 0 {
             self.notes.push(place);
@@ -181,19 +209,27 @@ impl Raw {
     /// Look at arrived frames, at most `budget` or [`BATCH`]; those for which
     /// `each` says so go back as they are then. Returns how many there were.
     ///
+    /// Where frames may have several pieces it is the first of each that is
+    /// looked at, and at most as many pieces as so many of the longest frames have.
+    ///
     /// # Errors
     /// The socket's.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
         // SAFETY: what comes out of this ring are chunks of this UMEM.
-        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH)]) };
+        let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.most_pieces]) };
         if count == 0 {
             return self.tail().map(|()| 0);
         }
-        let mut done_with = 0;
+        let (mut done_with, mut frames) = (0, 0);
         for at in 0..count {
-            // SAFETY: the chunk has just come out of the ring, so it is ours alone.
-            let echo = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut()) };
+            let echo = match self.amid {
+                // SAFETY: the chunk has just come out of the ring, so it is ours alone.
+                None => unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut()) },
+                Some(echo) => echo,
+            };
+            frames += usize::from(self.amid.is_none());
+            self.amid = self.arrived[at].has_more_frames().then_some(echo);
             if echo {
                 self.echoes.push(self.arrived[at]);
             } else {
@@ -201,13 +237,14 @@ impl Raw {
                 done_with += 1;
             }
         }
-        if !self.echoes.is_empty() {
+        // What is not there as a whole waits for the rest.
+        if !self.echoes.is_empty() && self.amid.is_none() {
             self.send_echoes()?;
         }
         // SAFETY: ours, as above. The ring has room for all of them.
         unsafe { self.fill.produce(&self.arrived[..done_with]) };
         self.wake_fill()?;
-        Ok(count)
+        Ok(frames)
     }
 
     fn send_echoes(&mut self) -> io::Result<()> {
@@ -242,10 +279,10 @@ impl Raw {
     #[inline]
     fn take_back(&mut self, place: &FrameDesc) {
         let chunk = place.addr() / self.chunk;
-        if chunk < ARRIVALS {
+        if chunk < self.arrivals {
             // SAFETY: sent, so ours again; the ring has room for all of them.
             unsafe { self.fill.produce_one(&self.chunks[chunk]) };
-        } else if chunk < ARRIVALS + OUTGOING {
+        } else if chunk < self.arrivals + OUTGOING {
             self.outgoing.push(self.chunks[chunk]);
         } else {
             self.notes.push(self.chunks[chunk]);
@@ -281,12 +318,19 @@ impl Raw {
     }
 }
 
-fn write(umem: &Umem, place: &mut FrameDesc, frame: &[u8]) {
-    // SAFETY: callers pass chunks of this UMEM that are in no ring, and this
-    // is the only view of it.
-    let mut data = unsafe { umem.data_mut(place) };
-    data.cursor().set_pos(frame.len());
-    data.contents_mut().copy_from_slice(frame);
+/// A frame into as many chunks as it takes, which must be there.
+fn write(umem: &Umem, places: &mut [FrameDesc], frame: &[u8]) {
+    let mut rest = frame;
+    for place in places {
+        // SAFETY: callers pass chunks of this UMEM that are in no ring, and this
+        // is the only view of it.
+        let mut data = unsafe { umem.data_mut(place) };
+        let (piece, after) = rest.split_at(rest.len().min(data.cursor().buf_len()));
+        data.cursor().set_pos(piece.len());
+        data.contents_mut().copy_from_slice(piece);
+        place.set_options(if after.is_empty() { 0 } else { CONTINUED });
+        rest = after;
+    }
 }
 
 impl fmt::Debug for Raw {

@@ -6,12 +6,13 @@ use crate::bind::{Bound, borrow};
 use crate::close::CloseOnDrop;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{Attach, Options, Program, Rings};
+use crate::open::memory_and_socket;
+use crate::options::{Attach, Options, OptionsError, Program, Rings};
 use crate::program::Attached;
-use crate::umem::Memory;
+use crate::umem::{Cut, Memory, ONE_CHUNK_MTU};
 use crate::{OpenError, kernel, rights, send_room};
 
-use super::{ARRIVALS, BATCH, NOTES, OUTGOING, Raw};
+use super::{ARRIVALS, BATCH, MANY_ARRIVALS, NOTES, OUTGOING, Raw};
 
 impl Raw {
     /// Open a queue of an interface of the calling thread's network namespace:
@@ -21,22 +22,22 @@ impl Raw {
     /// # Errors
     /// As [`crate::open`].
     pub fn open(interface: &str, attach: Attach) -> Result<Raw, OpenError> {
-        let options = options(interface, attach);
         kernel::check()?;
         rights::check()?;
-        let interface = Interface::find(&options.interface)?;
+        let interface = Interface::find(interface)?;
+        let options = options(&interface, attach);
         interface.check_queue(options.queue)?;
-        let Memory { umem, descriptors, chunk, huge } = Memory::new(&options, &interface)?;
-
-        let bound = Bound::new(&options, &interface, &umem)?;
-        let mut mode = Mode::of(&bound, &interface, huge)?;
+        let (memory, bound) = memory_and_socket(&options, &interface, count)?;
+        let mut mode = Mode::of(&bound, &interface, &memory)?;
+        let Memory { umem, descriptors, cut, .. } = memory;
+        let arrivals = arrivals(cut.is_one_each());
         let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
         let socket = CloseOnDrop::new(&bound, umem.clone(), writer)?;
         send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
 
         let Bound { rx, tx, mut fill, done, .. } = bound;
         // SAFETY: chunks of this socket's UMEM, which nobody uses yet.
-        unsafe { fill.produce(&descriptors[..ARRIVALS]) };
+        unsafe { fill.produce(&descriptors[..arrivals]) };
         let program = Attached::new(&options, &interface, &borrow(&rx))?;
         mode.attach = program.mode();
         Ok(Raw {
@@ -48,24 +49,38 @@ impl Raw {
             done,
             _socket: socket,
             umem,
-            chunk,
-            outgoing: descriptors[ARRIVALS..][..OUTGOING].to_vec(),
-            notes: descriptors[ARRIVALS + OUTGOING..][..NOTES].to_vec(),
+            chunk: cut.chunk,
+            arrivals,
+            most_pieces: cut.landings(),
+            pieces: 1,
+            outgoing: descriptors[arrivals..][..OUTGOING].to_vec(),
+            notes: descriptors[arrivals + OUTGOING..][..NOTES].to_vec(),
             chunks: descriptors,
-            arrived: [FrameDesc::default(); BATCH],
-            echoes: Vec::with_capacity(BATCH),
+            arrived: vec![FrameDesc::default(); BATCH * cut.landings()],
+            amid: None,
+            echoes: Vec::with_capacity(2 * BATCH * cut.landings()),
             sending: 0,
             idle: 0,
-            max_frame: interface.max_frame(),
+            max_frame: cut.longest,
         })
     }
 }
 
-/// As usual, but for the program, and for no more frames than there is use for.
-fn options(interface: &str, attach: Attach) -> Options {
-    let frames = (ARRIVALS + OUTGOING + NOTES) as u32;
+/// As usual, but for the program, and for rings that have room enough.
+fn options(interface: &Interface, attach: Attach) -> Options {
+    let mut rings = Rings::default();
+    rings.rx = rings.rx.max(arrivals(interface.mtu <= ONE_CHUNK_MTU) as u32);
     // The kernel says that it took chunks out of the fill ring only after it has
     // handed them over filled: in between the ring needs room for them twice.
-    let rings = Rings { fill: 2 * ARRIVALS as u32, ..Rings::default() };
-    Options { program: Program::Raw, attach, frames: frames.next_power_of_two(), rings, ..Options::new(interface) }
+    rings.fill = 2 * arrivals(interface.mtu <= ONE_CHUNK_MTU) as u32;
+    Options { program: Program::Raw, attach, rings, ..Options::new(&interface.name) }
+}
+
+fn arrivals(is_one_each: bool) -> usize {
+    if is_one_each { ARRIVALS } else { MANY_ARRIVALS }
+}
+
+/// No more chunks than there is use for.
+fn count(_: &Options, cut: &Cut) -> Result<u32, OptionsError> {
+    Ok(((arrivals(cut.is_one_each()) + OUTGOING + NOTES) as u32).next_power_of_two())
 }

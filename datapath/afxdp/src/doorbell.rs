@@ -1,0 +1,39 @@
+//! The kernel was called to send, and has not sent everything.
+
+use std::mem;
+use std::os::fd::RawFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+
+use crate::tx::TxCounters;
+
+/// Call it until it has taken everything, or takes nothing. `waiting` says how
+/// many entries of the ring it has not taken.
+pub(crate) fn again(socket: RawFd, mut error: Errno, counters: &mut TxCounters, waiting: &mut dyn FnMut() -> u32) {
+    let mut left = u32::MAX;
+    loop {
+        match error {
+            // In copy mode the kernel stops at a frame that it had to drop.
+            Errno::EBUSY => counters.dropped += 1,
+            Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV => {
+                counters.link_errors += 1;
+                return;
+            }
+            // It has moved what it moves at once, or is out of buffers.
+            _ => (),
+        }
+        let before = mem::replace(&mut left, waiting());
+        if left == before {
+            counters.stalls += 1;
+        }
+        if left == 0 || left == before {
+            return;
+        }
+        counters.kicks += 1;
+        match send(socket, &[], MsgFlags::MSG_DONTWAIT) {
+            Ok(_) => return,
+            Err(next) => error = next,
+        }
+    }
+}

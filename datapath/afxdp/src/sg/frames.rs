@@ -1,0 +1,203 @@
+//! Frames of several chunks between two owners, as [`crate::frames`] has it for
+//! frames of one: the pool's handles on our side, addresses in the kernel's
+//! rings on the other.
+
+use libc::xdp_desc;
+use ring::{Frame, Layout, Pool};
+use wire::Buffer;
+
+use crate::OpenError;
+use crate::frames::base;
+use crate::options::{MOST_ENTRIES, Options, OptionsError, Rings};
+use crate::umem::{Cut, HEADROOM, Memory};
+
+use super::Landings;
+
+/// More follows (`XDP_PKT_CONTD`).
+const CONTINUED: u32 = 1;
+
+/// A huge page is so many chunks: memory that is no multiple of it cannot be in huge pages.
+const ROUND: usize = 512;
+
+/// Chunks of memory for this interface: those that arriving frames land in, one for
+/// each entry of the fill ring, and as many frames as can be of use.
+///
+/// # Errors
+/// [`OptionsError::Pieces`], where a ring has fewer entries than a frame has chunks.
+pub(crate) fn chunks(options: &Options, cut: &Cut) -> Result<u32, OptionsError> {
+    if cut.is_one_each() {
+        return Ok(options.frames);
+    }
+    let Rings { rx, tx, fill, completion } = options.rings;
+    let pieces = cut.landings();
+    if [rx, tx, fill, completion].iter().any(|&entries| (entries as usize) < pieces) {
+        return Err(OptionsError::Pieces { pieces });
+    }
+    let chunks = frames(options, cut) * cut.chunks() + options.rings.fill as usize;
+    Ok(chunks.next_multiple_of(ROUND).min(options.frames as usize) as u32)
+}
+
+/// Half of a node's frames are for what arrives: more than land at once would be in vain.
+fn frames(options: &Options, cut: &Cut) -> usize {
+    let landings = options.rings.fill as usize;
+    let most = (options.frames as usize).saturating_sub(landings) / cut.chunks();
+    most.min(2 * landings / cut.landings()).max(1)
+}
+
+/// Shared memory as frames.
+pub(crate) struct LongFrames {
+    pool: Pool,
+    lent: Box<[Lent]>,
+    chunk: usize,
+    /// Bytes from a frame to the next.
+    stride: usize,
+}
+
+/// What the kernel has of a frame.
+#[derive(Clone, Copy, Default)]
+struct Lent {
+    /// Handles: as often as it is being sent.
+    handles: u16,
+    /// Entries of rings, each with a piece of it.
+    pieces: u16,
+}
+
+const _: () = assert!(MOST_ENTRIES <= u16::MAX as u32);
+
+impl LongFrames {
+    /// Cut the memory: into frames, and the rest of it into landings.
+    ///
+    /// # Errors
+    /// [`OpenError::Memory`].
+    pub(crate) fn new(mut memory: Memory, options: &Options) -> Result<(LongFrames, Landings), OpenError> {
+        let Cut { chunk, .. } = memory.cut;
+        let stride = memory.cut.chunks() * chunk;
+        let layout = Layout { frames: frames(options, &memory.cut), stride, headroom: HEADROOM };
+        let first = layout.frames * memory.cut.chunks();
+        if first + options.rings.fill as usize > memory.descriptors.len() {
+            return Err(OpenError::Memory { what: format!("frames of {stride} bytes in so few chunks") });
+        }
+        let base = base(&mut memory);
+        // SAFETY: as in `Frames::new`; the frames are the first chunks of the
+        // memory, and all others, the landings, begin behind them.
+        let pool = unsafe { Pool::over(base, layout, Box::new(memory.umem.clone())) };
+        let pool = pool.map_err(|error| OpenError::Memory { what: error.to_string() })?;
+        let lent = vec![Lent::default(); layout.frames].into_boxed_slice();
+        let count = options.rings.fill as usize;
+        let landings = Landings::new(&memory, base, first, count);
+        Ok((LongFrames { pool, lent, chunk, stride }, landings))
+    }
+
+    /// The pool that all frames are from.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Entries of the rings that a frame of this length takes.
+    #[inline]
+    pub(crate) fn pieces(&self, length: usize) -> usize {
+        (HEADROOM + length).div_ceil(self.chunk)
+    }
+
+    /// A frame for the kernel to send: an entry for each piece of it, in order.
+    /// Frames begin where [`Pool::take`] lets them.
+    #[inline]
+    pub(crate) fn outgoing(&mut self, frame: Frame, mut each: impl FnMut(xdp_desc)) {
+        let raw = frame.into_raw();
+        debug_assert_eq!(raw.start as usize, HEADROOM);
+        let lent = &mut self.lent[raw.index as usize];
+        lent.handles += 1;
+        let (mut at, end) = (raw.offset, raw.offset + raw.len as usize);
+        while at < end {
+            // A piece ends where its chunk does.
+            let next = end.min((at | (self.chunk - 1)) + 1);
+            let options = if next < end { CONTINUED } else { 0 };
+            each(xdp_desc { addr: at as u64, len: (next - at) as u32, options });
+            lent.pieces += 1;
+            at = next;
+        }
+    }
+
+    /// The kernel gives a piece back. How many handles came home with it, which
+    /// they do with the last piece of all; `None` for what it was never given.
+    #[inline]
+    pub(crate) fn sent(&mut self, address: usize) -> Option<usize> {
+        let index = address / self.stride;
+        let lent = self.lent.get_mut(index).filter(|lent| lent.pieces > 0)?;
+        lent.pieces -= 1;
+        if lent.pieces > 0 {
+            return Some(0);
+        }
+        let handles = std::mem::take(&mut lent.handles);
+        self.adopt(index, handles);
+        Some(handles.into())
+    }
+
+    /// Take handles back that the kernel had.
+    fn adopt(&self, index: usize, handles: u16) {
+        for _ in 0..handles {
+            // SAFETY: `outgoing` turned as many handles into numbers. The
+            // kernel has given back every piece, or its socket is closed.
+            drop(unsafe { self.pool.adopt(index as u32, HEADROOM as u32, 0) });
+        }
+    }
+
+    /// A copy of somebody else's frame in one of ours.
+    #[cold]
+    pub(crate) fn copy(&self, foreign: &Frame) -> Option<Frame> {
+        self.pool.copy(foreign.bytes())
+    }
+}
+
+/// The socket is closed, so the kernel gives back nothing more, nor accesses it.
+impl Drop for LongFrames {
+    fn drop(&mut self) {
+        for (index, lent) in self.lent.iter().enumerate() {
+            self.adopt(index, lent.handles);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn long(mtu: usize) -> Cut {
+        Cut { chunk: 4096, longest: mtu + 14 }
+    }
+
+    #[test]
+    fn memory_is_no_more_than_asked_for_and_enough_for_what_lands() {
+        let options = Options::new("eth1");
+        for (mtu, expected, total) in [(9000, 1365, 6144), (65000, 240, 6144), (65535, 227, 6144)] {
+            assert_eq!(frames(&options, &long(mtu)), expected, "{mtu}");
+            assert_eq!(chunks(&options, &long(mtu)).unwrap(), total, "{mtu}");
+        }
+        assert_eq!(chunks(&options, &Cut { chunk: 2048, longest: 1514 }).unwrap(), options.frames);
+        let small = Options { rings: Rings { tx: 16, ..options.rings }, ..options };
+        assert_eq!(chunks(&small, &long(65000)), Err(OptionsError::Pieces { pieces: 17 }));
+    }
+
+    #[test]
+    fn a_frame_is_sent_piece_by_piece_and_comes_home_with_the_last() {
+        let layout = Layout { frames: 2, stride: 3 * 4096, headroom: HEADROOM };
+        let pool = Pool::heap(layout).unwrap();
+        let lent = vec![Lent::default(); 2].into_boxed_slice();
+        let mut frames = LongFrames { pool, lent, chunk: 4096, stride: layout.stride };
+        let _other = frames.pool().take().unwrap();
+        let mut frame = frames.pool().take().unwrap();
+        frame.set_len(9014);
+        assert_eq!(frames.pieces(9014), 3);
+        let mut pieces = vec![];
+        // Twice, as a frame that is sent again while it is still on its way.
+        for handle in [frame.share(), frame] {
+            frames.outgoing(handle, |entry| pieces.push((entry.addr as usize, entry.len, entry.options)));
+        }
+        let once = [(12288 + 256, 3840, 1), (16384, 4096, 1), (20480, 1078, 0)];
+        assert_eq!(pieces, [once, once].concat());
+        let home: Vec<_> = pieces.iter().map(|piece| frames.sent(piece.0)).collect();
+        assert_eq!(home, [Some(0), Some(0), Some(0), Some(0), Some(0), Some(2)]);
+        assert_eq!(frames.pool().available(), 1);
+        assert_eq!((frames.sent(12544), frames.sent(1 << 30)), (None, None), "it has nothing more");
+    }
+}

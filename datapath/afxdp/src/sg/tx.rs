@@ -1,0 +1,160 @@
+//! Frames that leave, each in one entry of the ring or in several.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use nix::sys::socket::{MsgFlags, send};
+use ring::Frame;
+use wire::Buffer;
+use wire::frame::ETHERNET;
+use xsk_rs::{CompQueue, FrameDesc, TxQueue};
+
+use crate::options::Rings;
+use crate::rx::BURST;
+use crate::tx::TxCounters;
+use crate::{OpenError, bind, doorbell};
+
+use super::LongFrames;
+use super::tx_ring::TxRing;
+
+/// The rings of transmission.
+pub(crate) struct Tx {
+    // First, so that it is unmapped first.
+    ring: TxRing,
+    /// Keeps the socket.
+    outgoing: TxQueue,
+    sent: CompQueue,
+    /// Frames in the kernel's hands or on their way there,
+    frames: usize,
+    /// and the most of them: half of all, since something has to receive too.
+    most_frames: usize,
+    /// Their pieces: entries of rings,
+    pieces: usize,
+    /// and the most that both rings can hold.
+    most_pieces: usize,
+    /// The longest frame.
+    longest: usize,
+    descriptors: Box<[FrameDesc; BURST]>,
+    pub(crate) counters: TxCounters,
+}
+
+impl Tx {
+    /// # Errors
+    /// The kernel's, where the ring cannot be mapped.
+    pub(crate) fn new(
+        (outgoing, sent): (TxQueue, CompQueue),
+        rings: &Rings,
+        longest: usize,
+        frames: &LongFrames,
+    ) -> Result<Tx, OpenError> {
+        let ring = TxRing::map(bind::borrow_tx(&outgoing), rings.tx);
+        Ok(Tx {
+            ring: ring.map_err(|error| OpenError::system("mapping the transmit ring", error))?,
+            outgoing,
+            sent,
+            frames: 0,
+            most_frames: (frames.pool().layout().frames / 2).max(1),
+            pieces: 0,
+            most_pieces: rings.tx.min(rings.completion) as usize,
+            longest,
+            descriptors: Box::new([FrameDesc::default(); BURST]),
+            counters: TxCounters::default(),
+        })
+    }
+
+    fn fd(&self) -> RawFd {
+        self.outgoing.fd().as_raw_fd()
+    }
+
+    /// Queue a frame.
+    ///
+    /// # Errors
+    /// The ring is full: the frame comes back.
+    #[inline]
+    pub(crate) fn send(&mut self, frames: &mut LongFrames, frame: Frame) -> Result<(), Frame> {
+        let length = frame.bytes().len();
+        if !(ETHERNET..=self.longest).contains(&length) {
+            self.counters.invalid += 1;
+            return Ok(());
+        }
+        let pieces = frames.pieces(length);
+        if !self.has_room(pieces) {
+            self.reap(frames);
+            if !self.has_room(pieces) {
+                self.counters.full += 1;
+                return Err(frame);
+            }
+        }
+        if !frames.pool().owns(&frame) {
+            return self.queue_copy(frames, &frame).ok_or(frame);
+        }
+        self.queue(frames, frame, pieces);
+        Ok(())
+    }
+
+    #[inline]
+    fn has_room(&self, pieces: usize) -> bool {
+        self.frames < self.most_frames && self.pieces + pieces <= self.most_pieces
+    }
+
+    #[inline]
+    fn queue(&mut self, frames: &mut LongFrames, frame: Frame, pieces: usize) {
+        self.counters.frames += 1;
+        self.counters.bytes += frame.bytes().len() as u64;
+        self.frames += 1;
+        self.pieces += pieces;
+        // There is room: no more than the ring's entries are lent.
+        frames.outgoing(frame, |entry| self.ring.write(entry));
+    }
+
+    /// A frame of somebody else's pool.
+    #[cold]
+    fn queue_copy(&mut self, frames: &mut LongFrames, foreign: &Frame) -> Option<()> {
+        let copy = frames.copy(foreign)?;
+        self.counters.copied += 1;
+        let pieces = frames.pieces(copy.bytes().len());
+        self.queue(frames, copy, pieces);
+        Some(())
+    }
+
+    /// Ring the doorbell if the kernel waits for it, and take back what was sent.
+    #[inline]
+    pub(crate) fn flush(&mut self, frames: &mut LongFrames) {
+        if self.pieces == 0 {
+            return;
+        }
+        if !self.ring.show() && self.ring.waiting() == 0 {
+            return self.reap(frames);
+        }
+        if self.ring.needs_wakeup() {
+            self.kick();
+        }
+        self.reap(frames);
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.counters.kicks += 1;
+        if let Err(error) = send(self.fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            let (socket, ring) = (self.fd(), &self.ring);
+            doorbell::again(socket, error, &mut self.counters, &mut || ring.waiting());
+        }
+    }
+
+    /// Sent frames back into the pool.
+    #[inline]
+    fn reap(&mut self, frames: &mut LongFrames) {
+        loop {
+            // SAFETY: the ring's chunks are all of the one UMEM there is.
+            let count = unsafe { self.sent.consume(&mut *self.descriptors) };
+            for descriptor in &self.descriptors[..count] {
+                if let Some(handles) = frames.sent(descriptor.addr()) {
+                    self.pieces -= 1;
+                    self.frames -= handles;
+                }
+            }
+            if count < BURST {
+                return;
+            }
+        }
+    }
+}
