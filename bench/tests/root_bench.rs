@@ -36,6 +36,8 @@ fn bandwidth_is_of_the_fullest_frames_of_each_via() {
         (&[][..], [1500, 1500, 1472]),
         (&["--framing", "split"], [1492, 1500, 1472]),
         (&["--framing", "plain", "--mtu", "3000"], [2988, 3000, 2972]),
+        (&["--mtu", "9000"], [9000, 9000, 8972]),
+        (&["--mtu", "65000"], [65000, 65000, 64972]),
     ] {
         let lines = json(&run(&[&["bandwidth", "--json"], options, VETH, QUICK]));
         for (line, (via, size)) in lines.iter().zip(["am", "raw", "udp"].into_iter().zip(sizes)) {
@@ -43,6 +45,13 @@ fn bandwidth_is_of_the_fullest_frames_of_each_via() {
         }
         assert!(summary(&lines)["am_over_udp"].is_f64());
     }
+}
+
+#[test]
+fn round_trips_of_frames_of_several_chunks() {
+    let lines = json(&run(&[&["latency", "--json", "--mtu", "65000", "--size", "60000"], VETH, QUICK]));
+    check_latency(&lines[0], "am", "veth copy", "bare", 60000);
+    check_latency(&lines[1], "raw", "veth copy", "none", 60000);
 }
 
 #[test]

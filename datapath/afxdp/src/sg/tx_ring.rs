@@ -37,10 +37,10 @@ impl TxRing {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: a new mapping of the socket's ring, at a place that the kernel chooses.
-        let memory = unsafe {
-            libc::mmap(ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), libc::XDP_PGOFF_TX_RING)
-        };
-        let memory = NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
+        let memory =
+            unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), libc::XDP_PGOFF_TX_RING) };
+        let memory =
+            NonNull::new(memory).filter(|_| memory != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
         let mut ring = TxRing { memory, bytes, at, entries, written: 0, shown: 0 };
         ring.shown = ring.index(ring.at.producer).load(Ordering::Relaxed);
         ring.written = ring.shown;
