@@ -27,13 +27,9 @@ impl Raw {
         let interface = Interface::find(interface)?;
         let options = options(&interface, attach);
         interface.check_queue(options.queue)?;
-        let (memory, bound) = memory_and_socket(&options, &interface, count)?;
-        let mut mode = Mode::of(&bound, &interface, &memory)?;
+        let (memory, bound, mut mode, socket) = bound(&options, &interface)?;
         let Memory { umem, descriptors, cut, .. } = memory;
         let arrivals = arrivals(cut.is_one_each());
-        let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
-        let socket = CloseOnDrop::new(&bound, umem.clone(), writer)?;
-        send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
 
         let Bound { rx, tx, mut fill, done, .. } = bound;
         // SAFETY: chunks of this socket's UMEM, which nobody uses yet.
@@ -64,6 +60,16 @@ impl Raw {
             max_frame: cut.longest,
         })
     }
+}
+
+/// As the transport's steps 2 to 4.
+fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mode, CloseOnDrop), OpenError> {
+    let (memory, bound) = memory_and_socket(options, interface, count)?;
+    let mut mode = Mode::of(&bound, interface, &memory)?;
+    let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
+    let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
+    send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
+    Ok((memory, bound, mode, socket))
 }
 
 /// As usual, but for the program, and for rings that have room enough.
