@@ -26,7 +26,7 @@ pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
         }
         other => other?,
     };
-    print(session, options.json)
+    print(session, options)
 }
 
 fn over(place: &Where, options: &Options, watch: &Watch) -> Result<Session, Error> {

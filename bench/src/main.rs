@@ -85,7 +85,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
     match cli.task()? {
-        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options.json),
+        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options),
         Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
         Task::Ablation(place) => ablate(&place, options, &watch),
@@ -179,7 +179,7 @@ fn lose(
         let svg = report::loss_curve(&session.all, bench);
         fs::write(file, svg).map_err(Error::system("writing the plot"))?;
     }
-    print(session, options.json)
+    print(session, options)
 }
 
 /// Measure the curve, print it, and draw it where that is wanted.
@@ -189,7 +189,7 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
     let session =
         over(vec![(Bench::Bandwidth, size::swept())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);
-    out::say(&if options.json { sweep.json().join("\n") + "\n" } else { sweep.table() })?;
+    tell(sweep.json(), || sweep.table(), options)?;
     if let Some(file) = plot {
         fs::write(file, sweep.svg(&title(&sweep))).map_err(Error::system("writing the plot"))?;
     }
@@ -202,7 +202,7 @@ fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
     let session =
         over(vec![(Bench::Bandwidth, ablation::sizes())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let table = Ablation::new(&session.all, session.cores);
-    out::say(&if options.json { table.json().join("\n") + "\n" } else { table.table() })?;
+    tell(table.json(), || table.table(), options)?;
     session.end
 }
 
@@ -215,7 +215,7 @@ fn bounce(mtu: u32, options: &Options, watch: &Watch) -> Result<(), Error> {
     };
     let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
     let bounced = bounce::measure(bounce::Plan { how, size, mtu, cores }, &options.amount(A_QUARTER), watch)?;
-    out::say(&if options.json { bounced.json().join("\n") + "\n" } else { bounced.table() })
+    tell(bounced.json(), || bounced.table(), options)
 }
 
 /// What the picture is of.
@@ -225,9 +225,17 @@ fn title(sweep: &Sweep) -> String {
 }
 
 /// Print what was measured, and return how it ended.
-fn print(session: Session, json: bool) -> Result<(), Error> {
+fn print(session: Session, options: &Options) -> Result<(), Error> {
     let report = Report::new(&session.all, session.cores);
-    let text = if json { report.json().join("\n") + "\n" } else { report.table() };
-    out::say(&text)?;
+    tell(report.json(), || report.table(), options)?;
     session.end
+}
+
+/// Lines or a table, and the lines into a file where that is wanted.
+fn tell(lines: Vec<String>, table: impl FnOnce() -> String, options: &Options) -> Result<(), Error> {
+    let lines = lines.join("\n") + "\n";
+    if let Some(file) = &options.save {
+        fs::write(file, &lines).map_err(Error::system("writing what --save names"))?;
+    }
+    out::say(&if options.json { lines } else { table() })
 }

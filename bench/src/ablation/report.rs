@@ -24,6 +24,17 @@ const COLUMNS: &[Column] = &[
     ("what it is", false),
 ];
 
+/// What the paper's three figures are here.
+const LEGEND: &str = "\
+  t0     start-up (the paper's table 2: \"startup overhead\"): the time that a message takes for itself in a stream of
+         them, the intercept of time over size. Not half a round trip: that the paper lists apart, as l
+         (25 us beside a t0 of 4.1 us), and here it is `am-bench latency`
+  r_inf  bytes a second of infinitely large messages: from those that fill all of their frames
+  n1/2   the size that reaches half of it, read off the curve
+  a row above `whole` has no flow control but a window of the bench's, and may lose; all have the same frames, sizes and loops
+
+";
+
 const WHOLE: Via = Via::Am;
 const HYBRID: Via = Via::Row(Row::Hybrid);
 
@@ -77,6 +88,7 @@ impl Ablation {
                 times(r_inf)
             );
         }
+        text.push_str(LEGEND);
         let rounds = if self.0.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.0.rounds) };
         let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.spoken());
         if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {

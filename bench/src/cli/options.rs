@@ -1,5 +1,6 @@
 //! What can be said besides the command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -104,6 +105,9 @@ pub(crate) struct Options {
     /// One JSON object a line instead of a table
     #[arg(long, global = true, help_heading = "How much")]
     pub(crate) json: bool,
+    /// These lines into a file, besides what is printed
+    #[arg(long, global = true, value_name = "FILE", help_heading = "How much")]
+    pub(crate) save: Option<PathBuf>,
 }
 
 impl Options {

@@ -25,8 +25,13 @@ const DATA: Handler = Handler(0);
 const NOTE: Handler = Handler(1);
 const REGION: Handler = Handler(2);
 
-/// With bundles a doorbell is for more messages: a full bundle of small ones, and another.
-const BUNDLED: usize = 4;
+/// With bundles a doorbell is for more messages than there are frames in a batch: two full bundles of
+/// the smallest. A number between would end with a frame that is nearly empty.
+const BUNDLED: usize = 2 * 62;
+
+/// The window then: of the 128 messages that there are otherwise, two bundles take all, and
+/// their sender waits for the first while the second is on its way.
+const WINDOW: u16 = am_api::WINDOW as u16;
 
 /// So long at most until the caller looks at the world.
 const A_WHILE: Duration = Duration::from_micros(1);
@@ -70,6 +75,7 @@ pub(crate) struct Am {
 /// The transport cannot carry a node.
 pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
     let builder = Node::builder(name).idle(Idle::spinning()).bundles(how.bundles);
+    let builder = if how.bundles { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,
@@ -271,7 +277,7 @@ impl Port for Am {
             self.has_more = self.state.told.is_busy();
             return Ok(begun);
         }
-        let count = if self.bundles { count * BUNDLED } else { count };
+        let count = if self.bundles && count > 1 { BUNDLED } else { count };
         let mut sent = 0;
         while sent < count && settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_some() {
             sent += 1;
