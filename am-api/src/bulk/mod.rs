@@ -139,6 +139,8 @@ const MOST: usize = 1024;
 pub(crate) struct Bulk {
     regions: regions::Regions,
     sending: VecDeque<sending::Sending>,
+    /// Which of `sending` has its turn next.
+    next: usize,
     asked: Vec<start::Asked>,
     arriving: Vec<arriving::Arriving>,
     /// To be told to peers.

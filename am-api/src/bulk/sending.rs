@@ -38,6 +38,9 @@ pub(super) struct Sending {
 /// The most segments that leave with one turn.
 const SEGMENTS: usize = 32;
 
+/// The most that one transfer sends before it is another's turn.
+const IN_A_ROW: usize = 4;
+
 /// So much of credit and frames is left to other messages: one in so many.
 const LEFT: usize = 8;
 
@@ -63,6 +66,16 @@ impl Sending {
         }
     }
 
+    /// The next segment's bytes into the cache, while this one's way goes on: they are read once, and for the first time.
+    fn prefetch(&self, length: usize) {
+        let at = (self.from + self.at) as usize;
+        let fetch = |all: &[u8]| ring::prefetch(all.get(at..).map_or(&[], |rest| &rest[..length.min(rest.len())]));
+        match &self.source {
+            Source::Lent(data) => fetch((**data).as_ref()),
+            Source::Region(memory) => _ = memory.try_borrow().map(|bytes| fetch(&bytes)),
+        }
+    }
+
     fn is_readable(&self) -> bool {
         match &self.source {
             Source::Lent(_) => true,
@@ -80,7 +93,7 @@ impl Shared {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn pump_bulk(&mut self) {
         // Its parts are needed one by one beside the core.
         let mut bulk = mem::take(&mut self.bulk);
@@ -91,24 +104,21 @@ impl Shared {
                 bulk.notices.push_back((flow, notice));
             }
         }
-        let mut idle = 0;
-        for _ in 0..SEGMENTS {
-            // Each transfer in turn, until none of them can go on.
-            let sent = loop {
-                let Some(mut sending) = bulk.sending.pop_front() else { break false };
-                let sent = self.send_segment(&mut sending);
-                bulk.sending.push_back(sending);
-                idle = if sent { 0 } else { idle + 1 };
-                if sent || idle >= bulk.sending.len() {
-                    break sent;
-                }
-            };
-            if !sent {
-                break;
-            }
-            bulk.counters.sent += 1;
-        }
+        self.send_segments(&mut bulk);
         self.bulk = bulk;
+    }
+
+    /// Each transfer in turn, until none of them can go on.
+    fn send_segments(&mut self, bulk: &mut Bulk) {
+        let (mut left, mut idle) = (SEGMENTS, 0);
+        while left > 0 && idle < bulk.sending.len() {
+            bulk.next = if bulk.next < bulk.sending.len() { bulk.next } else { 0 };
+            let sent = self.send_some(&mut bulk.sending[bulk.next], left.min(IN_A_ROW));
+            bulk.next += 1;
+            bulk.counters.sent += sent as u64;
+            left -= sent;
+            idle = if sent > 0 { 0 } else { idle + 1 };
+        }
     }
 
     /// Whether it need not be tried again.
@@ -121,21 +131,30 @@ impl Shared {
         self.core().send_bulk(flow, Kind::Get, frame, Notice::BYTES, write).is_ok()
     }
 
-    fn send_segment(&mut self, sending: &mut Sending) -> bool {
+    /// As many segments as there is credit and room for, at most `most`; how many those were.
+    fn send_some(&mut self, sending: &mut Sending, most: usize) -> usize {
         let flow = sending.over.flow;
         if sending.is_sent || !sending.is_readable() {
-            return false;
+            return 0;
         }
-        let FlowState::Open { max_body, .. } = self.core().state(flow) else { return false };
-        let credit = self.core().credit(flow, Class::Request);
-        sending.most_credit = sending.most_credit.max(credit);
         let core = self.engine.core();
-        if credit <= sending.most_credit / LEFT || core.room() <= self.prepared + core.config().send_frames / LEFT {
-            return false;
-        }
-        let total = sending.over.length;
-        let length = (total - sending.at).min(max_body.saturating_sub(Segment::BYTES) as u64) as usize;
+        let FlowState::Open { max_body, .. } = core.state(flow) else { return 0 };
+        let credit = core.credit(flow, Class::Request);
+        sending.most_credit = sending.most_credit.max(credit);
+        let credit = credit.saturating_sub(sending.most_credit / LEFT);
+        let room = core.room().saturating_sub(self.prepared + core.config().send_frames / LEFT);
+        let most = most.min(credit).min(room);
+        let full = max_body.saturating_sub(Segment::BYTES);
+        (0..most).take_while(|_| !sending.is_sent && self.send_segment(sending, full)).count()
+    }
+
+    /// One segment of at most `full` bytes of data.
+    #[inline]
+    fn send_segment(&mut self, sending: &mut Sending, full: usize) -> bool {
+        let (flow, total) = (sending.over.flow, sending.over.length);
+        let length = (total - sending.at).min(full as u64) as usize;
         let Some(frame) = self.engine.pool().take() else { return false };
+        self.engine.pool().prefetch_next(Segment::BYTES + length);
         let Over { region, transfer, offset: start, .. } = sending.over;
         let fixed = Segment { region, transfer, start, total, at: sending.at }.to_bytes();
         let write = |place: &mut [u8]| {
@@ -148,6 +167,7 @@ impl Shared {
         }
         self.engine.pass(&mut *self.transport);
         sending.at += length as u64;
+        sending.prefetch(length);
         sending.is_sent = sending.at == total;
         true
     }

@@ -92,5 +92,5 @@ mod sync;
 
 pub use frame::Frame;
 pub use layout::{Layout, LayoutError};
-pub use pool::Pool;
+pub use pool::{Pool, prefetch};
 pub use raw::RawFrame;

@@ -12,6 +12,27 @@ use crate::layout::{Layout, LayoutError};
 use crate::raw::RawFrame;
 use crate::region::{self, Region};
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// Have these bytes fetched into the cache: who will copy them does not wait
+/// for each line of them then.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    bytes.iter().step_by(LINE).for_each(|byte| fetch(byte));
+}
+
+#[inline]
+fn fetch(line: *const u8) {
+    // SAFETY: a hint, which does nothing with an address that leads nowhere.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
+
 /// A pool of frames: memory cut into equal chunks.
 ///
 /// Cheap to clone; a clone is the same pool. It stays with the thread that made
@@ -106,14 +127,7 @@ impl Pool {
     /// more, in which other things can be done.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
-        let line = self.region().base.as_ptr().wrapping_add(offset);
-        // SAFETY: a hint, which does nothing with an address that leads nowhere.
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = line;
+        fetch(self.region().base.as_ptr().wrapping_add(offset));
     }
 
     /// Have the first `bytes` bytes of the frame fetched that [`Pool::take`]
@@ -121,7 +135,6 @@ impl Pool {
     /// wait for each line of it then.
     #[inline]
     pub fn prefetch_next(&self, bytes: usize) {
-        const LINE: usize = 64;
         if let Some(index) = self.region().peek() {
             let Layout { stride, headroom, .. } = self.layout();
             let start = index as usize * stride + headroom;
