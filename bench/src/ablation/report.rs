@@ -25,15 +25,15 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// What the paper's three figures are here.
-const LEGEND: &str = "\
-  t0     start-up (the paper's table 2: \"startup overhead\"): the time that a message takes for itself in a stream of
-         them, the intercept of time over size. Not half a round trip: that the paper lists apart, as l
-         (25 us beside a t0 of 4.1 us), and here it is `am-bench latency`
-  r_inf  bytes a second of infinitely large messages: from those that fill all of their frames
-  n1/2   the size that reaches half of it, read off the curve
-  a row above `whole` has no flow control but a window of the bench's, and may lose; all have the same frames, sizes and loops
-
-";
+const LEGEND: &str = concat!(
+    "  t0     start-up (\"startup overhead\" in the paper's table 2): the time that a message takes for itself in a\n",
+    "         stream of them, the intercept of time over size. Not half a round trip: that the paper lists apart\n",
+    "         (25 us beside a t0 of 4.1 us), and here it is half of `am-bench latency`\n",
+    "  r_inf  bytes a second of infinitely large messages: from those that fill all of their frames\n",
+    "  n1/2   the size that reaches half of it, read off the curve\n",
+    "  Same frames, sizes and loops for all. Rows above `whole` have no flow control but the bench's window,\n",
+    "  and may lose; `whole` sends one message a frame here, as they do.\n\n",
+);
 
 const WHOLE: Via = Via::Am;
 const HYBRID: Via = Via::Row(Row::Hybrid);

@@ -75,9 +75,14 @@ fn rows_that_did_not_run_are_left_out() {
 #[test]
 fn people_get_a_table_with_words() {
     let text = Ablation::new(&all(), CORES).table();
-    for part in
-        ["row ", "n1/2", "hybrid       2.60 µs", "the whole layer takes 1.23 times the t0 of hybrid", "2 rounds"]
-    {
+    for part in [
+        "row ",
+        "n1/2",
+        "  t0     start-up",
+        "hybrid       2.60 µs",
+        "the whole layer takes 1.23 times the t0 of hybrid",
+        "2 rounds",
+    ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
 }
