@@ -72,7 +72,8 @@ impl Fake {
     fn put(&mut self, item: Item, delay: Duration) {
         let mut out = self.out.lock().unwrap();
         out.push_back((Instant::now() + delay, item));
-        self.most_on_the_way = self.most_on_the_way.max(out.len() as u64);
+        let data = out.iter().filter(|(_, item)| matches!(item, Item::Data(_))).count();
+        self.most_on_the_way = self.most_on_the_way.max(data as u64);
     }
 
     /// One data message; `false` where it would take a credit that is not there.

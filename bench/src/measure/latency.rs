@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn lost_messages_are_counted_and_not_timed() {
-        let faults = Faults { lose_data: 10, lose_notes: 2, ..Faults::default() };
+        let faults = Faults { lose_data: 2, lose_notes: 2, ..Faults::default() };
         let measured = fake::across(faults, measure).unwrap();
         assert!(measured.lost > 0);
     }

@@ -153,7 +153,7 @@ mod tests {
     /// Were there a mistake in the protocol, it should show.
     #[test]
     fn what_does_not_come_for_all_patience_is_lost() {
-        let faults = Faults { late_data: 20, lose_data: 1000, ..Faults::default() };
+        let faults = Faults { late_data: 20, lose_data: 50, ..Faults::default() };
         let patience = Patience { silence: Duration::from_millis(500), ..fake::PATIENCE };
         let measure = |port: &mut Fake| throughput(port, Via::Raw, STEP, patience, &Watch::default());
         let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
@@ -165,8 +165,7 @@ mod tests {
     fn never_more_than_the_window_is_on_its_way() {
         let faults = Faults { delay: Duration::from_micros(200), ..Faults::default() };
         let most = fake::across(faults, |port| measure(port).map(|_| port.most_on_the_way)).unwrap();
-        // and a note or two
-        assert!((1..=fake::WINDOW + 2).contains(&most), "{most}");
+        assert!((1..=fake::WINDOW).contains(&most), "{most}");
     }
 
     #[test]
