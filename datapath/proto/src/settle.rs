@@ -46,10 +46,11 @@ impl<B: Buffer> Core<B> {
     }
 
     /// Getter: whether there is news of flows (messages that came in on them, or
-    /// were released) that was not looked at: [`Core::settle`] is to be called.
+    /// were released), or there may be room again, that was not looked at:
+    /// [`Core::settle`] is to be called.
     #[inline]
     pub fn has_touched(&self) -> bool {
-        !self.touched.is_empty()
+        !self.touched.is_empty() || self.full
     }
 
     /// Messages have left: their acknowledgements are waited for from now on.
