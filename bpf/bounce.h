@@ -39,7 +39,12 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 		bytes[i] = 0;
 }
 
-/* Turn the request into its reject. 0: it cannot be; the frame is as it was. */
+/*
+ * Turn the request into its reject. 0: it cannot be; the frame is as it was.
+ * A frame in several pieces is the host's to return: when its other pieces are
+ * cut off, the kernel's generic path (6.18) goes on counting their bytes, and
+ * would send as many of its own memory behind the reject.
+ */
 static inline int bounce(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
 			 const struct table *table)
 {
@@ -49,6 +54,8 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, const volatile struct
 	__u32 framing;
 
 	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
+		return 0;
+	if (length != ctx->data_end - ctx->data)
 		return 0;
 	/* Without this the verifier sees two sorts of index, and asks for CAP_PERFMON. */
 	if (find((struct frame *)data, config, &found) != FOUND)

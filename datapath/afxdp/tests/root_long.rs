@@ -9,6 +9,7 @@ use hosts::VethOptions;
 use pair::{Cable, Pair, counter, eventually, flow};
 use ring::Frame;
 use transport::Transport;
+use wire::bounce::Back;
 use wire::frame::{self, ETHERNET, Link, SMALLEST};
 use wire::{Buffer, EtherType, Framing, Header, Kind};
 
@@ -266,6 +267,37 @@ fn closing_brings_home_what_is_under_way() {
     assert_eq!(pools.each_ref().map(|pool| pool.available()), pools.each_ref().map(|pool| pool.layout().frames));
     cable.ends[0].up().unwrap();
     cable.pair(&Options::new("am0"));
+}
+
+/// The program of a full node returns what is in one piece; of what is in
+/// several the kernel would send its own memory with the reject.
+#[test]
+fn long_requests_are_the_hosts_to_return() {
+    for attach in [Attach::Generic, Attach::Native] {
+        let (_cable, mut pair) = with(65000, &Options { attach, ..Options::new("am0") });
+        let (to, from) = (pair.near.caps().address, pair.far.caps().address);
+        let link = Link { to, from, ethertype: EtherType::DEFAULT };
+        let back = Back::new(Framing::Bare, &link, flow(), 0);
+        pair.far.way_back(flow(), &back);
+        pair.far.full(true);
+        for body in [4, 1000, 3000, 3400, 3600, 3800, 4000, 10_000, 60_000, 65_000] {
+            let request = request(&pair, 7, body).unwrap();
+            let reject = back.reject(request.bytes().first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
+            pair.near.send(from, request).unwrap();
+            pair.near.flush();
+            let (mut returned, mut arrived) = (vec![], vec![]);
+            eventually("it comes back, or arrives", || {
+                pair.near.receive(64, &mut |frame| returned.push(frame.bytes().to_vec()));
+                pair.far.receive(64, &mut |frame| arrived.push(read(&frame)));
+                !returned.is_empty() || !arrived.is_empty()
+            });
+            if body < 3500 {
+                assert_eq!((returned, arrived), (vec![reject.to_vec()], vec![]), "{attach:?} {body}");
+            } else {
+                assert_eq!((returned, arrived), (vec![], vec![(7, body)]), "{attach:?} {body}");
+            }
+        }
+    }
 }
 
 /// As on a kernel that does not know them.
