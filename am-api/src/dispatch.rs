@@ -54,7 +54,7 @@ impl Port {
 struct InHand<'a> {
     port: &'a Port,
     delivery: &'a Delivery<Frame>,
-    kept: Cell<Option<u32>>,
+    kept: Cell<Option<usize>>,
 }
 
 impl InHand<'_> {

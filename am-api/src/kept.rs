@@ -4,12 +4,9 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use proto::{Delivery, FlowId, Words};
-use ring::Frame;
+use ring::{Frame, Lender, Loan};
 use wire::Class;
 
 use crate::shared::Shared;
@@ -27,7 +24,7 @@ pub struct Kept {
     words: Words,
     /// Goes behind the frame: a credit is a frame that is at home. `None` for
     /// what this side sent itself, and got back.
-    _hold: Option<Hold>,
+    _hold: Option<Loan>,
 }
 
 const _: fn() = || {
@@ -88,78 +85,41 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// What a node and the messages kept of it share: they are dropped on any
-/// thread, and only the node's may touch the protocol.
-#[derive(Debug)]
-struct Ledger {
-    /// By place: how many handles on the message of this place are left.
-    handles: Box<[AtomicU32]>,
-    /// Places whose last handle has gone, counted ever since.
-    gone: AtomicU32,
-}
-
-/// One handle on a kept message's credit.
-struct Hold {
-    ledger: Arc<Ledger>,
-    place: u32,
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // Release: the node must find the place empty, and the frame at home.
-        if self.ledger.handles[self.place as usize].fetch_sub(1, AcqRel) == 1 {
-            self.ledger.gone.fetch_add(1, Release);
-        }
-    }
-}
-
-/// The credits that stay away because their messages are kept.
+/// The credits that stay away because their messages are kept. Those are
+/// dropped on any thread, and only the node's may touch the protocol.
 #[derive(Debug)]
 pub(crate) struct KeptCredits {
-    ledger: Arc<Ledger>,
-    /// Places in use, and whose credit each is.
-    out: Vec<(u32, FlowId, Class)>,
-    free: Vec<u32>,
-    /// Of the ledger's `gone`, how many were found.
-    found: u32,
+    lender: Lender,
+    /// By place: whose credit it is.
+    whose: Box<[Option<(FlowId, Class)>]>,
 }
 
 impl KeptCredits {
     /// Places for so many messages.
     pub(crate) fn new(count: usize) -> Self {
-        let handles = (0..count).map(|_| AtomicU32::new(0)).collect();
-        let ledger = Arc::new(Ledger { handles, gone: AtomicU32::new(0) });
-        KeptCredits { ledger, out: Vec::with_capacity(count), free: (0..count as u32).rev().collect(), found: 0 }
+        KeptCredits { lender: Lender::new(count), whose: vec![None; count].into() }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.lender.is_empty()
     }
 
     /// A handle on this message's credit, the first or one more. `None` where
     /// more is kept than can be on its way: that credit returns at once.
-    fn hold(&mut self, kept: &Cell<Option<u32>>, flow: FlowId, class: Class) -> Option<Hold> {
-        let place = kept.get().or_else(|| {
-            let place = self.free.pop()?;
-            self.out.push((place, flow, class));
-            Some(place)
-        })?;
-        kept.set(Some(place));
-        self.ledger.handles[place as usize].fetch_add(1, Relaxed);
-        Some(Hold { ledger: self.ledger.clone(), place })
+    fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Loan> {
+        if let Some(place) = kept.get() {
+            return self.lender.lend_again(place);
+        }
+        let loan = self.lender.lend()?;
+        self.whose[loan.place()] = Some((flow, class));
+        kept.set(Some(loan.place()));
+        Some(loan)
     }
 
     /// A credit whose message nobody keeps any more.
     fn gone(&mut self) -> Option<(FlowId, Class)> {
-        if self.ledger.gone.load(Acquire) == self.found {
-            return None;
-        }
-        let is_gone = |&(place, ..): &(u32, FlowId, Class)| self.ledger.handles[place as usize].load(Acquire) == 0;
-        let (place, flow, class) = self.out.swap_remove(self.out.iter().position(is_gone)?);
-        self.found = self.found.wrapping_add(1);
-        self.free.push(place);
-        Some((flow, class))
+        self.whose[self.lender.come_back()?].take()
     }
 }
 

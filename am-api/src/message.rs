@@ -21,13 +21,13 @@ pub struct Message<'a> {
     pub(crate) port: &'a Port,
     pub(crate) delivery: &'a Delivery<Frame>,
     /// Its place among the messages that handlers keep; none for what comes back.
-    pub(crate) kept: Option<&'a Cell<Option<u32>>>,
+    pub(crate) kept: Option<&'a Cell<Option<usize>>>,
     words: Words,
 }
 
 impl<'a> Message<'a> {
     #[inline]
-    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>, kept: Option<&'a Cell<Option<u32>>>) -> Self {
+    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>, kept: Option<&'a Cell<Option<usize>>>) -> Self {
         Message { port, delivery, kept, words: delivery.words() }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use wire::Flow;
@@ -85,7 +85,9 @@ impl Table {
         let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
         let words = &self.layout().backs[flow.index()];
         // The last word has the mark that the others count: it comes off first and on last.
-        words[3].store(0, Ordering::Release);
+        words[3].store(0, Ordering::Relaxed);
+        // What follows must not be seen before that.
+        fence(Ordering::Release);
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use wire::bounce::Back;
 use wire::frame::Link;
-use wire::{Buffer, Class, Header, Kind, Seq};
+use wire::{Buffer, Class, Header, Kind, Piggyback, Seq};
 
 use crate::FlowId;
 use crate::counters::Counters;
@@ -59,11 +59,14 @@ impl Bounces {
 }
 
 impl<B: Buffer> Core<B> {
-    /// There is no room for a message that came alone.
+    /// There is no room for a message that came alone; what rode on it counts.
     #[cold]
-    pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq) {
+    pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
         self.set_full(true);
         let Some(record) = self.flows.get_mut(id) else { return };
+        if let Some(told) = told {
+            record.put_told(told);
+        }
         self.bounces.turn_away(record, class, seq, &mut self.counters);
         if record.ack_forced {
             record.queue_ack(&mut self.acks_due);

@@ -85,10 +85,7 @@ impl<B: Buffer> Core<B> {
         }
         if !self.endpoints.has_room(class) {
             let id = record.id;
-            if let Some(told) = message.piggyback {
-                record.put_told(told);
-            }
-            self.turn_away(id, class, seq);
+            self.turn_away(id, class, seq, message.piggyback);
             return Ok(());
         }
         if record.accept(class, seq, verdict, &mut self.gaps) {

@@ -50,7 +50,7 @@
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and
 //! `region.rs`, which says who frees the memory when pool and frames go in any
-//! order; then [`spsc`].
+//! order; then [`spsc`], and [`Lender`] for what is out at other threads.
 //!
 //! # How it is tested
 //!
@@ -59,6 +59,7 @@
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p ring --tests --target-dir target/loom         every interleaving
 //! MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p ring                 every rule about pointers
+//! scripts/sanitize                                                                   this, and sanitizers
 //! ```
 //!
 //! ```
@@ -81,6 +82,7 @@
 mod frame;
 mod heap;
 mod layout;
+mod loan;
 mod owner;
 mod pool;
 mod raw;
@@ -92,5 +94,6 @@ mod sync;
 
 pub use frame::Frame;
 pub use layout::{Layout, LayoutError};
+pub use loan::{Lender, Loan};
 pub use pool::{Pool, prefetch};
 pub use raw::RawFrame;

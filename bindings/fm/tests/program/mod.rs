@@ -39,10 +39,12 @@ impl Program {
         Program { directory }
     }
 
-    /// Start it.
+    /// Start it; under another program where `FM_RUNNER` names one, as `scripts/sanitize` does.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        let mut command = Command::new(self.directory.path().join("program"));
-        command.args(arguments).env("LD_LIBRARY_PATH", library());
+        let runner = std::env::var("FM_RUNNER").unwrap_or_default();
+        let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.directory.path().join("program")]);
+        let mut command = Command::new(words.next().expect("the program at least"));
+        command.args(words).args(arguments).env("LD_LIBRARY_PATH", library());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(Some(command.spawn().expect("the program starts")))
     }

@@ -1,0 +1,123 @@
+//! What is out at other threads, and what of it has come back.
+
+use crate::sync::{Arc, AtomicU32, Ordering::*};
+
+/// Gives out numbered places, and learns which of them nobody holds any more:
+/// a credit for each frame that was kept, say, which is to return when the
+/// frame is home. Loans go on any thread; only the lender's looks.
+///
+/// ```
+/// use ring::Lender;
+///
+/// let mut lender = Lender::new(2);
+/// let loan = lender.lend().expect("two places are free");
+/// let place = loan.place();
+/// assert_eq!(lender.come_back(), None);
+/// std::thread::spawn(move || drop(loan)).join().unwrap();
+/// assert_eq!(lender.come_back(), Some(place));
+/// ```
+#[derive(Debug)]
+pub struct Lender {
+    ledger: Arc<Ledger>,
+    out: Vec<u32>,
+    free: Vec<u32>,
+    /// Of the ledger's `gone`, how many were found.
+    found: u32,
+}
+
+/// A place that is out, until this is dropped.
+#[derive(Debug)]
+pub struct Loan {
+    ledger: Arc<Ledger>,
+    place: u32,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    /// By place: how many loans of it are left.
+    loans: Box<[AtomicU32]>,
+    /// Places whose last loan has gone, counted ever since: one look says
+    /// whether there is anything to look for.
+    gone: AtomicU32,
+}
+
+impl Lender {
+    /// So many places. This is the last that is allocated.
+    pub fn new(places: usize) -> Lender {
+        let loans = (0..places).map(|_| AtomicU32::new(0)).collect();
+        let ledger = Arc::new(Ledger { loans, gone: AtomicU32::new(0) });
+        Lender { ledger, out: Vec::with_capacity(places), free: (0..places as u32).rev().collect(), found: 0 }
+    }
+
+    /// Whether nothing is out.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// A place that nobody has; `None` where all are out.
+    pub fn lend(&mut self) -> Option<Loan> {
+        let place = self.free.pop()?;
+        self.out.push(place);
+        self.ledger.loans[place as usize].fetch_add(1, Relaxed);
+        Some(Loan { ledger: self.ledger.clone(), place })
+    }
+
+    /// One more loan of a place that is out; `None` where it is not.
+    pub fn lend_again(&mut self, place: usize) -> Option<Loan> {
+        let place = *self.out.iter().find(|out| **out as usize == place)?;
+        if self.ledger.loans[place as usize].fetch_add(1, Relaxed) == 0 {
+            // It had gone, and nobody had looked: that is not to be found any more.
+            self.found = self.found.wrapping_add(1);
+        }
+        Some(Loan { ledger: self.ledger.clone(), place })
+    }
+
+    /// A place whose last loan has gone. What its holders did before they let
+    /// go has happened.
+    pub fn come_back(&mut self) -> Option<usize> {
+        if self.ledger.gone.load(Relaxed) == self.found {
+            return None;
+        }
+        // Acquire: pairs with the last decrement, and so with all before it.
+        let is_gone = |place: &u32| self.ledger.loans[*place as usize].load(Acquire) == 0;
+        let place = self.out.swap_remove(self.out.iter().position(is_gone)?);
+        self.found = self.found.wrapping_add(1);
+        self.free.push(place);
+        Some(place as usize)
+    }
+}
+
+impl Loan {
+    /// Its number, less than there are places.
+    #[inline]
+    pub fn place(&self) -> usize {
+        self.place as usize
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        // Release: what we did comes before the lender finds the place empty.
+        if self.ledger.loans[self.place()].fetch_sub(1, Release) == 1 {
+            self.ledger.gone.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Else each look would go through all that is out.
+    #[test]
+    fn what_was_lent_again_leaves_nothing_to_look_for() {
+        let mut lender = Lender::new(1);
+        let first = lender.lend().unwrap();
+        let place = first.place();
+        drop(first);
+        drop(lender.lend_again(place));
+        assert_eq!(lender.come_back(), Some(place));
+        assert_eq!(lender.ledger.gone.load(Relaxed), lender.found);
+    }
+}

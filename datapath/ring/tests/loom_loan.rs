@@ -1,0 +1,63 @@
+//! Loans under the model checker; the command is in `loom_pool.rs`.
+#![cfg(loom)]
+
+use loom::thread;
+use ring::{Layout, Lender, Pool};
+use wire::Buffer;
+
+/// A message that is kept and dropped elsewhere: its credit comes back once,
+/// and not before its frame is home, since the credit is that frame.
+#[test]
+fn what_comes_back_is_home() {
+    loom::model(|| {
+        let pool = Pool::heap(Layout { frames: 1, stride: 8, headroom: 0 }).unwrap();
+        let mut lender = Lender::new(1);
+        let (frame, loan) = (pool.copy(b"data").unwrap(), lender.lend().unwrap());
+        let far = thread::spawn(move || {
+            assert_eq!(frame.bytes(), b"data");
+            drop(frame);
+            drop(loan);
+        });
+        let mut home = |lender: &mut Lender| {
+            let is_back = lender.come_back().is_some();
+            if is_back {
+                pool.take().expect("the frame is home").space().expect("nobody reads it").fill(0);
+            }
+            is_back
+        };
+        let early = home(&mut lender);
+        far.join().unwrap();
+        assert!(early != home(&mut lender), "once");
+        assert!(lender.is_empty());
+    });
+}
+
+#[test]
+fn the_last_of_two_brings_it_back() {
+    loom::model(|| {
+        let mut lender = Lender::new(1);
+        let first = lender.lend().unwrap();
+        let second = lender.lend_again(first.place()).unwrap();
+        let threads = [first, second].map(|loan| thread::spawn(move || drop(loan)));
+        let early = lender.come_back().is_some();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(early != lender.come_back().is_some(), "once");
+    });
+}
+
+/// It is lent again while, or after, its only loan goes.
+#[test]
+fn what_is_lent_again_is_out() {
+    loom::model(|| {
+        let mut lender = Lender::new(1);
+        let first = lender.lend().unwrap();
+        let place = first.place();
+        let far = thread::spawn(move || drop(first));
+        let again = lender.lend_again(place).unwrap();
+        assert_eq!(lender.come_back(), None);
+        far.join().unwrap();
+        assert_eq!(lender.come_back(), None);
+        drop(again);
+        assert_eq!((lender.come_back(), lender.come_back()), (Some(place), None));
+    });
+}
