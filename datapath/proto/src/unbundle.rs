@@ -15,7 +15,7 @@ use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
 
-/// Where the messages of a bundle came in, and what became of them.
+/// Where the messages of a bundle came in.
 struct Arrival<'a, B> {
     endpoints: &'a mut Endpoints<B>,
     gaps: &'a mut Gaps,
@@ -25,6 +25,12 @@ struct Arrival<'a, B> {
     frame: &'a B,
     /// Where in it the bundle starts.
     body_at: usize,
+    outcome: Outcome,
+}
+
+/// What became of the messages of a bundle.
+#[derive(Default)]
+struct Outcome {
     accepted: u64,
     /// An acknowledgement has to go now.
     owes_ack: bool,
@@ -45,24 +51,13 @@ impl<B: Buffer> Core<B> {
         record.touch(&mut self.touched);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
         let Core { endpoints, gaps, bounces, counters, .. } = self;
-        let mut arrival = Arrival {
-            endpoints,
-            gaps,
-            bounces,
-            counters,
-            class,
-            frame,
-            body_at: parsed.framing.body_at(),
-            accepted: 0,
-            owes_ack: false,
-            is_full: false,
-            returned: false,
-        };
+        let (body_at, outcome) = (parsed.framing.body_at(), Outcome::default());
+        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, outcome };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
-            arrival.returned |= n == 0 && arrival.is_full;
+            arrival.outcome.returned |= n == 0 && arrival.outcome.is_full;
         }
-        let Arrival { accepted, owes_ack, is_full, .. } = arrival;
+        let Outcome { accepted, owes_ack, is_full, .. } = arrival.outcome;
         if owes_ack {
             record.queue_ack(&mut self.acks_due);
         }
@@ -94,17 +89,17 @@ impl<B: Buffer> Arrival<'_, B> {
                 self.counters.not_new(verdict);
                 // Its sender should hear where we are.
                 record.ack_forced = true;
-                self.owes_ack = true;
+                self.outcome.owes_ack = true;
             }
-            _ if self.returned => self.counters.no_room += 1,
+            _ if self.outcome.returned => self.counters.no_room += 1,
             _ if !self.endpoints.has_room(self.class) => {
                 self.bounces.turn_away(record, self.class, seq, self.counters);
-                self.owes_ack |= record.ack_forced;
-                self.is_full = true;
+                self.outcome.owes_ack |= record.ack_forced;
+                self.outcome.is_full = true;
             }
             _ => {
-                self.owes_ack |= record.accept(self.class, seq, verdict, self.gaps);
-                self.accepted += 1;
+                self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.gaps);
+                self.outcome.accepted += 1;
                 let delivery = self.delivery(record, item);
                 self.endpoints.push(record.endpoint, delivery);
             }
