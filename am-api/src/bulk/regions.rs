@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 
 use proto::EndpointId;
-use wire::bulk::What;
+use wire::bulk::{Segment, What};
 
 use crate::Port;
 
@@ -129,7 +129,7 @@ impl Regions {
         }
         let size = memory.try_borrow().map_err(|_| What::Busy)?.len() as u64;
         match start.checked_add(length) {
-            Some(end) if end <= size => Ok(memory),
+            Some(end) if end <= size.min(Segment::FARTHEST) => Ok(memory),
             _ => Err(What::OutOfBounds),
         }
     }

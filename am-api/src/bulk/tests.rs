@@ -80,8 +80,10 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
     for _ in 0..30_000 {
         let mut next = || number(&mut random);
         let (region, transfer) = (ids[next() as usize % 4], next() as u32 | (next() as u32 & 1) << 31);
-        let segment = Segment { region, transfer, start: next(), total: next(), at: next() };
+        let said = Segment { region, transfer, start: next(), total: next(), at: next() };
         let data = vec![0xff; next() as usize % 1200];
+        // As it stands in a frame, which has no room for numbers that make no sense.
+        let segment = Segment::parse(&said.to_bytes()).map_or(said, |(segment, _)| segment);
         pair.forge(Kind::Put, &[&segment.to_bytes()[..], &data].concat());
         let may = Segment::parse(&[&segment.to_bytes()[..], &data].concat()).is_some()
             && region == open.id().0

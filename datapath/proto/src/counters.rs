@@ -1,6 +1,6 @@
 //! Everything the core counts.
 
-use wire::Reason;
+use wire::{Class, Reason};
 
 use crate::receive_queue::Verdict;
 
@@ -60,6 +60,15 @@ counters! {
 impl Counters {
     pub(crate) fn drop(&mut self, reason: Reason) {
         self.dropped[reason as usize] += 1;
+    }
+
+    /// A bundle, and how many of its messages were accepted.
+    pub(crate) fn bundle_received(&mut self, class: Class, accepted: u64) {
+        self.bundles_received += 1;
+        match class {
+            Class::Request => self.requests_received += accepted,
+            Class::Reply => self.replies_received += accepted,
+        }
     }
 
     /// A message that came again, or too early.

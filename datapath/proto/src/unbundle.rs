@@ -69,11 +69,7 @@ impl<B: Buffer> Core<B> {
         if is_full {
             self.set_full(true);
         }
-        self.counters.bundles_received += 1;
-        match class {
-            Class::Request => self.counters.requests_received += accepted,
-            Class::Reply => self.counters.replies_received += accepted,
-        }
+        self.counters.bundle_received(class, accepted);
         Ok(())
     }
 }

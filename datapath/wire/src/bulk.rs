@@ -2,33 +2,39 @@
 
 /// What a `Put` frame's body starts with; the segment's data follows. It says
 /// of the whole transfer where it goes, so that each segment can be judged
-/// alone, in whatever order they arrive.
+/// alone, in whatever order they arrive. Every frame of a transfer pays for
+/// it, so that numbers have as many bytes as they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The receiver's region.
     pub region: u32,
     /// The transfer that it is part of.
     pub transfer: u32,
-    /// Where in the region the transfer starts.
+    /// Where in the region the transfer starts: below [`Segment::FARTHEST`].
     pub start: u64,
-    /// Bytes of the whole transfer.
+    /// Bytes of the whole transfer: at most 4 GiB.
     pub total: u64,
-    /// Where in the transfer the data of this segment goes.
+    /// Where in the transfer the data of this segment goes: below 4 GiB.
     pub at: u64,
 }
 
 impl Segment {
     /// Bytes before the data.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 22;
 
-    /// The fixed part, as it stands in a frame.
+    /// Nothing of a region from here on can be reached: 1 TiB, less one byte.
+    pub const FARTHEST: u64 = (1 << 40) - 1;
+
+    /// The fixed part, as it stands in a frame. A number that is too large
+    /// becomes the largest there is, which no receiver has room for.
     pub fn to_bytes(self) -> [u8; Segment::BYTES] {
         let mut bytes = [0; Segment::BYTES];
         bytes[..4].copy_from_slice(&self.region.to_be_bytes());
         bytes[4..8].copy_from_slice(&self.transfer.to_be_bytes());
-        for (place, number) in bytes[8..].chunks_exact_mut(8).zip([self.start, self.total, self.at]) {
-            place.copy_from_slice(&number.to_be_bytes());
+        for (place, number) in bytes[8..18].chunks_exact_mut(5).zip([self.start, self.total]) {
+            place.copy_from_slice(&number.min(Self::FARTHEST).to_be_bytes()[3..]);
         }
+        bytes[18..].copy_from_slice(&(self.at.min(u32::MAX.into()) as u32).to_be_bytes());
         bytes
     }
 
@@ -38,8 +44,10 @@ impl Segment {
     pub fn parse(body: &[u8]) -> Option<(Segment, &[u8])> {
         let (fixed, data) = body.split_first_chunk::<{ Segment::BYTES }>()?;
         let long = |at: usize| fixed[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        // Each number stands at the end of the eight bytes that are read for it.
         let (region, transfer) = ((long(0) >> 32) as u32, long(0) as u32);
-        let segment = Segment { region, transfer, start: long(8), total: long(16), at: long(24) };
+        let (start, total) = (long(5) & Self::FARTHEST, long(10) & Self::FARTHEST);
+        let segment = Segment { region, transfer, start, total, at: long(14) & u64::from(u32::MAX) };
         let end = segment.at.checked_add(data.len() as u64)?;
         (end <= segment.total).then_some((segment, data))
     }

@@ -5,7 +5,7 @@ use wire::bulk::{Notice, Segment, What};
 
 proptest! {
     #[test]
-    fn a_segment_comes_back(region: u32, transfer: u32, start: u64, at in 0..u64::MAX / 2, more in 0..u64::MAX / 2, data: Vec<u8>) {
+    fn a_segment_comes_back(region: u32, transfer: u32, start in 0..=Segment::FARTHEST, at in 0..1u64 << 32, more in 0..1u64 << 32, data: Vec<u8>) {
         let total = at + more;
         let segment = Segment { region, transfer, start, total, at };
         let body = [&segment.to_bytes()[..], &data].concat();
@@ -37,6 +37,16 @@ fn what_would_go_beyond_its_transfer_is_refused() {
     let body = |data: &[u8]| [&segment.to_bytes()[..], data].concat();
     assert!(Segment::parse(&body(b"x")).is_some());
     assert!(Segment::parse(&body(b"xy")).is_none());
-    let far = Segment { at: u64::MAX, total: u64::MAX, ..segment };
-    assert!(Segment::parse(&[&far.to_bytes()[..], b"x"].concat()).is_none(), "the sum must not wrap");
+    let far = Segment { at: u32::MAX.into(), total: u32::MAX.into(), ..segment };
+    assert!(Segment::parse(&[&far.to_bytes()[..], b"x"].concat()).is_none());
+}
+
+/// Cut off, it would lead somewhere else.
+#[test]
+fn a_number_that_is_too_large_is_the_largest() {
+    for start in [Segment::FARTHEST, Segment::FARTHEST + 1, u64::MAX] {
+        let segment = Segment { region: 1, transfer: 2, start, total: 10, at: 0 };
+        let body = segment.to_bytes();
+        assert_eq!(Segment::parse(&body), Some((Segment { start: Segment::FARTHEST, ..segment }, &[][..])));
+    }
 }

@@ -239,7 +239,9 @@ fn check_bytes(heading: &str, zero: &[u8], fields: &[(&str, Vec<u8>)]) {
     );
     for (row, (_, with)) in rows.iter().zip(fields) {
         let bits = differing(zero, std::slice::from_ref(with));
-        assert_eq!(row[1], format!("{}–{}", bits[0].0 / 4 * 4, bits[bits.len() - 1].0), "{}", row[0]);
+        // No code is as large as its field.
+        let first = if row[0] == "what" { 0 } else { bits[0].0 };
+        assert_eq!(row[1], format!("{first}–{}", bits[bits.len() - 1].0), "{}", row[0]);
     }
 }
 
