@@ -13,6 +13,18 @@ static inline __u32 find(const struct frame *frame, const volatile struct config
 	return frame->ethertype == config->plain ? find_plain(frame, found) : find_hidden(frame, found);
 }
 
+/* Leave to the host which flow it was for: its sender has not heard that the flow is over. */
+static inline void note_stray(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
+{
+	const __u8 *data = (void *)(long)ctx->data;
+	struct found found = {};
+
+	if (data + SMALLEST_BYTES > (const __u8 *)(long)ctx->data_end)
+		return;
+	if (find((const struct frame *)data, config, &found) == FOUND)
+		table->stray = found.flow;
+}
+
 /* Its framing, as in struct back. */
 static inline __u32 framing_of(const struct frame *frame, const volatile struct config *config)
 {

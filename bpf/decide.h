@@ -53,8 +53,8 @@ struct table {
 	 * bound to: both from one line of the cache.
 	 */
 	__u16 flows[FLOW_COUNT];
-	__u32 full; /* no room for requests: they bounce where the way back is known */
-	__u32 zero;
+	__u32 full;  /* no room for requests: they bounce where the way back is known */
+	__u32 stray; /* the last flow that a frame came for though it is not open; 0: none since user space looked */
 	struct back backs[FLOW_COUNT];
 };
 

@@ -54,7 +54,7 @@ static inline void count(__u32 number)
 		++*counter;
 }
 
-static inline const struct table *the_table(void)
+static inline struct table *the_table(void)
 {
 	__u32 only = 0;
 
@@ -77,7 +77,7 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
-static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, const struct table *table)
+static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, struct table *table)
 {
 	if (IS_BOUNCE(decision)) {
 		if (!bounce(ctx, length, &config, table))
@@ -85,6 +85,8 @@ static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, c
 		count(COUNT_BOUNCED);
 		return XDP_TX;
 	}
+	if (decision == DROP(REASON_NO_FLOW))
+		note_stray(ctx, &config, table);
 	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
@@ -100,7 +102,7 @@ static inline int is_lost(__u32 decision)
 
 static inline int steer_frame(struct xdp_md *ctx, int pieces)
 {
-	const struct table *table = the_table();
+	struct table *table = the_table();
 	__u32 decision;
 
 	if (!table)

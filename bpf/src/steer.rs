@@ -88,6 +88,12 @@ impl Steer {
         self.table.set_full(is_full);
     }
 
+    /// The last flow that a frame came for though it leads nowhere, since this
+    /// was last asked. One load, where there was none.
+    pub fn stray(&self) -> Option<Flow> {
+        self.table.stray()
+    }
+
     /// What became of all frames so far. A system call for each counter.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ const SOCKETS: usize = 256;
 struct Layout {
     flows: [AtomicU16; Flow::COUNT],
     full: AtomicU32,
-    _zero: AtomicU32,
+    stray: AtomicU32,
     backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
 }
 
@@ -96,6 +96,15 @@ impl Table {
     /// Whether requests bounce.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.layout().full.store(is_full.into(), Ordering::Relaxed);
+    }
+
+    /// The last flow that a frame came for though it is not open, once.
+    pub(crate) fn stray(&self) -> Option<Flow> {
+        let stray = &self.layout().stray;
+        if stray.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Flow::new(stray.swap(0, Ordering::Relaxed) as u16)
     }
 
     /// Steer control frames.

@@ -322,6 +322,10 @@ impl Transport for Nic {
         }
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("sim_received", self.count.received);
         each("sim_sent", self.count.sent);

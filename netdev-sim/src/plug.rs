@@ -81,6 +81,10 @@ impl Transport for Plug {
         self.with(|nic| nic.full(is_full));
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.with(|nic| nic.stray()).flatten()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         if !self.cut.0.get() {
             self.net.borrow_mut().nic(self.node).counters(each);

@@ -126,6 +126,10 @@ impl Transport for Seam {
         }
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.inner.stray()
+    }
+
     fn full(&mut self, is_full: bool) {
         if !self.untold {
             self.inner.full(is_full);

@@ -85,6 +85,10 @@ impl<T: Transport> Transport for Lossy<T> {
         self.inner.way_back(flow, back);
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.inner.stray()
+    }
+
     fn full(&mut self, is_full: bool) {
         self.inner.full(is_full);
     }

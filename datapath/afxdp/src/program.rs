@@ -104,6 +104,14 @@ impl Attached {
         }
     }
 
+    /// The last flow that a frame came for though it is not open, once.
+    pub(crate) fn stray(&self) -> Option<Flow> {
+        match &self.program {
+            Loaded::Steer(steer) => steer.stray(),
+            Loaded::Raw(_) => None,
+        }
+    }
+
     /// What happened to frames before they came to the socket.
     pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         if let Loaded::Steer(steer) = &self.program

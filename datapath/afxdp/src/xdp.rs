@@ -114,6 +114,10 @@ impl Transport for Xdp {
         self.program.full(is_full);
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.program.stray()
+    }
+
     fn promise(&mut self, frames: usize) {
         match &mut self.path {
             Path::Whole(whole) => whole.rx.promise(frames),

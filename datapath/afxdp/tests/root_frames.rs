@@ -135,6 +135,7 @@ fn a_closed_flow_is_dropped_before_the_socket() {
     pair.send(0..10);
     eventually("all ten are counted", || counter(&pair.far, "xdp_drop_unknown_flow") == 10);
     assert!(pair.receive().is_empty());
+    assert_eq!([(); 2].map(|()| pair.far.stray()), [Some(flow()), None], "so that their sender can be told");
     pair.far.steer(flow(), true);
     pair.assert_alive(11);
 }

@@ -1,6 +1,7 @@
 //! The loop, on one page.
 
 use std::mem;
+use std::time::Duration;
 
 use proto::{Core, Event, Time, Transmit};
 use ring::{Frame, Pool};
@@ -29,7 +30,12 @@ pub struct Engine {
     postponed: bool,
     /// A timer had come up when the last turn was settled.
     due: bool,
+    /// Then the transport is asked for strays.
+    strays_at: Time,
 }
+
+/// The transport is asked for strays so often.
+const STRAYS: Duration = Duration::from_millis(1);
 
 /// What a turn that finds no frame looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,8 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        Engine { core, pool, held: None, sent: 0, received: 0, settled: false, postponed: false, due: false }
+        let (held, settled, postponed, due) = (None, false, false, false);
+        Engine { core, pool, held, sent: 0, received: 0, settled, postponed, due, strays_at: Time::default() }
     }
 
     /// The protocol's state.
@@ -138,7 +145,7 @@ impl Engine {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
         self.settled = self.received == 0 && !self.has_output();
         if self.due || (self.settled && (look == Look::AtAll || self.postponed)) {
-            self.look_at_timers(now());
+            self.look_at_timers(now(), transport);
         }
         self.received
     }
@@ -169,6 +176,9 @@ impl Engine {
             let now = now();
             self.core.settle(now);
             self.due = self.core.sleep_until() <= now;
+            if now >= self.strays_at {
+                self.look_for_strays(now, transport);
+            }
         }
         self.postponed = postpone;
         sent
@@ -201,11 +211,23 @@ impl Engine {
     }
 
     #[inline]
-    fn look_at_timers(&mut self, now: Time) {
+    fn look_at_timers<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.due = false;
         self.core.settle(now);
         if self.core.sleep_until() <= now {
             self.core.on_timeout(now);
+        }
+        if now >= self.strays_at {
+            self.look_for_strays(now, transport);
+        }
+    }
+
+    /// Frames that steering kept because their flow is over: who sends them should hear it.
+    #[cold]
+    fn look_for_strays<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
+        self.strays_at = now + STRAYS;
+        if let Some(flow) = transport.stray() {
+            self.core.on_stray(flow);
         }
     }
 

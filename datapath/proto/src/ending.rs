@@ -73,8 +73,9 @@ impl<B: Buffer> Core<B> {
     fn say_farewell(&mut self, id: FlowId) {
         let Some(record) = self.flows.get(id) else { return };
         if record.phase == Phase::Open {
-            let close = Close { flow: record.route.flow, nonce: record.route.nonce };
-            self.control.push(record.route.to, Control::Close(close));
+            let (to, close) = (record.route.to, Close { flow: record.route.flow, nonce: record.route.nonce });
+            self.control.push(to, Control::Close(close));
+            self.strays.remember(id, to, close);
         }
     }
 

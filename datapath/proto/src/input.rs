@@ -37,7 +37,8 @@ impl<B: Buffer> Core<B> {
             Ok(parsed) => parsed,
             Err(reason) => return self.counters.drop(reason),
         };
-        let outcome = match parsed.header.kind {
+        let (header, framing) = (parsed.header, parsed.framing);
+        let outcome = match header.kind {
             Kind::Put | Kind::Get => self.message(Message::new(&parsed, Class::Request), frame),
             Kind::Request => self.message(Message::new(&parsed, Class::Request), frame),
             Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
@@ -47,7 +48,7 @@ impl<B: Buffer> Core<B> {
             Kind::Bundle(class) => self.on_bundle(&parsed, class, &frame),
         };
         if let Err(reason) = outcome {
-            self.counters.drop(reason);
+            self.refused(reason, &header, framing);
         }
     }
 

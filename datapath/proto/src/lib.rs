@@ -53,6 +53,7 @@ mod send_queue;
 mod settle;
 mod setup;
 mod slots;
+mod strays;
 mod time;
 mod timeout;
 mod timers;

@@ -18,6 +18,7 @@ use crate::peers::Peers;
 use crate::planted::{self, Bug};
 use crate::rtt::Waits;
 use crate::slots::{Link, Slots};
+use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
 use crate::{FlowId, WINDOW};
@@ -50,6 +51,7 @@ pub struct Core<B> {
     pub(crate) control: ControlQueue,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
+    pub(crate) strays: Strays,
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
@@ -82,6 +84,7 @@ impl<B: Buffer> Core<B> {
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
+            strays: Strays::default(),
             gaps: Gaps::new(16),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),

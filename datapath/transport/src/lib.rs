@@ -120,6 +120,13 @@ pub trait Transport {
     /// There is no room for requests, or there is again.
     fn full(&mut self, _is_full: bool) {}
 
+    /// The last flow that a frame came for though it is not open here, since
+    /// this was last asked. Steering keeps such frames; their sender may have
+    /// missed that the flow is over, and is to be told.
+    fn stray(&mut self) -> Option<Flow> {
+        None
+    }
+
     /// So many frames at most are promised room on this side: credits granted.
     /// For those that can keep more or less of it ready.
     fn promise(&mut self, _frames: usize) {}

@@ -1,7 +1,7 @@
 //! Steering for transports without a kernel's program that does it.
 
 use wire::steer::{Decision, Pass, Table, steer};
-use wire::{Address, EtherType, Flow, Reason};
+use wire::{Address, EtherType, Flow, Reason, frame};
 
 /// [`wire::steer::steer`] with its table, counting what it turns away. A
 /// transport is one socket, so a flow is open or it is not.
@@ -11,6 +11,7 @@ pub struct Steering {
     table: Box<Table>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
+    stray: Option<Flow>,
 }
 
 /// The socket's index, and what the table has for its flows.
@@ -21,7 +22,7 @@ impl Steering {
     /// Lets in the control frames of this node.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Table { node_socket: SOCKET, ..Table::new(ethertype, own) };
-        Steering { table: Box::new(table), passed: [0; 2], dropped: [0; Reason::ALL.len()] }
+        Steering { table: Box::new(table), passed: [0; 2], dropped: [0; Reason::ALL.len()], stray: None }
     }
 
     /// Whether a frame that arrived is for us. If not, it has been counted.
@@ -31,9 +32,24 @@ impl Steering {
             // Where there is no program the host returns what it has no room for.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
             Decision::Pass(why) => self.passed[why as usize] += 1,
-            Decision::Drop(why) => self.dropped[why as usize] += 1,
+            Decision::Drop(why) => self.drop(why, frame),
         }
         false
+    }
+
+    #[cold]
+    fn drop(&mut self, why: Reason, frame: &[u8]) {
+        self.dropped[why as usize] += 1;
+        if why == Reason::NoFlow
+            && let Ok(parsed) = frame::parse(frame, self.table.ethertype)
+        {
+            self.stray = Some(parsed.header.flow);
+        }
+    }
+
+    /// As [`Transport::stray`](crate::Transport::stray).
+    pub fn stray(&mut self) -> Option<Flow> {
+        self.stray.take()
     }
 
     /// As [`Transport::steer`](crate::Transport::steer).

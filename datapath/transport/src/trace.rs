@@ -135,6 +135,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.full(is_full);
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.inner.stray()
+    }
+
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
     }

@@ -191,6 +191,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.full(is_full);
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.inner.stray()
+    }
+
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
     }

@@ -141,6 +141,10 @@ impl Transport for Loopback {
         self.steering.set(flow, open);
     }
 
+    fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("loopback_sent", self.count.sent);
         each("loopback_received", self.count.received);
