@@ -52,12 +52,27 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 }
 
 /*
+ * Whether a frame of this length has more pieces than the first. To subtract
+ * data from data_end would need CAP_PERFMON; the kernel does it for us where it
+ * compares the first piece with the MTU (which a larger header than Ethernet's makes
+ * larger: then each frame counts as one in pieces, and is the host's).
+ */
+static inline int is_in_pieces(struct xdp_md *ctx, __u32 length)
+{
+	__u32 mtu = 0, again = 0;
+
+	if (bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0)
+		return 1;
+	return bpf_check_mtu(ctx, 0, &again, (int)(mtu + ETHERNET_BYTES + 1 - length), 0) == 0;
+}
+
+/*
  * Turn the request into its reject. 0: it cannot be; the frame is as it was.
  * A frame in several pieces is the host's to return: when its other pieces are
  * cut off, the kernel's generic path (6.18) goes on counting their bytes, and
  * would send as many of its own memory behind the reject.
  */
-static inline int bounce(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
+static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const volatile struct config *config,
 			 const struct table *table)
 {
 	__u8 *data = (void *)(long)ctx->data;
@@ -67,7 +82,7 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, const volatile struct
 
 	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
 		return 0;
-	if (length != ctx->data_end - ctx->data)
+	if (pieces && is_in_pieces(ctx, length))
 		return 0;
 	/* Without this the verifier sees two sorts of index, and asks for CAP_PERFMON. */
 	if (find((struct frame *)data, config, &found) != FOUND)

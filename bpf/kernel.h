@@ -34,6 +34,7 @@ static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)
 static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
 static __u32 (*const bpf_get_prandom_u32)(void) = (void *)7;
 static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
+static long (*const bpf_check_mtu)(void *ctx, __u32 ifindex, __u32 *mtu, int difference, __u64 flags) = (void *)163;
 static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 on_miss) = (void *)51;
 
 /* A map is declared by a struct in ".maps" that only its type information describes. */

@@ -77,10 +77,10 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
-static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, struct table *table)
+static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, int pieces, struct table *table)
 {
 	if (IS_BOUNCE(decision)) {
-		if (!bounce(ctx, length, &config, table))
+		if (!bounce(ctx, length, pieces, &config, table))
 			return redirect(ctx, decision);
 		count(COUNT_BOUNCED);
 		return XDP_TX;
@@ -112,7 +112,7 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 		return XDP_DROP;
 	if (likely(IS_SOCKET(decision)))
 		return redirect(ctx, decision);
-	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, table);
+	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, pieces, table);
 }
 
 /*
@@ -141,7 +141,7 @@ SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 		return ~0u;
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
 	if (IS_BOUNCE(decision))
-		bounce(ctx, bpf_xdp_get_buff_len(ctx), &config, table);
+		bounce(ctx, bpf_xdp_get_buff_len(ctx), 1, &config, table);
 	return decision & 0xffff;
 }
 
