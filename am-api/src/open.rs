@@ -135,7 +135,8 @@ impl Builder {
         self
     }
 
-    /// How often the node tells the network where it is.
+    /// How often the node tells the network where it is, and asks peers whether
+    /// quiet conversations are still there.
     pub fn beacon(mut self, every: Duration) -> Self {
         self.adjust.beacon = Some(every);
         self

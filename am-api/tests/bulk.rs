@@ -210,6 +210,21 @@ fn no_such_region() {
     }
 }
 
+/// The next endpoint may have the number of the one before it.
+#[test]
+fn regions_go_with_their_endpoint() {
+    let (mut alpha, mut beta, _) = listening(connected());
+    let region = zeros(&beta.endpoint, 10, Rights::BOTH);
+    let other = beta.node.endpoint("other").unwrap();
+    drop(std::mem::replace(&mut beta.endpoint, other));
+    beta.endpoint = beta.node.endpoint("main").unwrap();
+    let to = alpha.endpoint.connect("beta", "main").unwrap();
+    until(&mut alpha, &mut beta, "connected", |alpha, _| alpha.endpoint.is_open(to));
+    alpha.endpoint.put(to, region.id(), 0, b"no").unwrap();
+    until(&mut alpha, &mut beta, "heard", |alpha, _| !alpha.state.is_empty());
+    assert_eq!(alpha.state[0].result, Err(TransferError::NoRegion));
+}
+
 #[test]
 fn not_allowed_or_beyond_the_end() {
     let keep = |region: Region| {

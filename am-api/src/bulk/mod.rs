@@ -200,6 +200,7 @@ impl Bulk {
         self.asked.retain(|asked| asked.over.endpoint != endpoint);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         self.over.retain(|over| over.endpoint != endpoint);
+        self.regions.forget(endpoint);
     }
 }
 

@@ -112,6 +112,12 @@ impl Regions {
         RegionId(id)
     }
 
+    /// An endpoint is closed: another may get its number, but not its regions.
+    pub(super) fn forget(&mut self, endpoint: EndpointId) {
+        let its = self.entries.iter_mut().filter(|entry| entry.endpoint == endpoint);
+        its.for_each(|entry| entry.memory = Weak::new());
+    }
+
     /// The memory, where a peer of this endpoint may use so much of it so.
     pub(super) fn find(
         &self,

@@ -125,8 +125,8 @@ fn what_is_due_happens_in_a_turn() {
     let due = alpha.engine.core().config().beacon;
     let before = alpha.engine.core().counters().control_sent;
     let turn = alpha.turn(Time(0) + due + Duration::from_secs(1));
-    assert_eq!(turn.sent, 1, "a beacon");
-    assert_eq!(alpha.engine.core().counters().control_sent, before + 1);
+    assert_eq!(turn.sent, 2, "a beacon, and whether the quiet flow is still there");
+    assert_eq!(alpha.engine.core().counters().control_sent, before + 2);
 }
 
 #[test]

@@ -53,7 +53,8 @@ pub struct Config {
     /// A peer that has not been heard for so long, while we sent again and
     /// again, is unreachable: its messages go back to their senders.
     pub patience: Duration,
-    /// How often a node says where it is, so that switches remember.
+    /// How often a node says where it is, so that switches remember; and asks
+    /// peers that it has not heard since whether quiet flows are still there.
     pub beacon: Duration,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,

@@ -39,6 +39,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
         if self.beacon_armed.fired(at) {
             self.announce(false);
+            self.look_after_quiet(now);
             let next = now + self.config.beacon;
             self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, next);
         }

@@ -100,8 +100,9 @@ impl<B: Buffer> Core<B> {
                 Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason })
             }
         };
-        // It may only have been out of reach, or away, and then it need not give us up as well.
-        if reason == ReturnReason::Unreachable {
+        // It may only have been out of reach, and the new run may be the one that
+        // accepted: neither should keep its half for nobody.
+        if reason != ReturnReason::Closed {
             self.say_farewell(id);
         }
         self.retire(id, reason);

@@ -97,6 +97,11 @@ impl Silence {
         Silence { since: now, asked: 0 }
     }
 
+    /// Whether the peer was ever heard on this flow, or waited for.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.since != Time::default()
+    }
+
     /// A time-out: messages go out again.
     pub(crate) fn ask(&mut self) {
         self.asked = self.asked.saturating_add(1);
@@ -236,6 +241,11 @@ impl FlowRecord {
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
         self.phase = Phase::Open;
+    }
+
+    /// Whether the peer was heard, or is being waited for, within that time.
+    pub(crate) fn is_heard(&self, now: Time, within: Duration) -> bool {
+        now - self.silence.since < within || self.in_flight()
     }
 
     #[inline]

@@ -13,6 +13,10 @@ use crate::flow::FlowRecord;
 pub(crate) struct Flows {
     records: Vec<Option<Box<FlowRecord>>>,
     unused: VecDeque<u16>,
+    /// How many there are.
+    count: usize,
+    /// Where to look first for those there are: ids are given out from here on.
+    from: u16,
 }
 
 impl Flows {
@@ -22,7 +26,7 @@ impl Flows {
         let nth = |n| ((start % count + n) % count) as u16 + 1;
         let mut records = Vec::new();
         records.resize_with(Flow::COUNT, || None);
-        Flows { records, unused: (0..count).map(nth).collect() }
+        Flows { records, unused: (0..count).map(nth).collect(), count: 0, from: nth(0) }
     }
 
     /// An id for a flow to be inserted.
@@ -33,11 +37,13 @@ impl Flows {
     pub(crate) fn insert(&mut self, record: FlowRecord) {
         let index = record.id.flow.index();
         self.records[index] = Some(Box::new(record));
+        self.count += 1;
     }
 
     pub(crate) fn remove(&mut self, flow: Flow) {
         if self.records[flow.index()].take().is_some() {
             self.unused.push_back(flow.id());
+            self.count -= 1;
         }
     }
 
@@ -56,6 +62,17 @@ impl Flows {
     #[inline]
     pub(crate) fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowRecord> {
         self.records[id.flow.index()].as_deref_mut().filter(|record| record.id == id)
+    }
+
+    /// All, from where the last round ended on.
+    pub(crate) fn around(&self) -> impl Iterator<Item = &FlowRecord> {
+        let (before, after) = self.records.split_at(self.from as usize);
+        after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
+    }
+
+    /// The next round starts with this one.
+    pub(crate) fn turn_to(&mut self, flow: Option<Flow>) {
+        self.from = flow.map_or(self.from, Flow::id);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {

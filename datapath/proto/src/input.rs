@@ -66,6 +66,7 @@ impl<B: Buffer> Core<B> {
             Control::Close(close) => self.on_close(source, &close),
             Control::Probe(probe) => self.on_probe(&probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
+            Control::Still(still) => self.on_still(source, &still),
         }
         Ok(())
     }

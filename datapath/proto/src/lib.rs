@@ -59,6 +59,7 @@ mod timeout;
 mod timers;
 mod transmit;
 mod unbundle;
+mod vigil;
 
 pub use config::{Config, FramingChoice};
 pub use counters::Counters;

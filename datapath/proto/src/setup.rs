@@ -191,9 +191,7 @@ impl<B: Buffer> Core<B> {
                 && record.phase == Phase::Asking
                 && record.route.to == source
         };
-        let found = self.flows.iter().find(is_it).map(|record| record.id);
-        self.counters.stale_control += found.is_none() as u64;
-        found
+        self.flows.iter().find(is_it).map(|record| record.id)
     }
 
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
@@ -218,13 +216,17 @@ impl<B: Buffer> Core<B> {
             record.phase == Phase::Open && (route.to, route.flow, route.nonce) == (source, offer.flow, offer.nonce)
         };
         if !self.flows.iter().any(is_it) {
+            self.counters.stale_control += 1;
             let close = Close { flow: offer.flow, nonce: offer.nonce };
             self.control.push(source, Control::Close(close));
         }
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
-        let Some(id) = self.asked(source, answer.id) else { return };
+        let Some(id) = self.asked(source, answer.id) else {
+            self.counters.stale_control += 1;
+            return;
+        };
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
             self.events.push_back(Event::Settled(record.endpoint, id));

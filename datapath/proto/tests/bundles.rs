@@ -243,6 +243,39 @@ fn what_is_lost_before_its_turn_is_sent_again() {
     assert_eq!(got, (0..60).collect::<Vec<_>>());
 }
 
+/// In the middle of a bundle: in 32 bits, and in the 16 that `bare` carries.
+#[test]
+fn numbers_wrap_inside_a_bundle() {
+    let cases = Framing::ALL.map(|framing| [(framing, u32::MAX - 20), (framing, 0xffff - 20)]);
+    for (framing, first) in cases.into_iter().flatten() {
+        for is_lost in [false, true] {
+            let mut net = Net::new(14);
+            let mut config = net.config(0, "alpha");
+            (config.framing, config.first_number) = (FramingChoice::Fixed(framing), Some(first));
+            let (_, here) = net.start(config);
+            let (_, there) = net.node("beta");
+            let flow = net.connect(0, here, "beta");
+            net.idle(MS);
+            send(&mut net, flow, 0..60, small);
+            let bundle = frames(&mut net);
+            assert_eq!(bundle.len(), 1);
+            if !is_lost {
+                // And it comes twice.
+                (0..2).for_each(|_| net.core(1).on_frame(Buf::of(&bundle[0])));
+                assert_eq!(counters(&mut net, 1).duplicates, 60);
+            }
+            net.idle(100 * MS);
+            let mut got = extracted(&mut net, there, small);
+            got.sort_unstable();
+            assert_eq!(got, (0..60).collect::<Vec<_>>(), "{framing} from {first}, lost: {is_lost}");
+            net.idle(MS);
+            let sent = counters(&mut net, 0);
+            assert_eq!((net.core(0).credit(flow, Class::Request), sent.returned), (128, 0));
+            assert_eq!(sent.retransmitted > 0, is_lost, "{framing} from {first}");
+        }
+    }
+}
+
 /// A bundle of messages without words and payload, as anybody could write it.
 fn made_up(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
     let mut space = vec![0; 14 + 12 + ITEM * count.max(20)];

@@ -5,7 +5,7 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Buf, MAX_FRAME, Net, name};
-use proto::{Ending, Event, FlowId, FlowState, ReturnReason};
+use proto::{Config, Ending, Event, FlowId, FlowState, Peer, ReturnReason};
 use wire::{Buffer, Class};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -83,4 +83,118 @@ fn who_is_given_up_hears_it_if_it_can() {
     net.nodes[beta] = away;
     last.iter().for_each(|frame| net.core(beta).on_frame(Buf::of(frame.bytes())));
     assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+}
+
+/// The last word was lost; nobody has anything to send.
+#[test]
+fn who_has_missed_the_farewell_asks() {
+    for closer in [0, 1] {
+        let mut net = Net::new(4);
+        let (alpha, here) = net.node("alpha");
+        let (beta, there) = net.node("beta");
+        let flow = net.connect(alpha, here, "beta");
+        net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+        let mut theirs = None;
+        net.run(SECOND, |net| {
+            theirs = net.extract(beta, there);
+            theirs.is_some()
+        });
+        net.idle(SECOND);
+        [alpha, beta].into_iter().for_each(|at| drop(net.events(at)));
+        net.core(closer).close([flow, theirs.as_ref().unwrap().flow][closer]);
+        net.faults.drop = 1.0;
+        net.drain();
+        net.faults.drop = 0.0;
+        net.idle(SECOND);
+        assert_eq!(news(&mut net, 1 - closer).1, []);
+        net.idle(15 * SECOND);
+        assert!(matches!(news(&mut net, 1 - closer).1[..], [(_, ReturnReason::Closed)]));
+    }
+}
+
+#[test]
+fn a_quiet_flow_costs_next_to_nothing_and_stays() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    let before = net.sent;
+    // Away for long: silence is no answer.
+    let away = net.nodes[beta].take();
+    net.idle(100 * SECOND);
+    net.nodes[beta] = away;
+    net.idle(100 * SECOND);
+    // Of each, a beacon and a question in five seconds.
+    assert!(net.sent - before < 2 * 2 * 200 / 5 + 10, "{}", net.sent - before);
+    assert_eq!((news(&mut net, alpha).1, news(&mut net, beta).1), (vec![], vec![]));
+    net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+    net.run(SECOND, |net| net.extract(beta, there).is_some());
+}
+
+/// Whoever asked has not heard the answer yet, and is no reason to end the flow.
+#[test]
+fn who_was_not_answered_yet_is_answered_again() {
+    let mut net = Net::new(6);
+    let (alpha, here) = net.node("alpha");
+    let mut config = net.config(1, "beta");
+    config.beacon = Duration::from_millis(2);
+    let (beta, _) = net.start(config);
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    [alpha, beta].into_iter().for_each(|at| drop(net.events(at)));
+    let now = net.now;
+    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    net.drain();
+    net.faults.drop = 1.0;
+    net.idle(Duration::from_millis(1));
+    net.faults.drop = 0.0;
+    let (accepted, _) = news(&mut net, beta);
+    assert_eq!((accepted.len(), net.core(alpha).state(flow)), (1, FlowState::Connecting), "the answer is lost");
+    net.idle(Duration::from_millis(2));
+    assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }), "answered again before it was asked again");
+    net.idle(SECOND);
+    assert_eq!(news(&mut net, beta), (vec![], vec![]));
+}
+
+/// The peer was asked as the run that it was, and accepted as the run that it is.
+#[test]
+fn who_is_taken_for_an_earlier_run_hears_it() {
+    let mut net = Net::new(7);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    net.restart(beta, "beta");
+    net.faults.drop = 1.0;
+    net.drain();
+    net.faults.drop = 0.0;
+    let &Config { node, incarnation, name, address, .. } = net.core(alpha).config();
+    net.core(beta).add_peer(Peer { node, incarnation, name, address });
+    let flow = net.connect(alpha, here, "beta");
+    net.events(beta);
+    // Its next beacon says which run it is.
+    net.run(10 * SECOND, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+    net.idle(Duration::from_millis(1));
+    assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+}
+
+/// More than are asked about with one beacon.
+#[test]
+fn of_many_quiet_flows_none_is_forgotten() {
+    const FLOWS: usize = 1300;
+    let mut net = Net::new(8);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let now = net.now;
+    let flows: Vec<FlowId> =
+        (0..FLOWS).map(|_| net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap()).collect();
+    let is_open = |net: &mut Net, flow: &FlowId| matches!(net.core(alpha).state(*flow), FlowState::Open { .. });
+    net.run(SECOND, |net| flows.iter().all(|flow| is_open(net, flow)));
+    flows.iter().for_each(|flow| net.core(alpha).close(*flow));
+    net.faults.drop = 1.0;
+    net.drain();
+    net.faults.drop = 0.0;
+    net.events(beta);
+    net.idle(20 * SECOND);
+    assert_eq!(news(&mut net, beta).1.len(), FLOWS);
 }

@@ -162,6 +162,20 @@ pub struct Close {
     pub nonce: u16,
 }
 
+/// A flow has been quiet for long: is it still there? Who knows nothing of it
+/// answers with [`Close`]; others do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Still {
+    /// The flow id of the side that is asked.
+    pub flow: Flow,
+    /// And its nonce.
+    pub nonce: u16,
+    /// The flow id of the side that asks: what a `Close` is to name.
+    pub own: Flow,
+    /// And its nonce.
+    pub own_nonce: u16,
+}
+
 /// A frame that shows what the network between two nodes lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -204,6 +218,7 @@ pub enum Control {
     Close(Close),
     Probe(Probe),
     ProbeSeen(ProbeSeen),
+    Still(Still),
 }
 
 impl Control {

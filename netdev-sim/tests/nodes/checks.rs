@@ -61,9 +61,9 @@ impl Checks {
         }
     }
 
-    /// One half of a flow says that it is over: who gives up says farewell too.
+    /// One half of a flow says that it is over: who was not told so says farewell.
     pub fn ended(&mut self, serial: u64, reason: ReturnReason) {
-        if reason == ReturnReason::Unreachable {
+        if reason != ReturnReason::Closed {
             self.endings.closes(serial);
         }
     }

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use wire::Framing;
 
 /// The same for all nodes of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Work {
     pub seed: u64,
     /// Requests that each run of a node sends, at most.
@@ -34,6 +34,8 @@ pub struct Work {
     pub send_frames: usize,
     pub window: u16,
     pub patience: Nanos,
+    /// How often quiet flows are looked at.
+    pub beacon: Nanos,
     /// The longest retransmission time-out.
     pub max_timeout: Nanos,
     pub framing: FramingChoice,
@@ -51,19 +53,13 @@ impl Work {
             flows: random.random_range(1..4),
             pause: random.random_range(US..2 * MS),
             keep: random.random_range(US..5 * MS),
-            hold: 0.0,
-            prepare: 0.0,
-            close: 0.0,
-            reopen: 0.0,
             receive_frames: random.random_range(2..64),
             send_frames: random.random_range(8..128),
             window: random.random_range(1..64),
             patience: random.random_range(20..200) * MS,
-            max_timeout: 0,
             extract: usize::MAX,
-            first_number: None,
-            rest: 0,
             framing: framings.get(random.random_range(0..6)).copied().unwrap_or_default(),
+            ..Work::default()
         };
         work.max_timeout = work.patience / random.random_range(4..12);
         // Not enough for all credits: messages come back.
@@ -88,5 +84,6 @@ impl Work {
         let mut maybe = |most: f64| if random.random_bool(0.5) { most * random.random::<f64>() } else { 0.0 };
         (self.hold, self.prepare) = (maybe(0.5), maybe(0.5));
         (self.close, self.reopen) = (maybe(0.2), maybe(0.05));
+        self.beacon = random.random_range(20..150) * MS;
     }
 }

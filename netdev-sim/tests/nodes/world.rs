@@ -142,7 +142,8 @@ impl World {
 
     /// Who is asked and gone is given up in the first calm; then only news is waited for.
     fn calm(&self) -> Nanos {
-        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { self.work.max_timeout + 20 * MS }
+        let heard = self.work.max_timeout.max(self.work.beacon) + 20 * MS;
+        if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { heard }
     }
 
     /// Every flow sends one more request, and is answered; then those again that
@@ -160,15 +161,25 @@ impl World {
         }
     }
 
-    /// The flows that miss credit; in the end there must be none. All frames are free.
+    /// The flows that miss credit, or their asker; in the end there must be none. All frames are free.
     fn unsettled(&mut self) -> Result<BTreeSet<u64>, Violation> {
         const ENCORES: u8 = 12;
-        for at in (0..self.places.len()).filter(|&at| self.places[at].node.is_some()) {
-            frames::quiet(self.net.nic(at))?;
+        for (at, place) in self.places.iter().enumerate() {
+            let Some(node) = &place.node else { continue };
+            // A question or a beacon may wait for room in the TX ring.
+            let mut held = vec![];
+            node.engine.frames(&mut |frame| held.push(frame.index()));
+            frames::running(self.net.nic(at), if held.len() > 1 { &[] } else { &held })?;
+        }
+        let mut missing = self.kept_for_nobody();
+        if self.encores >= ENCORES
+            && let Some(flow) = missing.first()
+        {
+            let what = format!("flow {flow:#x} is kept for a peer that lives and knows nothing of it");
+            return Err(Violation { checker: "endings", what });
         }
         let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
         let left = left.filter(|&(serial, class, _)| class == Class::Request || self.asker_lives(serial));
-        let mut missing = BTreeSet::new();
         for (serial, class, left) in left {
             match self.checks.credits.settled(serial, class, left) {
                 Err(violation) if self.encores >= ENCORES => return Err(violation),
@@ -288,6 +299,14 @@ impl World {
             violation.what += &format!("; the first message is {id:?}");
         }
         violation
+    }
+
+    /// Flows that were accepted, and that who asked for them has not any more.
+    fn kept_for_nobody(&self) -> BTreeSet<u64> {
+        let open = self.nodes().flat_map(|node| node.app.open_flows(&node.engine));
+        let accepted = open.filter(|(_, class, ..)| *class == Class::Reply).map(|(serial, ..)| serial);
+        let lives = |serial: u64| self.places[Id::from_word(serial).from.node as usize].node.is_some();
+        accepted.filter(|&serial| lives(serial) && !self.asker_lives(serial)).collect()
     }
 
     /// Who only replies does not notice that nobody asks any more.

@@ -2,6 +2,7 @@
 
 use super::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Still,
 };
 use crate::{Address, Flow, Framings, Seq};
 
@@ -32,6 +33,7 @@ impl<'a> Writer<'a> {
             Control::Close(m) => self.u8(5).u16(m.flow.id()).u16(m.nonce),
             Control::Probe(m) => self.u8(6).u32(m.id).u64(m.node.0).u8(m.step as u8),
             Control::ProbeSeen(m) => self.u8(7).u32(m.id).u8(m.step as u8),
+            Control::Still(m) => self.u8(8).u16(m.flow.id()).u16(m.nonce).u16(m.own.id()).u16(m.own_nonce),
         }
     }
 
@@ -188,6 +190,12 @@ impl Reader<'_> {
             5 => Control::Close(Close { flow: self.flow()?, nonce: self.u16()? }),
             6 => Control::Probe(Probe { id: self.u32()?, node: NodeId(self.u64()?), step: self.step()? }),
             7 => Control::ProbeSeen(ProbeSeen { id: self.u32()?, step: self.step()? }),
+            8 => Control::Still(Still {
+                flow: self.flow()?,
+                nonce: self.u16()?,
+                own: self.flow()?,
+                own_nonce: self.u16()?,
+            }),
             _ => return None,
         })
     }

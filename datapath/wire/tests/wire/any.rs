@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use wire::control::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Still,
 };
 use wire::frame::{self, Link};
 use wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
@@ -159,5 +160,11 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
             step
         })),
         (any::<u32>(), step()).prop_map(|(id, step)| Control::ProbeSeen(ProbeSeen { id, step })),
+        (flow(), flow(), any::<[u16; 2]>()).prop_map(|(flow, own, [nonce, own_nonce])| Control::Still(Still {
+            flow,
+            nonce,
+            own,
+            own_nonce
+        })),
     ]
 }

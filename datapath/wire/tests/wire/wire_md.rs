@@ -5,6 +5,7 @@ use wire::bulk::{Notice, Segment, What};
 use wire::bundle::{ITEM, Writer};
 use wire::control::{
     Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
+    Still,
 };
 use wire::frame::{ETHERNET, Link};
 use wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
@@ -274,7 +275,7 @@ fn the_table_of_a_notices_body() {
 }
 
 /// Every control message, as long as it gets.
-fn longest_messages() -> [(&'static str, Control); 7] {
+fn longest_messages() -> [(&'static str, Control); 8] {
     let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
     let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
@@ -288,6 +289,7 @@ fn longest_messages() -> [(&'static str, Control); 7] {
         ("Close", Control::Close(Close { flow: offer.flow, nonce: 1 })),
         ("Probe", Control::Probe(Probe { id, node, step: Step::Learned })),
         ("ProbeSeen", Control::ProbeSeen(ProbeSeen { id, step: Step::Learned })),
+        ("Still", Control::Still(Still { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
     ]
 }
 

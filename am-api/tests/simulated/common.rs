@@ -1,0 +1,115 @@
+//! What all nodes of a world share, as nodes never do: the checkers, and the
+//! memory of all of them, to compare.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use am_api::{Port, Region, Rights};
+use netdev_sim::Nanos;
+use netdev_sim::check::content::{Id, Run, fill};
+use netdev_sim::check::delivery::Deliveries;
+use netdev_sim::check::transfers::{Place, Transfers};
+use netdev_sim::check::{Checked, Violation};
+
+/// Bytes of a place that a transfer may fill: several segments.
+pub(crate) const SLOT: usize = 6000;
+/// Places of a node, in each direction.
+const SLOTS: u32 = 24;
+
+/// How often what has happened.
+pub(crate) type Seen = BTreeMap<&'static str, u64>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) deliveries: Deliveries,
+    pub(crate) transfers: Transfers,
+    pub(crate) seen: Seen,
+    /// The first that was found in a handler.
+    violation: Option<Violation>,
+    slots: BTreeMap<(u16, bool), u32>,
+}
+
+impl Checks {
+    pub(crate) fn saw(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// A checker has spoken where nobody can be told.
+    pub(crate) fn note(&mut self, checked: Checked) {
+        if let Err(violation) = checked {
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    pub(crate) fn wrong(&mut self, checker: &'static str, what: String) {
+        self.note(Err(Violation { checker, what }));
+    }
+
+    pub(crate) fn take(&mut self) -> Checked {
+        self.violation.take().map_or(Ok(()), Err)
+    }
+
+    /// A place that has not been used, if there is one.
+    pub(crate) fn place(&mut self, node: u16, is_got: bool) -> Option<Place> {
+        let next = self.slots.entry((node, is_got)).or_default();
+        let slot = *next;
+        *next += 1;
+        (slot < SLOTS).then_some(Place { node, is_got, slot })
+    }
+}
+
+/// The regions of one endpoint.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) run: Run,
+    /// What peers put.
+    pub(crate) put: Region,
+    /// What this side gets.
+    pub(crate) got: Region,
+    /// What peers get.
+    pub(crate) served: Region,
+}
+
+impl Memory {
+    pub(crate) fn register(port: &Port, run: Run) -> Memory {
+        let empty = || vec![0; SLOT * SLOTS as usize];
+        let mut content = vec![0; SLOT];
+        fill(&mut content, Id { from: run, number: u32::MAX }, 0);
+        Memory {
+            run,
+            put: port.register(empty(), Rights::WRITE),
+            got: port.register(empty(), Rights::NONE),
+            served: port.register(content, Rights::READ),
+        }
+    }
+
+    /// What is in a place of this endpoint, of which so much is said to be there.
+    pub(crate) fn check(&self, transfers: &Transfers, place: Place, arrived: usize) -> Checked {
+        let region = if place.is_got { &self.got } else { &self.put };
+        let at = place.slot as usize * SLOT;
+        transfers.content(place, &region.bytes()[at..at + SLOT], arrived)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    pub(crate) checks: RefCell<Checks>,
+    /// Of each node that lives.
+    pub(crate) memory: RefCell<BTreeMap<u16, Memory>>,
+    pub(crate) nodes: u16,
+    /// From now on nothing new is begun.
+    pub(crate) quiet_from: Nanos,
+}
+
+impl Common {
+    pub(crate) fn saw(&self, what: &'static str) {
+        self.checks.borrow_mut().saw(what);
+    }
+
+    /// A node died, or closed its endpoint.
+    pub(crate) fn died(&self, run: Run) {
+        let mut checks = self.checks.borrow_mut();
+        checks.deliveries.died(run);
+        checks.transfers.died(run);
+    }
+}
