@@ -35,7 +35,7 @@ struct config {
 	__u16 hidden; /* the EtherTypes as they stand in a frame */
 	__u16 plain;
 	__u16 counts_redirected; /* what a socket gets is counted there too: off where speed matters */
-	__u32 lost;		 /* of 2^32 frames of ours so many are lost on purpose, at random */
+	__u32 lost;		 /* of 2^32 frames for a socket so many are lost on purpose, at random */
 };
 
 /* The way back of a flow: wire::bounce::Back. */

@@ -77,9 +77,20 @@ static inline int redirect(const struct xdp_md *ctx, __u32 decision)
 	return action;
 }
 
+/* Loss for tests. A constant: where it is 0, the verifier leaves none of this. */
+static inline int is_lost(void)
+{
+	if (likely(!config.lost) || bpf_get_prandom_u32() >= config.lost)
+		return 0;
+	count(COUNT_LOST);
+	return 1;
+}
+
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, int pieces, struct table *table)
 {
 	if (IS_BOUNCE(decision)) {
+		if (is_lost())
+			return XDP_DROP;
 		if (!bounce(ctx, length, pieces, &config, table))
 			return redirect(ctx, decision);
 		count(COUNT_BOUNCED);
@@ -91,15 +102,6 @@ static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, i
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }
 
-/* Loss for tests, of what is ours. A constant: where it is 0, the verifier leaves none of this. */
-static inline int is_lost(__u32 decision)
-{
-	if (!config.lost || IS_PASS(decision) || bpf_get_prandom_u32() >= config.lost)
-		return 0;
-	count(COUNT_LOST);
-	return 1;
-}
-
 static inline int steer_frame(struct xdp_md *ctx, int pieces)
 {
 	struct table *table = the_table();
@@ -108,10 +110,8 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 	if (!table)
 		return XDP_PASS;
 	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
-	if (is_lost(decision))
-		return XDP_DROP;
 	if (likely(IS_SOCKET(decision)))
-		return redirect(ctx, decision);
+		return is_lost() ? XDP_DROP : redirect(ctx, decision);
 	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, pieces, table);
 }
 

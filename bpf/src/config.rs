@@ -12,7 +12,7 @@ pub struct Config {
     /// Whether [`Counters::redirected`](crate::Counters::redirected) counts: a
     /// few nanoseconds for each frame, and sockets have statistics of their own.
     pub counts_redirected: bool,
-    /// Of a million frames of ours so many are lost on purpose, at random, and
+    /// Of a million frames for a socket so many are lost on purpose, at random, and
     /// counted ([`Counters::lost`](crate::Counters::lost)): for tests of what a bad network does. With 0,
     /// as elsewhere, the loaded program has no trace of it.
     pub lost_per_million: u32,
