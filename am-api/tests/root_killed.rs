@@ -10,12 +10,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Stdio, exit};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
-use hosts::{Bridge, BridgeOptions, Host};
+use hosts::{Bridge, BridgeOptions, Host, VethOptions, veth};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wires::{ECHO, SECONDS, payload};
@@ -53,8 +53,8 @@ fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_>) {
     }
 }
 
-fn open(name: &str, [receive, send]: [usize; 2]) -> Node {
-    let options = afxdp::Options { frames: (receive + send + 6000) as u32, ..afxdp::Options::new("am0") };
+fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
+    let options = afxdp::Options { frames: (receive + send + 6000) as u32, ..afxdp::Options::new(interface) };
     let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let builder = Node::builder(name).framing(Framing::Split).window(WINDOW);
     builder.receive_frames(receive).send_frames(send).open(Box::new(transport)).unwrap()
@@ -103,7 +103,7 @@ impl Drop for Receiver {
 #[test]
 #[ignore = "started by all_come_back_from_one_whose_interface_stays"]
 fn receives() {
-    let node = open("beta", [usize::from(WINDOW) * 2 * 24, 64]);
+    let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 24, 64]);
     let mut endpoint = node.endpoint::<u64>("app").unwrap();
     endpoint.on_request(WORK, |handled, _, _| *handled += 1);
     println!("\nopen");
@@ -127,8 +127,8 @@ struct Sender {
 }
 
 impl Sender {
-    fn new() -> Sender {
-        let node = open("alpha", [2048, 12_000]);
+    fn new(interface: &str) -> Sender {
+        let node = open("alpha", interface, [2048, 12_000]);
         let mut endpoint = node.endpoint::<Noted>("app").unwrap();
         endpoint.on_returned(note_returned);
         endpoint.on_reply(ECHO, |noted, message| {
@@ -178,16 +178,21 @@ impl Sender {
         self.endpoint.poll(&mut self.noted);
     }
 
+    /// A request to one that echoes, where there is room, and a turn.
+    fn ask(&mut self, to: Remote) {
+        match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
+            Ok(()) => self.asked += 1,
+            Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+            Err(error) => panic!("to the other peer: {error}"),
+        }
+        self.endpoint.poll(&mut self.noted);
+    }
+
     /// Talk to this one until it is so.
     fn talk(&mut self, to: Remote, until: impl Fn(&Noted) -> bool) {
         let start = Instant::now();
         while !until(&self.noted) {
-            match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
-                Ok(()) => self.asked += 1,
-                Err(RequestError::NoCredit | RequestError::NoFrame) => {}
-                Err(error) => panic!("to the other peer: {error}"),
-            }
-            self.endpoint.poll(&mut self.noted);
+            self.ask(to);
             let Noted { came_back, echoes, .. } = self.noted;
             assert!(start.elapsed() < SECONDS, "{came_back} came back, {echoes} echoes\n{}", self.node.counters());
         }
@@ -196,7 +201,7 @@ impl Sender {
 
 /// With all of it under way the receiver ends; then check what happens.
 fn run(receiver: &mut Receiver) {
-    let mut sender = Sender::new();
+    let mut sender = Sender::new("am0");
     let flows = sender.connect_widely("beta");
     let gamma = sender.connect("gamma");
     receiver.stop();
@@ -232,11 +237,15 @@ fn beside_gamma(here: &Host, there: &Host, work: impl FnOnce() + Send) {
     });
 }
 
+/// One at a time: how long it takes is looked at.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Three hosts on a switch.
 fn on_a_switch(beta_stays: bool) {
-    // One at a time: how long it takes is looked at.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let [alpha, beta, gamma] = ["alpha", "beta", "gamma"].map(|name| Host::new(name).unwrap());
     let bridge = Bridge::new(&[&alpha, &beta, &gamma], "am0", &BridgeOptions::default()).unwrap();
     let mut receiver = beta.enter(Receiver::start).unwrap();
@@ -249,6 +258,29 @@ fn on_a_switch(beta_stays: bool) {
     assert_eq!(port.mtu().is_ok(), beta_stays, "whether the receiver's interface is there");
 }
 
+/// A cable, whose other end goes with the receiver, and with that its own; and one to somebody else.
+fn on_cables(beta: Receiver) {
+    let (mut receiver, mut sender, mut other) = (beta, Sender::new("am0"), Sender::new("am1"));
+    let (flows, gamma) = (sender.connect_widely("beta"), other.connect("gamma"));
+    receiver.stop();
+    sender.send(&flows);
+    receiver.kill();
+    let killed = Instant::now();
+    while sender.noted.came_back < UNDER_WAY {
+        sender.endpoint.poll(&mut sender.noted);
+        other.ask(gamma);
+        let came_back = sender.noted.came_back;
+        assert!(killed.elapsed() < SECONDS, "{came_back} came back\n{}", sender.node.counters());
+    }
+    let took = killed.elapsed();
+    assert_eq!(sender.noted.wrong, [""; 0]);
+    assert!(sender.noted.back.iter().all(|&times| times == 1), "each came back once");
+    assert!(other.noted.echoes > 0, "nobody else was heard meanwhile");
+    let Sender { mut endpoint, mut noted, asked, .. } = other;
+    assert!(endpoint.wait_until(&mut noted, SECONDS, |noted| noted.echoes == asked), "{} of {asked}", noted.echoes);
+    assert!(took <= WITHIN, "the last came back after {took:?}");
+}
+
 #[test]
 fn all_come_back_from_one_whose_interface_stays() {
     on_a_switch(true);
@@ -257,4 +289,16 @@ fn all_come_back_from_one_whose_interface_stays() {
 #[test]
 fn all_come_back_from_one_whose_interface_goes() {
     on_a_switch(false);
+}
+
+#[test]
+fn all_come_back_when_the_senders_own_interface_goes() {
+    let _alone = alone();
+    let [alpha, beta, gamma] = ["alpha", "beta", "gamma"].map(|name| Host::new(name).unwrap());
+    veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let (own, _) = veth(&alpha, "am1", &gamma, "am0", &VethOptions::default()).unwrap();
+    let receiver = beta.enter(Receiver::start).unwrap();
+    drop(beta);
+    beside_gamma(&alpha, &gamma, || on_cables(receiver));
+    assert!(own.mtu().is_ok() && alpha.interface("am0").is_err(), "its interface has gone");
 }
