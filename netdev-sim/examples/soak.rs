@@ -4,7 +4,8 @@
 //!     scripts/soak 200000           seeds 0 to 199999
 //!     scripts/soak 5000..6000       those
 //!
-//! Exit status 0 only when none failed; the last line says the count and the rate.
+//! Exit status 0 only when none failed; the last line says the count and the
+//! rate. `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` are as for `tests/seeds.rs`.
 #![forbid(unsafe_code)]
 
 #[path = "../tests/nodes/mod.rs"]

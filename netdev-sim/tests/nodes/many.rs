@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::{Case, Report, run};
+use super::{Report, asked_for, run};
 
 /// What came of many runs.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub fn many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) ->
 fn survive(seed: u64) -> Result<Report, String> {
     let panicked = |why: Box<dyn Any + Send>| {
         let text = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
-        Err(format!("seed {seed}: panic: {}\n    {}", text.unwrap_or("?"), Case::from(seed).repeat()))
+        Err(format!("seed {seed}: panic: {}\n    {}", text.unwrap_or("?"), asked_for(seed).repeat()))
     };
     catch_unwind(AssertUnwindSafe(|| run(seed))).unwrap_or_else(panicked)
 }

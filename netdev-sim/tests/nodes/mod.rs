@@ -21,10 +21,14 @@ pub use many::many;
 pub use work::Work;
 pub use world::{Report, World};
 
-/// A run from its seed.
+/// A run from its seed, in the setting and with the bug that the environment says.
 ///
 /// # Errors
 /// What went wrong, and the line that repeats it.
 pub fn run(seed: u64) -> Result<Report, String> {
-    Case::from(seed).run()
+    asked_for(seed).run()
+}
+
+fn asked_for(seed: u64) -> Case {
+    Case { seed, ..Case::of(|variable| std::env::var(variable).ok()) }
 }
