@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use harness::{Buf, MAX_FRAME, Net};
 use proto::{Event, FlowId, FlowState, ReturnReason};
+use wire::control::{Close, Control};
 use wire::frame::{self, Link};
 use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
@@ -136,6 +137,34 @@ fn forged_strays_end_nothing() {
         net.send(alpha, flow, Class::Request, 1, b"still").unwrap();
         net.run(SECOND, |net| net.extract(beta, there).is_some());
     }
+}
+
+/// Without the nonce of the half that it is to end, or from another address.
+#[test]
+fn forged_farewells_end_nothing() {
+    let mut net = Net::new(6);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let open = net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    let (to, peer) = [alpha, beta].map(|at| net.core(at).config().address).into();
+    let farewell = |from: Address, nonce: u16| {
+        let (mut bytes, mut body) = ([0; 200], [0; Control::LONGEST]);
+        let length = Control::Close(Close { flow: open.flow(), nonce }).emit(&mut body);
+        bytes[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let link = Link { to, from, ethertype: EtherType::DEFAULT };
+        let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+        Buf::of(&bytes[..length])
+    };
+    let mut is_open_after = |from, nonce| {
+        net.core(alpha).on_frame(farewell(from, nonce));
+        matches!(net.core(alpha).state(open), FlowState::Open { .. })
+    };
+    let stranger = Address([0x02, 9, 9, 9, 9, 9]);
+    assert!((0..=u16::MAX).all(|nonce| is_open_after(stranger, nonce)));
+    let ends_it = (0..=u16::MAX).position(|nonce| !is_open_after(peer, nonce));
+    assert!(ends_it > Some(0), "one of them all does: {ends_it:?}");
 }
 
 #[test]
