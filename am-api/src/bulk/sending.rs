@@ -35,8 +35,12 @@ pub(super) struct Sending {
     most_credit: usize,
 }
 
-/// The most segments that leave with one turn.
+/// The most segments that leave with one turn,
 const SEGMENTS: usize = 32;
+
+/// and about the most bytes: frames that are acknowledged between turns are
+/// written again while they are in the cache, which long ones soon would not be.
+const BYTES: usize = 256 << 10;
 
 /// The most that one transfer sends before it is another's turn.
 const IN_A_ROW: usize = 4;
@@ -113,10 +117,13 @@ impl Shared {
         let (mut left, mut idle) = (SEGMENTS, 0);
         while left > 0 && idle < bulk.sending.len() {
             bulk.next = if bulk.next < bulk.sending.len() { bulk.next } else { 0 };
-            let sent = self.send_some(&mut bulk.sending[bulk.next], left.min(IN_A_ROW));
+            let sending = &mut bulk.sending[bulk.next];
+            let before = sending.at;
+            let sent = self.send_some(sending, left.min(IN_A_ROW));
+            let bytes = (sending.at - before) as usize;
             bulk.next += 1;
             bulk.counters.sent += sent as u64;
-            left -= sent;
+            left = left.saturating_sub(sent.max(bytes * SEGMENTS / BYTES));
             idle = if sent > 0 { 0 } else { idle + 1 };
         }
     }

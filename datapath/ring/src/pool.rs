@@ -15,11 +15,15 @@ use crate::region::{self, Region};
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
 
-/// Have these bytes fetched into the cache: who will copy them does not wait
-/// for each line of them then.
+/// The most bytes that are fetched ahead: a copy of more than a page fetches by
+/// itself, and what was fetched long before is gone when the copy comes to it.
+const AHEAD: usize = 4096;
+
+/// Have these bytes, of very many the first, fetched into the cache: who will
+/// copy them does not wait for each line of them then.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
-    bytes.iter().step_by(LINE).for_each(|byte| fetch(byte));
+    bytes[..bytes.len().min(AHEAD)].iter().step_by(LINE).for_each(|byte| fetch(byte));
 }
 
 #[inline]
@@ -138,7 +142,7 @@ impl Pool {
         if let Some(index) = self.region().peek() {
             let Layout { stride, headroom, .. } = self.layout();
             let start = index as usize * stride + headroom;
-            (start..start + bytes).step_by(LINE).for_each(|at| self.prefetch(at));
+            (start..start + bytes.min(AHEAD)).step_by(LINE).for_each(|at| self.prefetch(at));
         }
     }
 

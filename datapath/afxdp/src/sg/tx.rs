@@ -16,6 +16,10 @@ use crate::{OpenError, bind, doorbell};
 use super::LongFrames;
 use super::tx_ring::TxRing;
 
+/// Bytes that wait for the doorbell at most: the kernel, which copies them on
+/// this core, is to find them in the cache where they were written.
+const SOON: usize = 128 << 10;
+
 /// The rings of transmission.
 pub(crate) struct Tx {
     // First, so that it is unmapped first.
@@ -31,6 +35,8 @@ pub(crate) struct Tx {
     pieces: usize,
     /// and the most that both rings can hold.
     most_pieces: usize,
+    /// Bytes since the last doorbell.
+    queued: usize,
     /// The longest frame.
     longest: usize,
     descriptors: Box<[FrameDesc; BURST]>,
@@ -55,6 +61,7 @@ impl Tx {
             most_frames: (frames.pool().layout().frames / 2).max(1),
             pieces: 0,
             most_pieces: rings.tx.min(rings.completion) as usize,
+            queued: 0,
             longest,
             descriptors: Box::new([FrameDesc::default(); BURST]),
             counters: TxCounters::default(),
@@ -88,6 +95,9 @@ impl Tx {
             return self.queue_copy(frames, &frame).ok_or(frame);
         }
         self.queue(frames, frame, pieces);
+        if self.queued >= SOON {
+            self.flush(frames);
+        }
         Ok(())
     }
 
@@ -100,6 +110,7 @@ impl Tx {
     fn queue(&mut self, frames: &mut LongFrames, frame: Frame, pieces: usize) {
         self.counters.frames += 1;
         self.counters.bytes += frame.bytes().len() as u64;
+        self.queued += frame.bytes().len();
         self.frames += 1;
         self.pieces += pieces;
         // There is room: no more than the ring's entries are lent.
@@ -122,6 +133,7 @@ impl Tx {
         if self.pieces == 0 {
             return;
         }
+        self.queued = 0;
         if !self.ring.show() && self.ring.waiting() == 0 {
             return self.reap(frames);
         }
