@@ -15,6 +15,9 @@ use super::{ANSWER, Bulk, LONGEST, MOST, Over, TransferError, TransferKind};
 use crate::BUDGET;
 use crate::shared::Shared;
 
+/// So many puts at once a peer may have begun when others have begun many.
+const FEW: usize = 32;
+
 /// A put of a peer, of which more is to come.
 pub(super) struct Arriving {
     pub(super) endpoint: EndpointId,
@@ -41,7 +44,7 @@ impl Bulk {
             return self.on_answer(endpoint, flow, segment, data);
         }
         let Segment { region, transfer, start, total, at } = *segment;
-        let room = total == data.len() as u64 || self.arriving.len() < MOST || self.arriving(flow, transfer).is_some();
+        let room = total == data.len() as u64 || self.arriving(flow, transfer).is_some() || self.has_room(flow);
         let memory = if room {
             self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
         } else {
@@ -61,6 +64,13 @@ impl Bulk {
             self.over.push_back(Over { kind, endpoint, flow, transfer, region, offset: start, length: total, result });
             self.tell(flow, Notice::of(What::Done, transfer));
         }
+    }
+
+    /// Whether one more put of this peer may begin. Half of the room is for
+    /// those that have begun few: nobody's unfinished puts keep others' out.
+    fn has_room(&self, flow: FlowId) -> bool {
+        let begun = || self.arriving.iter().filter(|arriving| arriving.flow == flow).count();
+        self.arriving.len() < MOST / 2 || (self.arriving.len() < MOST && begun() < FEW)
     }
 
     fn arriving(&self, flow: FlowId, transfer: u32) -> Option<usize> {

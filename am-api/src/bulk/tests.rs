@@ -110,6 +110,33 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
     }
 }
 
+/// Who begins and never ends keeps nobody else out.
+#[test]
+fn unfinished_puts_leave_room_to_others() {
+    let mut pair = Pair::new();
+    let region = pair.beta.register(vec![0; 5000], Rights::WRITE);
+    let begin = |pair: &mut Pair, transfer| {
+        let segment = Segment { region: region.id().0, transfer, start: 0, total: 5000, at: 0 };
+        let mut body = segment.to_bytes().to_vec();
+        body.push(1);
+        pair.forge(Kind::Put, &body);
+    };
+    (0..2 * super::MOST as u32).for_each(|transfer| begin(&mut pair, transfer));
+    (0..100).for_each(|_| pair.poll());
+    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), super::MOST / 2);
+    // The same peer over another conversation, as any other.
+    let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
+    while !pair.alpha.is_open(pair.to) {
+        pair.poll();
+    }
+    pair.alpha.put(pair.to, region.id(), 0, vec![7; 5000]).unwrap();
+    begin(&mut pair, 9);
+    (0..1000).for_each(|_| pair.poll());
+    assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
+    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), super::MOST / 2 + 1);
+    assert!(pair.alpha.is_open(first));
+}
+
 #[test]
 fn senseless_bodies_are_counted() {
     let mut pair = Pair::new();
