@@ -219,7 +219,8 @@ impl SendQueue {
     }
 
     /// Messages that must be lost: at least [`REORDERING`] later ones have
-    /// arrived, and they were last sent before `before`. Queued to be sent again.
+    /// arrived, which left after them. Who was sent again left after those: it
+    /// counts as lost once more if that was before `before`. Queued to be sent again.
     pub(crate) fn resend_lost<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -230,7 +231,8 @@ impl SendQueue {
     ) -> u32 {
         let last = accepted.plus(u64::BITS - sack.leading_zeros());
         self.resend(slots, ready, usize::MAX, |slot| {
-            (last.since(slot.seq) >= REORDERING).then_some(slot.sent_at <= before && !slot.rejected)
+            let lost = slot.sent <= 1 || slot.sent_at <= before;
+            (last.since(slot.seq) >= REORDERING).then_some(lost && !slot.rejected)
         })
     }
 

@@ -56,9 +56,14 @@ impl<B: Buffer> Core<B> {
     /// Messages have left: their acknowledgements are waited for from now on.
     fn stamp(&mut self, now: Time) {
         let Core { left, slots, flows, timers, waits, .. } = self;
+        // Messages that leave together are mostly of one flow: it is looked at once.
+        let mut seen = Flow::NODE;
         for link in left.drain(..) {
             let slot = &mut slots[link];
             slot.sent_at = now;
+            if mem::replace(&mut seen, slot.flow) == slot.flow {
+                continue;
+            }
             let Some(record) = flows.by_flow(slot.flow) else { continue };
             if !record.resend_armed.is_armed() {
                 record.silence = Silence::from(now);

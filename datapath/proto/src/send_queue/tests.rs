@@ -107,13 +107,14 @@ fn gaps_that_three_later_messages_passed_are_lost() {
     assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b11, Time(10)), 0);
     // 4 as well: 1 is lost.
     assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), 1);
-    assert_eq!(
-        bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(4)),
-        0,
-        "too soon"
-    );
-    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(10)), 1);
+    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(4)), 1);
     assert_eq!(bench.transmit(20), [1]);
+    let again = |bench: &mut Bench, before| {
+        bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(before))
+    };
+    assert_eq!(again(&mut bench, 19), 0, "too soon: it left after those that have arrived");
+    assert_eq!(again(&mut bench, 20), 1, "lost once more");
+    assert_eq!(bench.transmit(40), [1]);
     let progress = bench.acknowledge(5);
     assert_eq!(progress, Progress { acked: 1, repaired: true, sample: None }, "no sample from what was sent twice");
 }
