@@ -4,6 +4,9 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "only notes are wanted")]
+#[path = "../../bench/src/loss.rs"]
+mod loss;
+#[allow(dead_code, reason = "only notes are wanted")]
 #[path = "../../bench/src/measure/note.rs"]
 mod note;
 
