@@ -14,6 +14,8 @@ const AROUND_A_FRAME: u64 = 24;
 pub struct Link {
     /// The sender is free again.
     free: Nanos,
+    /// Longer than others by so much.
+    farther: Nanos,
     dice: Dice,
     count: LinkCount,
 }
@@ -34,8 +36,8 @@ pub struct LinkCount {
 }
 
 impl Link {
-    pub(crate) fn new(dice: Dice) -> Link {
-        Link { free: 0, dice, count: LinkCount::default() }
+    pub(crate) fn new(dice: Dice, farther: Nanos) -> Link {
+        Link { free: 0, farther, dice, count: LinkCount::default() }
     }
 
     /// Everything counted.
@@ -54,7 +56,7 @@ impl Link {
     ) -> Nanos {
         let bits = (signal.bytes().len() as u64 + AROUND_A_FRAME) * 8;
         self.free = now.max(self.free) + (bits * 1_000_000_000).div_ceil(options.rate);
-        let at = self.free + options.delay;
+        let at = self.free + options.delay + self.farther;
         self.count.carried += 1;
         if self.dice.strikes(now, options.loss) {
             self.count.lost += 1;
@@ -91,7 +93,7 @@ mod tests {
     use rand::rngs::SmallRng;
 
     fn carried(frames: usize, options: &Options) -> Vec<(Nanos, Signal)> {
-        let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000));
+        let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0);
         let mut arrived = vec![];
         for number in 0..frames {
             link.carry(0, options, Signal::new(&[number as u8; 226]), &mut |at, signal| arrived.push((at, signal)));

@@ -95,8 +95,9 @@ impl Net {
         for node in 0..net.options.nodes {
             let (nic, up, down) = (net.open(node), net.dice(), net.dice());
             net.nics.push(nic);
-            net.up.push(Link::new(up));
-            net.down.push(Link::new(down));
+            let farther = net.options.farther.get(node).copied().unwrap_or_default();
+            net.up.push(Link::new(up, farther));
+            net.down.push(Link::new(down, farther));
         }
         net.plan();
         net

@@ -48,6 +48,9 @@ pub struct Options {
     pub rate: u64,
     /// From one end of a link to the other.
     pub delay: Nanos,
+    /// So much longer it takes on the link of the first node, the second, ...;
+    /// nothing longer where the list ends.
+    pub farther: Vec<Nanos>,
     /// A frame is lost.
     pub loss: f64,
     /// A frame arrives twice.
@@ -127,6 +130,7 @@ impl Options {
             overfills: false,
             rate: 10_000_000_000,
             delay: US,
+            farther: vec![],
             loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,

@@ -239,11 +239,12 @@ impl Engine {
             match event {
                 Event::Steer(flow, open) => transport.steer(flow, open),
                 Event::WayBack(flow, back) => transport.way_back(flow, &back),
+                Event::Promised => (),
                 Event::Full(is_full) => transport.full(is_full),
                 other => events(other),
             }
         }
-        transport.promise(self.core.granted());
+        transport.promise(self.core.promised());
     }
 
     #[inline(always)]

@@ -62,6 +62,7 @@ impl<B: Buffer> Core<B> {
     /// There is no room for a message that came alone; what rode on it counts.
     #[cold]
     pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
+        self.gaps.lost(1);
         self.set_full(true);
         let Some(record) = self.flows.get_mut(id) else { return };
         if let Some(told) = told {

@@ -120,8 +120,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         record.phase = Phase::Dead(reason);
-        let granted = record.receive.0.iter().map(|queue| queue.granted()).sum();
-        self.budget.give_back(granted, self.config.receive_frames);
+        record.receive.0.iter_mut().for_each(|queue| self.budget.end(queue.retire()));
         for class in Class::ALL {
             self.return_all(id, class, reason);
         }

@@ -6,6 +6,8 @@
 //! first gap. Bounded by: the queues that ever had gaps at the same time. When
 //! empty: a new bitmap is made.
 
+use std::mem;
+
 use wire::Seq;
 
 use crate::WINDOW;
@@ -19,12 +21,25 @@ pub(crate) struct Ahead([u64; WINDOW / 64]);
 #[expect(clippy::vec_box, reason = "a bitmap goes to a queue and back as it is, without a copy")]
 pub(crate) struct Gaps {
     spare: Vec<Box<Ahead>>,
+    /// Messages lost, or without room, since this was last asked.
+    lost: u32,
 }
 
 impl Gaps {
     /// With so many bitmaps from the start.
     pub(crate) fn new(count: usize) -> Self {
-        Gaps { spare: (0..count).map(|_| Ahead::clear()).collect() }
+        Gaps { spare: (0..count).map(|_| Ahead::clear()).collect(), lost: 0 }
+    }
+
+    /// So many messages did not arrive, or found no room.
+    #[cold]
+    pub(crate) fn lost(&mut self, messages: u32) {
+        self.lost = self.lost.saturating_add(messages);
+    }
+
+    /// Messages lost since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> u32 {
+        mem::take(&mut self.lost)
     }
 
     #[cold]

@@ -52,6 +52,7 @@ mod send;
 mod send_queue;
 mod settle;
 mod setup;
+mod share;
 mod slots;
 mod strays;
 mod time;

@@ -11,12 +11,14 @@ use crate::control_queue::ControlQueue;
 use crate::counters::Counters;
 use crate::credits::Budget;
 use crate::endpoint::Endpoints;
+use crate::flow::PerClass;
 use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::output::{Event, FlowState, Peer};
 use crate::peers::Peers;
 use crate::planted::{self, Bug};
 use crate::rtt::Waits;
+use crate::share::Share;
 use crate::slots::{Link, Slots};
 use crate::strays::Strays;
 use crate::time::Time;
@@ -56,6 +58,8 @@ pub struct Core<B> {
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
     pub(crate) budget: Budget,
+    /// What of it each sender may have.
+    pub(crate) shares: PerClass<Share>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     /// Messages that left since they were last settled.
@@ -89,6 +93,7 @@ impl<B: Buffer> Core<B> {
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
             budget: Budget::new(config.receive_frames),
+            shares: PerClass([0, 1].map(|_| Share::new(config.window))),
             events: VecDeque::with_capacity(16),
             counters: Counters::default(),
             left: Vec::with_capacity(config.send_frames),
@@ -157,6 +162,19 @@ impl<B: Buffer> Core<B> {
     /// their way to this node.
     pub fn granted(&self) -> usize {
         self.budget.granted()
+    }
+
+    /// Getter: the most credits that were ever granted together, rounded up: so
+    /// many frames should be ready for what arrives.
+    pub fn promised(&self) -> usize {
+        self.budget.promised()
+    }
+
+    /// Getter: the credits that the other side of a flow has from us for a
+    /// class. With those that it may still use, and its messages that were not
+    /// released, it comes to exactly these once it knows.
+    pub fn granted_to(&self, flow: FlowId, class: Class) -> usize {
+        self.flows.get(flow).map_or(0, |record| record.receive[class].granted() as usize)
     }
 
     /// Getter: when [`Core::on_timeout`] wants to be called at the latest.

@@ -196,6 +196,9 @@ pub enum Event {
     Steer(Flow, bool),
     /// Requests of this flow can be returned so: tell the transport.
     WayBack(Flow, Back),
+    /// More messages may arrive at once than ever before: tell the transport
+    /// [`Core::promised`](crate::Core::promised).
+    Promised,
     /// There is no room for requests, or there is again: tell the transport,
     /// which may return them by itself.
     Full(bool),

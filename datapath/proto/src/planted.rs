@@ -9,6 +9,8 @@
 pub enum Bug {
     /// Now and then a message is handled and its credit is not given back.
     CreditLeak,
+    /// Who gets more credit gets one that nobody has counted.
+    CreditMadeUp,
     /// Numbers are compared as if they did not wrap: after the wrap, what came
     /// before it and comes again is new.
     DuplicateAfterWrap,

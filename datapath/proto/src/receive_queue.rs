@@ -6,11 +6,15 @@
 //! Bounded by: the credit granted. When full: the sender has no credit left;
 //! what comes all the same is dropped and counted.
 
+use std::mem;
+
 use wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::gaps::{Ahead, Gaps};
 use crate::planted::{self, Bug};
+use crate::send_queue::REORDERING;
+use crate::share::Use;
 
 /// Whether a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +37,15 @@ pub(crate) struct ReceiveQueue {
     ahead: Option<Box<Ahead>>,
     /// How many have.
     beyond: u16,
-    /// Credit granted in the beginning.
+    /// Credits granted: what the sender has left, and its messages that are not
+    /// released yet.
     granted: u16,
+    /// How many of them are to be given back, as they are released.
+    surplus: u16,
+    /// Messages handled since they were last counted.
+    handled: u16,
+    /// What this sender does beside others.
+    used: Use,
     /// The first number that the sender may not use yet.
     limit: Seq,
     /// The limit that the sender was last told.
@@ -44,7 +55,9 @@ pub(crate) struct ReceiveQueue {
 impl ReceiveQueue {
     pub(crate) fn new(first: Seq, credits: u16) -> Self {
         let limit = first.plus(credits as u32);
-        ReceiveQueue { accepted: first, ahead: None, beyond: 0, granted: credits, limit, told: limit }
+        let (surplus, handled, used) = (0, 0, Use::default());
+        let (accepted, told, granted) = (first, limit, credits);
+        ReceiveQueue { accepted, ahead: None, beyond: 0, granted, surplus, handled, used, limit, told }
     }
 
     /// The number near which others are to be read.
@@ -53,7 +66,8 @@ impl ReceiveQueue {
         self.accepted
     }
 
-    /// Credits that this side reserved.
+    /// Credits that this side reserves.
+    #[inline]
     pub(crate) fn granted(&self) -> u16 {
         self.granted
     }
@@ -79,12 +93,22 @@ impl ReceiveQueue {
         if seq != self.accepted {
             self.ahead.get_or_insert_with(|| gaps.take()).set(seq);
             self.beyond += 1;
+            if self.beyond == self.passed() {
+                let numbers = seq.since(self.accepted) as u32 + 1;
+                gaps.lost(numbers.saturating_sub(self.beyond as u32).max(1));
+            }
             return;
         }
         self.accepted = self.accepted.plus(1);
         if self.ahead.is_some() {
             self.close_gap(gaps);
         }
+    }
+
+    /// With so many messages beyond a gap, what is missing is lost: fewer only
+    /// where the sender cannot send more.
+    fn passed(&self) -> u16 {
+        (REORDERING as u16).min(self.granted.saturating_sub(1)).max(1)
     }
 
     /// What had arrived beyond the gap follows now.
@@ -107,13 +131,53 @@ impl ReceiveQueue {
         self.ahead.as_ref().is_some_and(|ahead| ahead.has(seq))
     }
 
-    /// A message was handled: one more may come.
+    /// A message was handled: one more may come. False where its credit is
+    /// not granted again, because this sender has more than its share.
     #[inline]
-    pub(crate) fn release(&mut self) {
+    #[must_use]
+    pub(crate) fn release(&mut self) -> bool {
         if planted::is(Bug::CreditLeak) && self.accepted.0.is_multiple_of(32) {
-            return;
+            return true;
+        }
+        self.handled += 1;
+        if self.surplus > 0 {
+            self.surplus -= 1;
+            self.granted -= 1;
+            return false;
         }
         self.limit = self.limit.plus(1);
+        true
+    }
+
+    /// Messages handled since this was last asked.
+    #[inline]
+    pub(crate) fn take_handled(&mut self) -> u16 {
+        mem::take(&mut self.handled)
+    }
+
+    /// What this sender does beside others.
+    pub(crate) fn used(&mut self) -> &mut Use {
+        &mut self.used
+    }
+
+    /// So many credits are this sender's share: what it has beyond that, it
+    /// loses with what it sends. Returns how many it lacks.
+    pub(crate) fn fit(&mut self, share: u16) -> u16 {
+        self.surplus = self.granted.saturating_sub(share);
+        share.saturating_sub(self.granted)
+    }
+
+    /// The flow is over: nothing of it is given back any more but these.
+    pub(crate) fn retire(&mut self) -> u16 {
+        self.surplus = 0;
+        self.granted
+    }
+
+    /// So many credits more.
+    pub(crate) fn grow(&mut self, credits: u16) {
+        self.granted += credits;
+        let made_up = planted::is(Bug::CreditMadeUp) as u32;
+        self.limit = self.limit.plus(credits as u32 + made_up);
     }
 
     /// Credit that the sender does not know of yet.
@@ -125,7 +189,7 @@ impl ReceiveQueue {
     /// Whether that is so much that the sender should hear of it soon.
     #[inline]
     pub(crate) fn is_urgent(&self) -> bool {
-        self.untold() * 2 > self.granted as u32
+        self.untold() * 2 >= self.granted as u32
     }
 
     /// The message for which the last credit is: the sender is not told that it
@@ -195,7 +259,7 @@ mod tests {
     fn credit_is_told_once() {
         let mut queue = queue(u32::MAX - 3);
         for _ in 0..129 {
-            queue.release();
+            assert!(queue.release());
         }
         assert!(queue.is_urgent());
         assert_eq!(queue.tell().limit, Seq(u32::MAX - 3).plus(256 + 129));
@@ -209,7 +273,7 @@ mod tests {
         queue.accept(Seq(8), &mut gaps);
         queue.accept(Seq(9), &mut gaps);
         assert_eq!(queue.tell().sack, 0b01, "of 9 it is not told");
-        queue.release();
+        assert!(queue.release());
         assert_eq!(queue.tell().sack, 0b11);
     }
 
@@ -220,8 +284,31 @@ mod tests {
         assert_eq!(queue.tell().accepted, Seq(0));
         queue.accept(Seq(0), &mut gaps);
         assert_eq!((queue.tell().accepted, queue.tell_short().0), (Seq(0), 0), "no credit: the second is not told");
-        queue.release();
+        assert!(queue.release());
         assert_eq!((queue.tell().accepted, queue.tell().limit), (Seq(1), Seq(2)));
+    }
+
+    #[test]
+    fn more_than_a_share_is_given_back_and_less_grows_to_it() {
+        let (mut queue, mut gaps) = (ReceiveQueue::new(Seq(0), 8), Gaps::default());
+        (0..8).for_each(|seq| queue.accept(Seq(seq), &mut gaps));
+        assert_eq!(queue.fit(3), 0);
+        assert_eq!((0..8).filter(|_| queue.release()).count(), 3, "five are not granted again");
+        assert_eq!((queue.granted(), queue.tell().limit), (3, Seq(11)));
+        assert_eq!((queue.take_handled(), queue.take_handled()), (8, 0));
+        assert_eq!(queue.fit(5), 2);
+        queue.grow(2);
+        assert_eq!((queue.granted(), queue.tell().limit), (5, Seq(13)));
+    }
+
+    #[test]
+    fn a_gap_that_others_have_passed_is_a_loss() {
+        let (mut queue, mut gaps) = (queue(0), Gaps::default());
+        [0, 2, 3].iter().for_each(|&seq| queue.accept(Seq(seq), &mut gaps));
+        assert_eq!(gaps.take_lost(), 0, "it may only be late");
+        queue.accept(Seq(6), &mut gaps);
+        queue.accept(Seq(7), &mut gaps);
+        assert_eq!((gaps.take_lost(), gaps.take_lost()), (3, 0), "1, 4 and 5");
     }
 
     proptest! {

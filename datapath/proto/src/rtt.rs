@@ -21,11 +21,11 @@ impl Waits {
     }
 }
 
-/// Smoothed round-trip time and its deviation.
+/// Smoothed round-trip time and its deviation: four seconds at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
-    smoothed: u64,
-    deviation: u64,
+    smoothed: u32,
+    deviation: u32,
     /// Time-outs in a row without an acknowledgement in between.
     pub(crate) backoff: u8,
 }
@@ -33,14 +33,15 @@ pub(crate) struct Rtt {
 impl Rtt {
     /// A message was acknowledged that had been sent once only (Karn's rule).
     pub(crate) fn sample(&mut self, nanoseconds: u64) {
+        let sample = nanoseconds.clamp(1, u32::MAX as u64);
         if self.smoothed == 0 {
-            self.smoothed = nanoseconds.max(1);
-            self.deviation = nanoseconds / 2;
+            self.smoothed = sample as u32;
+            self.deviation = sample as u32 / 2;
             return;
         }
-        let error = self.smoothed.abs_diff(nanoseconds);
-        self.deviation = (3 * self.deviation + error) / 4;
-        self.smoothed = ((7 * self.smoothed + nanoseconds) / 8).max(1);
+        let (smoothed, deviation) = (self.smoothed as u64, self.deviation as u64);
+        self.deviation = ((3 * deviation + smoothed.abs_diff(sample)) / 4) as u32;
+        self.smoothed = ((7 * smoothed + sample) / 8).max(1) as u32;
     }
 
     /// Whether there was a sample.
@@ -51,21 +52,21 @@ impl Rtt {
     /// When a message counts as lost. The acknowledgement may wait for
     /// something to ride on.
     pub(crate) fn timeout(&self, waits: &Waits) -> u64 {
-        let estimate = self.smoothed + 4 * self.deviation + waits.ack_delay;
+        let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + waits.ack_delay;
         (estimate.max(waits.least) << self.backoff.min(20)).min(waits.most)
     }
 
     /// How long a message that was returned waits before it is sent again: a
     /// round trip, doubled `backoff` times.
     pub(crate) fn pause(&self, waits: &Waits, backoff: u8) -> u64 {
-        let way = if self.is_measured() { self.smoothed } else { waits.least };
+        let way = if self.is_measured() { self.smoothed as u64 } else { waits.least };
         (way << backoff.min(20)).min(waits.most)
     }
 
     /// A message is sent again before its time-out only if so long ago it was
     /// sent last: a round trip and a half. 0 before the first sample.
     pub(crate) fn patience(&self) -> u64 {
-        self.smoothed * 3 / 2
+        self.smoothed as u64 * 3 / 2
     }
 }
 

@@ -140,7 +140,9 @@ impl<B: Buffer> Core<B> {
     pub fn release(&mut self, flow: FlowId, class: Class) {
         let Some(record) = self.flows.get_mut(flow) else { return };
         let queue = &mut record.receive[class];
-        queue.release();
+        if !queue.release() {
+            self.budget.give_back(1);
+        }
         if queue.is_urgent() {
             record.queue_ack(&mut self.acks_due);
         }

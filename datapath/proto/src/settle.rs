@@ -11,8 +11,12 @@ use std::mem;
 
 use wire::{Ack, Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
-use crate::flow::{FlowRecord, Silence};
+use crate::credits::Budget;
+use crate::flow::{FlowRecord, PerClass, Phase, Silence};
+use crate::gaps::Gaps;
 use crate::node::Core;
+use crate::output::Event;
+use crate::share::Share;
 use crate::slots::{Link, Slots};
 use crate::time::Time;
 use crate::timers::Wait;
@@ -75,10 +79,13 @@ impl<B: Buffer> Core<B> {
 
     /// Flows that messages came in on, or whose messages were handled.
     fn look_at_touched(&mut self, noted: Time, now: Time) {
-        let Core { touched, flows, slots, ready, timers, waits, .. } = self;
+        let Core { touched, flows, slots, ready, timers, waits, shares, budget, gaps, acks_due, .. } = self;
         for flow in touched.drain(..) {
             let Some(record) = flows.by_flow(flow) else { continue };
             record.touched = false;
+            if record.phase == Phase::Open && record.share_out(now, shares, budget, gaps) {
+                record.queue_ack(acks_due);
+            }
             record.silence = Silence::from(now);
             if let Some(told) = record.told.take() {
                 record.on_piggyback(&told, slots, ready);
@@ -89,6 +96,9 @@ impl<B: Buffer> Core<B> {
                 record.ack_at = noted.later(waits.ack_delay);
                 timers.arm(&mut record.ack_armed, Wait::Ack, flow.id(), record.ack_at);
             }
+        }
+        if budget.take_risen() {
+            self.events.push_back(Event::Promised);
         }
     }
 
@@ -118,6 +128,27 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
+    /// What was handled of the other side is counted, and its credit made to fit
+    /// its share: it gets at most one more for each that it used, and so twice as
+    /// many in a round trip. Whether it should hear of them soon.
+    #[inline]
+    fn share_out(&mut self, now: Time, shares: &mut PerClass<Share>, budget: &mut Budget, gaps: &mut Gaps) -> bool {
+        let mut is_urgent = false;
+        for class in Class::ALL {
+            let (queue, share) = (&mut self.receive[class], &mut shares[class]);
+            let handled = queue.take_handled();
+            if handled > 0 {
+                share.note(now, queue.used(), handled, gaps.take_lost());
+                let lacks = queue.fit(share.each());
+                if lacks > 0 {
+                    queue.grow(budget.grow(queue.granted(), lacks.min(handled)));
+                    is_urgent |= queue.is_urgent();
+                }
+            }
+        }
+        is_urgent
+    }
+
     /// An acknowledgement rode in on a message. One that is not looked at yet
     /// gives way to a later one.
     #[inline]

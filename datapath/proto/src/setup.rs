@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use wire::control::{Accept, Close, Connect, Control, Name, Offer, Refusal, Refuse};
-use wire::{Address, Buffer, Flow, Seq};
+use wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
 use crate::node::Core;
@@ -57,7 +57,7 @@ impl<B: Buffer> Core<B> {
     fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
-        let credits = [0, 1].map(|_| self.budget.grant(self.config.window));
+        let credits = self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each()));
         self.flows.insert(FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits));
         self.events.push_back(Event::Steer(flow, true));
         id
@@ -166,6 +166,7 @@ impl<B: Buffer> Core<B> {
             Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
         let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0 };
         let id = self.insert(flow, endpoint, remote, setup);
+        self.shares[Class::Request].expect(now);
         let max_frame = self.config.max_frame;
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, framing, max_frame);

@@ -90,6 +90,7 @@ impl<B: Buffer> Arrival<'_, B> {
             _ if self.outcome.returned => self.counters.no_room += 1,
             _ if !self.endpoints.has_room(self.class) => {
                 self.bounces.turn_away(record, self.class, seq, self.counters);
+                self.gaps.lost(1);
                 self.outcome.owes_ack |= record.ack_forced;
                 self.outcome.is_full = true;
             }

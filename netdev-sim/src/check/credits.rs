@@ -1,6 +1,7 @@
 //! Credits conserved: what a sender may still send, and what it sent that the
-//! receiver has not released, is together never more than was granted; and
-//! when all is quiet it is exactly that.
+//! receiver has not released, is together never more than is granted; and
+//! when all is quiet it is exactly that. What is granted changes while the
+//! receiver shares its room out anew, but never to nothing.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,17 @@ impl Credits {
     /// A flow is open: so many messages of the class may be on their way.
     pub fn granted(&mut self, flow: u64, class: Class, credits: usize) {
         self.flows.insert((flow, class.index()), Account { granted: credits, ..Account::default() });
+    }
+
+    /// The receiver grants so many from now on.
+    ///
+    /// # Errors
+    /// None: then its sender waits for ever.
+    pub fn grants(&mut self, flow: u64, class: Class, credits: usize) -> Checked {
+        if let Some(account) = self.flows.get_mut(&(flow, class.index())) {
+            account.granted = credits;
+        }
+        if credits == 0 { wrong(flow, class, "no credit is granted any more".into()) } else { Ok(()) }
     }
 
     /// A message was admitted.
@@ -100,6 +112,20 @@ mod tests {
         assert_eq!(credits.settled(1, Request, 4), Ok(()));
         credits.released(1, Request);
         assert!(credits.check(1, Request, 4).is_err(), "released what was never sent");
+    }
+
+    #[test]
+    fn credit_that_is_given_back_is_not_used_any_more() {
+        let mut credits = Credits::default();
+        credits.granted(1, Request, 4);
+        credits.sent(1, Request);
+        credits.released(1, Request);
+        assert_eq!(credits.grants(1, Request, 3), Ok(()));
+        assert_eq!(credits.settled(1, Request, 3), Ok(()));
+        assert!(credits.check(1, Request, 4).is_err(), "it was given back");
+        assert_eq!(credits.grants(1, Request, 6), Ok(()));
+        assert!(credits.settled(1, Request, 3).is_err(), "it grew");
+        assert!(credits.grants(1, Request, 0).is_err());
     }
 
     #[test]

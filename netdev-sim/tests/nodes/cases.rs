@@ -48,8 +48,9 @@ pub enum Planted {
 }
 
 /// By name, as the environment says it.
-pub const PLANTED: [(&str, Planted); 8] = [
+pub const PLANTED: [(&str, Planted); 9] = [
     ("CreditLeak", Planted::Core(Bug::CreditLeak)),
+    ("CreditMadeUp", Planted::Core(Bug::CreditMadeUp)),
     ("DuplicateAfterWrap", Planted::Core(Bug::DuplicateAfterWrap)),
     ("LostReject", Planted::Core(Bug::LostReject)),
     ("WaitsForCompany", Planted::Core(Bug::WaitsForCompany)),
@@ -215,7 +216,7 @@ pub struct Caught {
 }
 
 /// A bug for each checker, or more.
-pub const CAUGHT: [Caught; 9] = {
+pub const CAUGHT: [Caught; 10] = {
     const fn bug(what: &'static str, planted: Planted, setting: Setting, says: &'static str) -> Caught {
         Caught { what, planted, setting, says }
     }
@@ -224,6 +225,7 @@ pub const CAUGHT: [Caught; 9] = {
     }
     [
         core("a credit leak", Bug::CreditLeak, Setting::Mixed, "credits: "),
+        core("a credit made up", Bug::CreditMadeUp, Setting::Mixed, "credits: "),
         core("a duplicate delivered after wrap-around", Bug::DuplicateAfterWrap, Setting::Wraps, "delivered twice"),
         core("a lost reject", Bug::LostReject, Setting::NoRoom, "liveness: "),
         core("a sender that waits for company for ever", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),

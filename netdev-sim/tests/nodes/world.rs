@@ -235,10 +235,19 @@ impl World {
         let due = node.turn(&mut self.net, &mut self.checks)?;
         let ended = std::mem::take(&mut node.app.ended);
         ended.iter().try_for_each(|ended| self.ended(ended))?;
+        self.grants(at)?;
         self.kept(at)?;
         self.schedule(at, due);
         let Some(node) = &self.places[at].node else { return Ok(()) };
         self.checks.credits_of(&node.engine, &node.app)
+    }
+
+    /// What its peers' credits are from now on.
+    fn grants(&mut self, at: usize) -> Checked {
+        let World { places, checks, .. } = self;
+        let Some(node) = &places[at].node else { return Ok(()) };
+        let mut grants = node.app.grants(&node.engine);
+        grants.try_for_each(|(serial, class, credits)| checks.credits.grants(serial, class, credits))
     }
 
     /// What this node takes for acknowledged, against what its peers have had.

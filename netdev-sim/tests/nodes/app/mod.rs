@@ -179,6 +179,13 @@ impl App {
         self.open_flows(engine).map(|(serial, class, id, ..)| (serial, class, engine.core().credit(id, class)))
     }
 
+    /// Of each open flow, what credit the other side has from us.
+    pub fn grants(&self, engine: &Engine) -> impl Iterator<Item = (u64, Class, usize)> {
+        let other = |class| if class == Class::Request { Class::Reply } else { Class::Request };
+        let flows = self.open_flows(engine).map(move |(serial, class, id, ..)| (serial, other(class), id));
+        flows.map(|(serial, class, id)| (serial, class, engine.core().granted_to(id, class)))
+    }
+
     /// Where there is no credit it stays, and is missed in the end.
     fn send_encores(&mut self, engine: &mut Engine, checks: &mut Checks) {
         for serial in std::mem::take(&mut self.encores) {

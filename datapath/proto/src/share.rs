@@ -1,0 +1,249 @@
+//! A fair share: how many credits each sender of a class may have while several
+//! send at once. A window is what one sender needs to keep the path busy; many
+//! at once need no more together. Whatever they have beyond it waits in front of
+//! the receiver's link, in the buffers of a switch, and is lost where these are full.
+//!
+//! ```text
+//!   window ────────────▶ total ──────────────▶ each = total ÷ senders
+//!              less where frames get lost      (who has more gives credit back as it is used,
+//!                                               who has less gets two for one)
+//! ```
+//!
+//! **Senders** are counted by what they send, in *rounds* of two windows of messages
+//! (those of one sender come together, as many as it has credits), or of eight
+//! shares of one sender, where few are left of many. All that sent `u` messages each
+//! count as (Σu)² ÷ Σu²: their number where they send alike, and next to one where a
+//! single one sends and others say a word now and then. Who sends nothing costs
+//! nothing, but for a while after it came.
+//!
+//! **Loss** seen here (gaps that later messages have passed, requests that found
+//! no room) takes its part off the total, halved, as DCTCP does with marks
+//! (Alizadeh et al., 2010): a frame in a hundred lost on a bad cable changes
+//! little, a switch that drops a third ends that in a few rounds. One comes back every
+//! round, or, with many senders, every so many rounds: a step of theirs is a step
+//! of all, and what overflows a buffer must be rare.
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// The state of one class.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// What one sender alone may have.
+    window: u16,
+    /// What all may have together.
+    total: u16,
+    /// What each may have.
+    each: u16,
+    /// Senders in the last round.
+    senders: u16,
+    /// Senders that are new and have not sent anything.
+    expected: u16,
+    /// So long.
+    expected_until: Time,
+    round: u16,
+    /// Rounds since the total last grew.
+    rounds: u16,
+    /// So many messages of a sender count in this round: who had more than its
+    /// share sends that at once, which is not the rule.
+    most: u16,
+    /// Messages in this round.
+    messages: u32,
+    /// Σu and Σu².
+    counted: u64,
+    squares: u64,
+    lost: u32,
+}
+
+/// What a sender did in the present round, and what it has beyond its share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Use {
+    round: u16,
+    messages: u16,
+}
+
+/// Loss does not make the total smaller: so much keeps a short path busy.
+const LEAST_TOTAL: u16 = 16;
+
+/// Who is new and sends nothing is counted so long: a few time-outs, should what
+/// it sends be lost.
+const WHILE: Duration = Duration::from_millis(10);
+
+/// When a sender has used its share so often, nobody else has more to say in this round.
+const LOOPS: u16 = 8;
+
+/// The total grows by one at least every so many rounds.
+const SLOWEST: u16 = 64;
+
+impl Share {
+    pub(crate) fn new(window: u16) -> Self {
+        Share {
+            window,
+            total: window,
+            each: window,
+            senders: 0,
+            expected: 0,
+            expected_until: Time(0),
+            round: 1,
+            rounds: 0,
+            most: 2 * window,
+            messages: 0,
+            counted: 0,
+            squares: 0,
+            lost: 0,
+        }
+    }
+
+    /// The credits that each may have now.
+    #[inline]
+    pub(crate) fn each(&self) -> u16 {
+        self.each
+    }
+
+    /// There is one more sender: it is counted as one for a while, until it has
+    /// sent something. It may be that others leave it no room to.
+    pub(crate) fn expect(&mut self, now: Time) {
+        self.expected = self.expected.saturating_add(1);
+        self.expected_until = now + WHILE;
+        self.share_out(1, self.senders as u64);
+    }
+
+    /// So many messages of one sender have come, and so many of any were lost.
+    pub(crate) fn note(&mut self, now: Time, sender: &mut Use, messages: u16, lost: u32) {
+        if self.expected > 0 && now >= self.expected_until {
+            self.expected = 0;
+            self.share_out(1, self.senders as u64);
+        }
+        if sender.round != self.round {
+            self.expected = self.expected.saturating_sub((sender.round == 0) as u16);
+            *sender = Use { round: self.round, messages: 0 };
+        }
+        let before = sender.messages.min(self.most) as u64;
+        sender.messages = sender.messages.saturating_add(messages);
+        let after = sender.messages.min(self.most) as u64;
+        self.squares += after.pow(2) - before.pow(2);
+        self.counted += after - before;
+        self.messages += messages as u32;
+        self.lost += lost;
+        if self.messages >= 2 * self.window as u32 || sender.messages >= LOOPS.saturating_mul(self.each) {
+            self.next_round();
+        }
+    }
+
+    fn next_round(&mut self) {
+        let (counted, squares) = (self.counted.pow(2).max(1), self.squares.max(1));
+        self.senders = (counted / squares) as u16;
+        self.adapt();
+        self.share_out(squares, counted);
+        self.round = self.round.wrapping_add(1).max(1);
+        self.most = 2 * self.each;
+        (self.messages, self.counted, self.squares, self.lost) = (0, 0, 0, 0);
+    }
+
+    /// To `counted / squares` senders, and those expected.
+    fn share_out(&mut self, squares: u64, counted: u64) {
+        let senders = (counted + self.expected as u64 * squares).max(squares);
+        self.each = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
+    }
+
+    fn adapt(&mut self) {
+        let lost = self.lost.min(self.messages) as u64;
+        let less = self.total as u64 * lost / (2 * self.messages.max(1) as u64);
+        self.rounds += 1;
+        let more = (self.rounds >= self.senders.min(SLOWEST)) as u16;
+        if more > 0 {
+            self.rounds = 0;
+        }
+        self.total = (self.total + more - less as u16).clamp(LEAST_TOTAL.min(self.window), self.window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1);
+
+    /// Rounds in which senders send that many messages each, in turn.
+    fn send(share: &mut Share, senders: &mut [Use], each: &[u16], rounds: usize) {
+        for _ in 0..rounds {
+            for (sender, &messages) in senders.iter_mut().zip(each) {
+                share.note(NOW, sender, messages, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn one_alone_has_the_window() {
+        let mut share = Share::new(128);
+        send(&mut share, &mut [Use::default()], &[7], 1000);
+        assert_eq!(share.each(), 128);
+    }
+
+    #[test]
+    fn many_have_their_part_and_those_who_stay_get_what_others_leave() {
+        let mut share = Share::new(128);
+        let mut senders = [Use::default(); 64];
+        send(&mut share, &mut senders, &[1; 64], 20);
+        assert_eq!(share.each(), 2);
+        send(&mut share, &mut senders[..32], &[2; 32], 8);
+        assert_eq!(share.each(), 4, "after two windows of messages");
+        send(&mut share, &mut senders[..1], &[4], 128);
+        assert_eq!(share.each(), 128);
+    }
+
+    #[test]
+    fn who_says_little_counts_little() {
+        let mut share = Share::new(128);
+        let mut senders = [Use::default(); 9];
+        send(&mut share, &mut senders, &[60, 1, 1, 1, 1, 1, 1, 1, 1], 50);
+        assert!(share.each() > 90, "{}", share.each());
+    }
+
+    #[test]
+    fn who_is_new_has_a_share_for_a_while() {
+        let mut share = Share::new(128);
+        let mut first = Use::default();
+        share.expect(NOW);
+        assert_eq!(share.each(), 128, "nobody else is there");
+        share.note(NOW, &mut first, 256, 0);
+        share.expect(NOW);
+        share.note(NOW, &mut first, 256, 0);
+        assert_eq!(share.each(), 64);
+        share.note(NOW + WHILE, &mut first, 1, 0);
+        assert_eq!(share.each(), 128, "it does not send");
+        (0..7).for_each(|_| share.expect(NOW));
+        share.note(NOW, &mut Use::default(), 1, 0);
+        assert_eq!(share.expected, 6, "one has sent something");
+    }
+
+    #[test]
+    fn very_many_have_one_each() {
+        let mut share = Share::new(128);
+        send(&mut share, &mut [Use::default(); 2000], &[1; 2000], 20);
+        assert_eq!(share.each(), 1);
+    }
+
+    #[test]
+    fn little_loss_changes_little_and_much_loss_much() {
+        let total = |lost_in: u32| {
+            let (mut share, mut sender) = (Share::new(128), Use::default());
+            for n in 0..100_000 {
+                share.note(NOW, &mut sender, 1, (n % lost_in == 0) as u32);
+            }
+            share.total
+        };
+        assert!(total(100) > 100, "{}", total(100));
+        assert!(total(3) < 32, "{}", total(3));
+    }
+
+    #[test]
+    fn what_loss_took_comes_back() {
+        let (mut share, mut sender) = (Share::new(128), Use::default());
+        (0..10_000).for_each(|_| share.note(NOW, &mut sender, 1, 1));
+        assert_eq!(share.total, LEAST_TOTAL);
+        (0..40_000).for_each(|_| share.note(NOW, &mut sender, 1, 0));
+        assert_eq!(share.total, 128);
+    }
+}

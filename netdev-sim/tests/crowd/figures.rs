@@ -1,0 +1,70 @@
+//! What was seen, in figures.
+
+use std::fmt;
+
+use netdev_sim::Nanos;
+
+/// The bytes of a full frame on the wire, with all that is around it.
+const FULL: f64 = 1514.0 + 24.0;
+
+pub struct Seen {
+    /// Bytes from each sender.
+    pub bytes: Vec<u64>,
+    /// From admission to delivery.
+    pub late: Vec<Nanos>,
+}
+
+impl Seen {
+    pub fn new(senders: usize) -> Seen {
+        Seen { bytes: vec![0; senders], late: vec![] }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Words and payload delivered, over what the link's bits could carry.
+    pub of_link: f64,
+    /// Jain's fairness index of the senders' bytes: 1 where all have the same.
+    pub jain: f64,
+    /// Half of all messages are delivered so soon after they were admitted, in
+    /// microseconds, and 99 of 100.
+    pub p50: f64,
+    pub p99: f64,
+    /// The latter over what one full frame of each sender takes on the link.
+    pub p99_over_share: f64,
+    /// Frames that the switch dropped.
+    pub lost: u64,
+    /// Messages that were sent again.
+    pub again: u64,
+}
+
+impl Figures {
+    pub fn new(mut seen: Seen, rate: f64, seconds: f64, (lost, again): (u64, u64)) -> Figures {
+        let senders = seen.bytes.len() as f64;
+        let sum: f64 = seen.bytes.iter().map(|&bytes| bytes as f64).sum();
+        let squares: f64 = seen.bytes.iter().map(|&bytes| (bytes as f64).powi(2)).sum();
+        seen.late.sort_unstable();
+        let part =
+            |percent: usize| seen.late.get(seen.late.len() * percent / 100).map_or(f64::MAX, |&late| late as f64);
+        let share = senders * FULL * 8.0 / rate * 1e9;
+        Figures {
+            of_link: sum * 8.0 / (rate * seconds),
+            jain: sum * sum / (senders * squares),
+            p50: part(50) / 1e3,
+            p99: part(99) / 1e3,
+            p99_over_share: part(99) / share,
+            lost,
+            again,
+        }
+    }
+
+    pub const HEAD: &str = "| of the link | Jain | median, µs | p99, µs | p99 over fair share | dropped | sent again |\n\
+                            | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { of_link, jain, p50, p99, p99_over_share, lost, again } = self;
+        write!(f, "| {of_link:.3} | {jain:.3} | {p50:.0} | {p99:.0} | {p99_over_share:.1} | {lost} | {again} |")
+    }
+}
