@@ -8,8 +8,8 @@ use std::mem;
 pub(crate) struct Budget {
     total: usize,
     granted: usize,
-    /// Flows and classes that have some of them.
-    holders: usize,
+    /// Peers that have some of them.
+    peers: usize,
     /// The most that was ever granted, rounded up.
     promised: usize,
     /// That rose since this was last asked.
@@ -26,15 +26,25 @@ const LEAST: usize = 4;
 
 impl Budget {
     pub(crate) fn new(frames: usize) -> Self {
-        Budget { total: frames, granted: 0, holders: 0, promised: 0, risen: false }
+        Budget { total: frames, granted: 0, peers: 0, promised: 0, risen: false }
+    }
+
+    /// One more peer has credits.
+    pub(crate) fn come(&mut self) {
+        self.peers += 1;
+    }
+
+    /// One that had some is gone.
+    pub(crate) fn go(&mut self) {
+        self.peers -= 1;
     }
 
     /// Credits for a new flow and class: its part of the window of one alone,
-    /// should all flows that are there send at once, or its share of it, where
-    /// some do. Who uses them gets more.
+    /// should all peers that are there send at once, or its share, where some
+    /// do. Who uses them gets more. One peer's flows are not divided by: it has one link,
+    /// which brings no more than ours takes.
     pub(crate) fn grant(&mut self, window: u16, share: u16) -> u16 {
-        let part = (window as usize / (self.holders / 2 + 1)).min(share as usize).max(LEAST);
-        self.holders += 1;
+        let part = (window as usize / self.peers.max(1)).min(share as usize).max(LEAST);
         self.grow(0, window.min(part as u16))
     }
 
@@ -67,13 +77,7 @@ impl Budget {
         mem::take(&mut self.risen)
     }
 
-    /// A flow ended: for each of its classes.
-    pub(crate) fn end(&mut self, credits: u16) {
-        self.holders -= 1;
-        self.give_back(credits);
-    }
-
-    /// A flow has more than its share.
+    /// A flow ended, or has more than its share.
     pub(crate) fn give_back(&mut self, credits: u16) {
         self.granted -= credits as usize;
     }
@@ -95,7 +99,7 @@ mod tests {
     fn what_ends_is_granted_again() {
         let mut budget = Budget::new(100);
         let first = budget.grant(256, 256);
-        budget.end(first);
+        budget.give_back(first);
         assert_eq!(budget.grant(256, 256), first);
     }
 

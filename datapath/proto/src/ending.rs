@@ -120,7 +120,11 @@ impl<B: Buffer> Core<B> {
             return;
         }
         record.phase = Phase::Dead(reason);
-        record.receive.0.iter_mut().for_each(|queue| self.budget.end(queue.retire()));
+        record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));
+        if record.is_first {
+            self.newest = None;
+            self.budget.go();
+        }
         for class in Class::ALL {
             self.return_all(id, class, reason);
         }

@@ -139,6 +139,9 @@ pub(crate) struct FlowRecord {
     pub(crate) ack_at: Time,
     /// In the list of flows to settle.
     pub(crate) touched: bool,
+    /// The first of those that were set up with its peer in a row: for all of
+    /// them it counts as a peer that has credits.
+    pub(crate) is_first: bool,
     /// Acknowledgements that rode in on messages and have not been looked at.
     pub(crate) told: Option<Piggyback>,
     /// When a message left that is acknowledged now: a round trip to note.
@@ -182,6 +185,7 @@ impl FlowRecord {
             ack_forced: false,
             ack_at: Time::NEVER,
             touched: false,
+            is_first: false,
             told: None,
             sampled: None,
             ack_armed: Armed::default(),

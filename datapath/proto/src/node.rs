@@ -58,6 +58,8 @@ pub struct Core<B> {
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
     pub(crate) budget: Budget,
+    /// The peer of the flow that was set up last.
+    pub(crate) newest: Option<Name>,
     /// What of it each sender may have.
     pub(crate) shares: PerClass<Share>,
     pub(crate) events: VecDeque<Event>,
@@ -93,6 +95,7 @@ impl<B: Buffer> Core<B> {
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
             budget: Budget::new(config.receive_frames),
+            newest: None,
             shares: PerClass([0, 1].map(|_| Share::new(config.window))),
             events: VecDeque::with_capacity(16),
             counters: Counters::default(),

@@ -57,8 +57,16 @@ impl<B: Buffer> Core<B> {
     fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
-        let credits = self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each()));
-        self.flows.insert(FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits));
+        let is_first = self.newest != Some(remote.node_name);
+        if is_first {
+            self.newest = Some(remote.node_name);
+            self.budget.come();
+        }
+        let credits =
+            self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each_of_present()));
+        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
+        record.is_first = is_first;
+        self.flows.insert(record);
         self.events.push_back(Event::Steer(flow, true));
         id
     }

@@ -101,6 +101,11 @@ impl Share {
         self.each
     }
 
+    /// What each may have, were nobody expected.
+    pub(crate) fn each_of_present(&self) -> u16 {
+        (self.total / self.senders.max(1)).clamp(1, self.window)
+    }
+
     /// There is one more sender: it is counted as one for a while, until it has
     /// sent something. It may be that others leave it no room to.
     pub(crate) fn expect(&mut self, now: Time) {
