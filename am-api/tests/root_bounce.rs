@@ -41,6 +41,8 @@ fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> S
             other.poll(&mut ());
         }
     }
+    // All are accepted: they wait here.
+    while seen.contains(&0) && endpoint.poll(&mut seen) > 0 {}
     (seen, node.counters().get("rejects_sent"), node.counters().get("xdp_bounced"))
 }
 
@@ -62,7 +64,7 @@ fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
         assert!(start.elapsed() < wires::SECONDS, "{}", node.counters());
     }
     take.store(true, Relaxed);
-    while !flows.iter().all(|to| endpoint.credit(*to) == 4) {
+    while !flows.iter().all(|to| endpoint.is_accepted(*to)) {
         endpoint.poll(&mut ());
         assert!(start.elapsed() < wires::SECONDS, "{}", node.counters());
     }

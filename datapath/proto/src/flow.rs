@@ -61,6 +61,18 @@ pub(crate) struct Route {
     pub(crate) max_body: u32,
 }
 
+impl Route {
+    /// Not known yet.
+    const NONE: Route = Route {
+        to: Address([0; 6]),
+        flow: Flow::NODE,
+        nonce: 0,
+        framing: Framing::Plain,
+        why: FramingWhy::Configured,
+        max_body: 0,
+    };
+}
+
 /// Who is at the other side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remote {
@@ -167,14 +179,7 @@ impl FlowRecord {
             phase: Phase::Asking,
             remote,
             setup,
-            route: Route {
-                to: Address::default(),
-                flow: Flow::NODE,
-                nonce: 0,
-                framing: Framing::Plain,
-                why: FramingWhy::Configured,
-                max_body: 0,
-            },
+            route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
             rejects: RejectQueue::default(),
