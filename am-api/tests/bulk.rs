@@ -247,7 +247,10 @@ fn gets_are_refused_too() {
     alpha.endpoint.get(to, closed.id(), 0, 10, &ours, 0).unwrap();
     alpha.endpoint.get(to, open.id(), 91, 10, &ours, 0).unwrap();
     alpha.endpoint.get(to, RegionId(5), 0, 10, &ours, 0).unwrap();
-    assert_eq!(alpha.endpoint.get(to, open.id(), 0, 10, &ours, 991), Err(TransferError::OutOfBounds));
+    for (length, into) in [(10, 991), (1001, 0), (1 << 32, 0), ((1 << 32) + 1, 0), (u64::MAX, 1), (1, u64::MAX)] {
+        let got = alpha.endpoint.get(to, open.id(), 0, length, &ours, into);
+        assert_eq!(got, Err(TransferError::OutOfBounds), "{length} into {into}");
+    }
     until(&mut alpha, &mut beta, "all heard", |alpha, _| alpha.state.len() == 3);
     let results: Vec<_> = alpha.state.iter().map(|heard| heard.result.unwrap_err()).collect();
     assert_eq!(results, [TransferError::Denied, TransferError::OutOfBounds, TransferError::NoRegion]);

@@ -11,7 +11,7 @@ use wire::bulk::{Notice, Segment, What};
 use super::Rights;
 use super::regions::Memory;
 use super::sending::{Sending, Source};
-use super::{ANSWER, Bulk, LONGEST, MOST, Over, TransferError, TransferKind};
+use super::{ANSWER, Bulk, LONGEST, MOST, Over, REFUSED, TransferError, TransferKind};
 use crate::BUDGET;
 use crate::shared::Shared;
 
@@ -44,7 +44,8 @@ impl Bulk {
             return self.on_answer(endpoint, flow, segment, data);
         }
         let Segment { region, transfer, start, total, at } = *segment;
-        let room = total == data.len() as u64 || self.arriving(flow, transfer).is_some() || self.has_room(flow);
+        let may_begin = || !self.refused.contains(&(flow, transfer)) && self.has_room(flow);
+        let room = total == data.len() as u64 || self.arriving(flow, transfer).is_some() || may_begin();
         let memory = if room {
             self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
         } else {
@@ -54,6 +55,9 @@ impl Bulk {
             self.counters.refused += 1;
             if let Some(at) = self.arriving(flow, transfer) {
                 self.arriving.swap_remove(at);
+            }
+            if why == What::Busy {
+                self.remember_refused(flow, transfer);
             }
             return self.tell(flow, Notice::of(why, transfer));
         }
@@ -71,6 +75,18 @@ impl Bulk {
     fn has_room(&self, flow: FlowId) -> bool {
         let begun = || self.arriving.iter().filter(|arriving| arriving.flow == flow).count();
         self.arriving.len() < MOST / 2 || (self.arriving.len() < MOST && begun() < FEW)
+    }
+
+    /// The rest of it is on its way, may find the region free, and would be waited for in vain as a transfer of its own.
+    #[cold]
+    fn remember_refused(&mut self, flow: FlowId, transfer: u32) {
+        if self.refused.contains(&(flow, transfer)) {
+            return;
+        }
+        if self.refused.len() == REFUSED {
+            self.refused.pop_front();
+        }
+        self.refused.push_back((flow, transfer));
     }
 
     fn arriving(&self, flow: FlowId, transfer: u32) -> Option<usize> {
@@ -162,6 +178,10 @@ impl Bulk {
 
     /// Puts of peers that are gone are forgotten, one look at a time.
     pub(super) fn look_at_one(&mut self, mut is_gone: impl FnMut(FlowId) -> bool) {
+        // A restarted peer counts its transfers from the start.
+        if self.refused.front().is_some_and(|(flow, _)| is_gone(*flow)) {
+            self.refused.pop_front();
+        }
         self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
         if self.arriving.get(self.look_at).is_some_and(|arriving| is_gone(arriving.flow)) {
             self.arriving.swap_remove(self.look_at);

@@ -134,6 +134,9 @@ const LONGEST: u64 = 1 << 32;
 /// Transfers of peers at once, in each direction, and news for them.
 const MOST: usize = 1024;
 
+/// So many refused transfers are remembered: those of which segments may be on their way.
+const REFUSED: usize = 64;
+
 /// All transfers of a node.
 #[derive(Default)]
 pub(crate) struct Bulk {
@@ -143,6 +146,8 @@ pub(crate) struct Bulk {
     next: usize,
     asked: Vec<start::Asked>,
     arriving: Vec<arriving::Arriving>,
+    /// Puts of peers that were refused last for lack of room: what is still on its way of them stays refused.
+    refused: VecDeque<(FlowId, u32)>,
     /// To be told to peers.
     notices: VecDeque<(FlowId, Notice)>,
     /// To be told to endpoints.

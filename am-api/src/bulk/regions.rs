@@ -36,10 +36,13 @@ impl Rights {
 pub struct RegionId(pub u32);
 
 /// Memory registered with an endpoint. Peers of that endpoint reach it as far
-/// as its [`Rights`] go; when it is dropped, they do no longer.
+/// as its [`Rights`] go; when it is dropped, they do no longer, but what one of them
+/// is getting already, it gets as a whole.
 pub struct Region {
     id: RegionId,
     pub(super) memory: Memory,
+    /// As long as it is there peers may begin transfers; the memory outlives it where one is under way.
+    _open: Rc<()>,
 }
 
 impl Region {
@@ -76,8 +79,9 @@ impl Port {
     /// Let peers of this endpoint use this memory, as far as `rights` go.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
         let memory = Rc::new(RefCell::new(memory.into()));
-        let id = self.shared.borrow_mut().bulk.regions.add(self.id, &memory, rights);
-        Region { id, memory }
+        let open = Rc::new(());
+        let id = self.shared.borrow_mut().bulk.regions.add(self.id, (&memory, &open), rights);
+        Region { id, memory, _open: open }
     }
 }
 
@@ -88,6 +92,7 @@ struct Entry {
     endpoint: EndpointId,
     rights: Rights,
     memory: Weak<RefCell<Box<[u8]>>>,
+    open: Weak<()>,
 }
 
 /// By the low half of the id; the high half tells one use of a place from the next.
@@ -98,12 +103,12 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    fn add(&mut self, endpoint: EndpointId, memory: &Memory, rights: Rights) -> RegionId {
-        let free = self.entries.iter().position(|entry| entry.memory.strong_count() == 0);
+    fn add(&mut self, endpoint: EndpointId, (memory, open): (&Memory, &Rc<()>), rights: Rights) -> RegionId {
+        let free = self.entries.iter().position(|entry| entry.open.strong_count() == 0);
         let at = free.unwrap_or(self.entries.len());
         self.uses = self.uses.wrapping_add(1);
         let id = u32::from(self.uses) << 16 | (at as u32 & 0xffff);
-        let entry = Entry { id, endpoint, rights, memory: Rc::downgrade(memory) };
+        let entry = Entry { id, endpoint, rights, memory: Rc::downgrade(memory), open: Rc::downgrade(open) };
         if at < self.entries.len() {
             self.entries[at] = entry;
         } else {
@@ -128,6 +133,7 @@ impl Regions {
         length: u64,
     ) -> Result<Memory, What> {
         let entry = self.entries.get(id as usize & 0xffff).filter(|entry| entry.id == id && entry.endpoint == endpoint);
+        let entry = entry.filter(|entry| entry.open.strong_count() > 0);
         let entry = entry.ok_or(What::NoRegion)?;
         let memory = entry.memory.upgrade().ok_or(What::NoRegion)?;
         if !allowed(entry.rights) {

@@ -152,6 +152,54 @@ fn senseless_bodies_are_counted() {
     assert_eq!((pair.news.0.len(), pair.news.1.len()), (0, 0));
 }
 
+/// What was refused in the middle stays refused: the rest of it, which is on its way then, is no new
+/// transfer that would be waited for as long as the conversation lasts.
+#[test]
+fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
+    let mut pair = Pair::new();
+    let region = pair.beta.register(vec![0; 1 << 18], Rights::BOTH);
+    for round in 1..=20 {
+        pair.alpha.put(pair.to, region.id(), 0, vec![1; 1 << 18]).unwrap();
+        // More than beta takes in at once.
+        (0..8).for_each(|_| _ = pair.alpha.poll(&mut pair.news.0));
+        let bytes = region.bytes();
+        pair.beta.poll(&mut pair.news.1);
+        drop(bytes);
+        while pair.news.0.len() < round {
+            pair.poll();
+        }
+        (0..1000).for_each(|_| pair.poll());
+    }
+    assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::Busy)), "{:?}", pair.news.0);
+    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), 0, "nothing is waited for");
+    pair.alpha.put(pair.to, region.id(), 0, vec![2; 1 << 18]).unwrap();
+    while pair.news.0.len() < 21 {
+        pair.poll();
+    }
+    assert_eq!((pair.news.0[20].2, region.bytes()[(1 << 18) - 1]), (Ok(()), 2));
+}
+
+/// A transfer that began before keeps the bytes, and lets nobody else in.
+#[test]
+fn a_dropped_region_is_closed_although_a_transfer_reads_it() {
+    let mut pair = Pair::new();
+    let region = pair.beta.register(vec![7; 1 << 20], Rights::BOTH);
+    let (id, ours) = (region.id(), pair.alpha.register(vec![0; 1 << 20], Rights::NONE));
+    pair.alpha.get(pair.to, id, 0, 1 << 20, &ours, 0).unwrap();
+    while pair.beta.shared.borrow().bulk.sending.is_empty() {
+        pair.poll();
+    }
+    drop(region);
+    pair.alpha.put(pair.to, id, 0, b"late").unwrap();
+    while pair.news.0.len() < 2 {
+        pair.poll();
+    }
+    let result = |kind| pair.news.0.iter().find(|news| news.0 == kind).map(|news| news.2);
+    assert_eq!(result(TransferKind::Put), Some(Err(TransferError::NoRegion)));
+    assert_eq!(result(TransferKind::Get), Some(Ok(())));
+    assert!(ours.bytes().iter().all(|&byte| byte == 7));
+}
+
 /// While its owner holds the bytes, nothing is written, and nobody panics.
 #[test]
 fn a_region_may_be_borrowed_while_its_endpoint_polls() {
