@@ -106,7 +106,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             rights::check(true, &[Via::Am])?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how = How { bundles: options.bundles != Some(Switch::Off), ..options.how(FramingArg::Bare) };
-            torture::run(&args, how, mtu, cores, options.json, &watch)
+            torture::run(&args, how, mtu, cores, options, &watch)
         }
         Task::Tortured => torture::child(&watch),
     }
@@ -175,11 +175,12 @@ fn lose(
     // One size: of a curve over loss.
     let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
     let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
-    if let Some(file) = plot {
-        let svg = report::loss_curve(&session.all, bench);
+    let svg = plot.map(|_| report::loss_curve(&session.all, bench));
+    let printed = print(session, options);
+    if let Some((file, svg)) = plot.zip(svg) {
         fs::write(file, svg).map_err(Error::system("writing the plot"))?;
     }
-    print(session, options)
+    printed
 }
 
 /// Measure the curve, print it, and draw it where that is wanted.
@@ -234,8 +235,11 @@ fn print(session: Session, options: &Options) -> Result<(), Error> {
 /// Lines or a table, and the lines into a file where that is wanted.
 fn tell(lines: Vec<String>, table: impl FnOnce() -> String, options: &Options) -> Result<(), Error> {
     let lines = lines.join("\n") + "\n";
+    let table = if options.json { None } else { Some(table()) };
+    // What was measured is to be seen even where the file cannot be written, and the other way round.
+    let said = out::say(table.as_ref().unwrap_or(&lines));
     if let Some(file) = &options.save {
         fs::write(file, &lines).map_err(Error::system("writing what --save names"))?;
     }
-    out::say(&if options.json { lines } else { table() })
+    said
 }

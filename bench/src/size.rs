@@ -50,7 +50,8 @@ impl std::str::FromStr for Size {
         match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
             Some(bytes) if (1..=LARGEST).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
-                Err("not a size: bytes, at least 1, as in 16, 64K or 1M, or `full` for what one frame holds".to_owned())
+                Err("not a size: bytes, from 1 to 256M, as in 16, 64K or 1M, or `full` for what one frame holds"
+                    .to_owned())
             }
         }
     }

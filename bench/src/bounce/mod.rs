@@ -27,14 +27,16 @@ use std::thread;
 use am_api::{Framing, Node};
 use hosts::{Host, VethOptions, veth};
 use transport::Transport;
+use wire::frame::ETHERNET;
 
 pub(crate) use report::Bounced;
 
 use crate::cores::Cores;
+use crate::deploy::veth::check_mtu;
 use crate::error::Error;
 use crate::link::once_free;
 use crate::measure::latency::RoundTrips;
-use crate::plan::{Amount, How};
+use crate::plan::{Amount, How, Via};
 use crate::via::am::facility;
 use crate::watch::Watch;
 
@@ -90,6 +92,11 @@ pub(crate) struct Turn {
 /// # Errors
 /// What is missing, or what ended it.
 pub(crate) fn measure(plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
+    check_mtu(plan.mtu, &[Via::Am])?;
+    let most = (plan.mtu as usize + ETHERNET).saturating_sub(framing(&plan).body_at());
+    if plan.size > most {
+        return Err(Error::TooLarge { via: Via::Am, size: plan.size, most });
+    }
     let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
     veth(&alpha, INTERFACE, &beta, INTERFACE, &VethOptions { mtu: plan.mtu, ..VethOptions::default() })?;
     let mut turns = Vec::new();
@@ -128,6 +135,10 @@ fn turn(
     }
 }
 
+fn framing(plan: &Plan) -> Framing {
+    plan.how.framing.fixed().unwrap_or(Framing::Bare)
+}
+
 /// A figure of the one must not be the other's.
 fn check(by: By, by_program: u64) -> Result<(), Error> {
     if (by == By::Program) == (by_program > 0) {
@@ -146,8 +157,7 @@ fn open<T: Transport + 'static>(
     let options = afxdp::Options { attach: plan.how.xdp.attach(), ..afxdp::Options::new(INTERFACE) };
     let transport = once_free(watch, || Ok(afxdp::open(&options)?))?;
     let (mode, xdp) = (transport.mode().to_string(), transport.mode().attach.name());
-    let framing = plan.how.framing.fixed().unwrap_or(Framing::Bare);
-    let builder = Node::builder(name).framing(framing).idle(am_api::Idle::spinning());
+    let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
     let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };
     Ok((builder.open(Box::new(over(transport))).map_err(facility)?, mode, xdp))
 }

@@ -25,6 +25,7 @@ EXAMPLES
     am-bench bandwidth --bulk --loss 0.1,1 --hosts veth
     am-bench ablation
     am-bench bounce
+    am-bench torture
   In one process, no root:
     am-bench latency --hosts loopback
   On two machines:
@@ -164,7 +165,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::Tortured) | None => {
                 return Err(usage(
-                    "what shall be measured? latency, bandwidth, rate, ablation or bounce; `--help` has examples",
+                    "what shall be measured? latency, bandwidth, rate, ablation, bounce or torture; `--help` has examples",
                 ));
             }
         };

@@ -49,6 +49,7 @@ impl Options {
         for name in [&self.name, &self.peer].into_iter().flatten() {
             names::check(name)?;
         }
+        check_file("--save", self.save.as_ref())?;
         let mut seen = Vec::new();
         for via in &self.via {
             if seen.contains(via) {
@@ -114,13 +115,13 @@ impl Options {
         if !self.size.is_empty() {
             return Err(usage("--sweep goes over sizes of its own; --size is for single ones"));
         }
-        check_plot(plot)?;
+        check_file("--plot", plot)?;
         Ok(Task::Sweep(self.place()?, plot.cloned()))
     }
 
     /// What is kept where frames are lost.
     pub(super) fn losses(&self, args: &BandwidthArgs) -> Result<Task, Error> {
-        check_plot(args.plot.as_ref())?;
+        check_file("--plot", args.plot.as_ref())?;
         let mut losses = vec![Loss::NONE];
         for loss in &args.loss {
             if losses.contains(loss) {
@@ -169,10 +170,11 @@ impl Options {
 /// Each keeps all that it measured.
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
-fn check_plot(plot: Option<&PathBuf>) -> Result<(), Error> {
-    match plot.filter(|file| file.is_dir() || !directory(file).is_dir()) {
+/// Before anything is measured: what is found out afterwards is too late.
+fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
+    match file.filter(|file| file.is_dir() || !directory(file).is_dir()) {
         Some(file) => Err(Error::Usage(format!(
-            "--plot {} cannot be written: name a file in a directory that exists",
+            "{option} {} cannot be written: name a file in a directory that exists",
             file.display()
         ))),
         None => Ok(()),

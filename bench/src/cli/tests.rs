@@ -66,6 +66,8 @@ fn what_does_not() {
         "serve",
         "serve --on xdp:eth1 --peer alpha",
         "demo --hosts veth",
+        "latency --hosts veth --save .",
+        "latency --hosts veth --save no/such/directory/a.jsonl",
         "demo --serve",
         "demo --name alpha",
     ] {

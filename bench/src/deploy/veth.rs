@@ -72,7 +72,7 @@ pub(crate) fn measure(
 }
 
 /// Its errors would speak of an interface that nobody else can reach.
-fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
+pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
     // The rows of the ablation write into a frame as one piece, wherever it is.
     let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
     let most = if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU };

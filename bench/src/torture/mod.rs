@@ -38,10 +38,12 @@ use wire::frame::ETHERNET;
 
 pub(crate) use child::run as child;
 
-use crate::cli::TortureArgs;
+use crate::cli::{Options, TortureArgs};
 use crate::cores::Cores;
+use crate::deploy::veth::check_mtu;
 use crate::error::Error;
-use crate::plan::How;
+use crate::plan::{How, Via};
+use crate::tell;
 use crate::watch::Watch;
 use children::{Child, Line};
 use recipe::Recipe;
@@ -59,6 +61,9 @@ const STUCK: u32 = 20_000;
 const LINGER: Duration = Duration::from_millis(300);
 /// Signals are sent, and lines looked at, so often.
 const TURN: Duration = Duration::from_millis(1);
+/// Bytes of a message where nothing was said: 100 GiB for 10^8; of short frames such a share.
+const MEAN: f64 = 1073.75;
+const SHARE: f64 = 0.716;
 /// Bytes of a transfer.
 const PUT: usize = 1 << 20;
 
@@ -93,11 +98,12 @@ pub(crate) fn run(
     how: How,
     mtu: u32,
     cores: Cores,
-    json: bool,
+    options: &Options,
     watch: &Watch,
 ) -> Result<(), Error> {
+    check_mtu(mtu, &[Via::Am])?;
     let recipe = recipe(args, how, mtu)?;
-    let bar = Bar::new(recipe.messages, json);
+    let bar = Bar::new(recipe.messages, options.json);
     let [alpha, beta] = NODES.map(Host::new);
     let (alpha, beta) = (alpha?, beta?);
     veth(&alpha, INTERFACE, &beta, INTERFACE, &VethOptions { mtu, ..VethOptions::default() })?;
@@ -120,7 +126,7 @@ pub(crate) fn run(
     let outcomes = [sender.end(watch)?, receiver.end(watch)?];
     let verdict = Verdict::of(&recipe, &outcomes);
     let report = Report { recipe, drop: args.drop, outcomes, verdict, stops: interruptions.count(), took };
-    report.print(json)?;
+    tell(report.lines(), || report.text(), options)?;
     report.verdict.result(&recipe)
 }
 
@@ -129,11 +135,19 @@ fn recipe(args: &TortureArgs, how: How, mtu: u32) -> Result<Recipe, Error> {
     let framing = how.framing.fixed().unwrap_or(Framing::Plain);
     let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at());
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-    // 100 GiB for 10^8.
-    let bytes = args.bytes.unwrap_or(args.messages.saturating_mul(1073));
-    Recipe::new(args.messages, bytes, most as u32, seed).ok_or_else(|| {
-        let messages = args.messages;
-        Error::Usage(format!("{bytes} bytes do not go into {messages} messages of at most {most}, in fours"))
+    let messages = args.messages;
+    if messages == 0 || !messages.is_multiple_of(4) {
+        return Err(Error::Usage(format!(
+            "--messages {messages} does not go: 4, or a multiple of it; each fourth is a reply"
+        )));
+    }
+    let recipe = match args.bytes {
+        Some(bytes) => Recipe::new(messages, bytes, most as u32, seed),
+        None => Recipe::of_mean(messages, MEAN.min(most as f64 * SHARE), most as u32, seed),
+    };
+    recipe.ok_or_else(|| {
+        let bytes = args.bytes.map_or("that many bytes".to_owned(), |bytes| format!("{bytes} bytes"));
+        Error::Usage(format!("{bytes} do not go into {messages} messages of at most {most} bytes"))
     })
 }
 

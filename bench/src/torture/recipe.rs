@@ -13,6 +13,10 @@ const SMALL: u64 = 64;
 const SMALL_MEAN: f64 = 2.5 * WORD as f64 + SMALL as f64 / 2.0;
 /// The sum is to be reached, whatever the dice say.
 const MARGIN: f64 = 1.005;
+/// Of so few that margin is not enough: their sum is looked at,
+const FEW: u64 = 1_000_000;
+/// and raised so often.
+const TRIES: usize = 16;
 
 /// How a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub(super) enum Sort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) messages: u64,
-    /// Bytes of words and payload of all of them, at least.
+    /// Bytes of words and payload of all of them, at least, where that was asked for; else 0.
     pub(super) bytes: u64,
     pub(super) seed: u64,
     /// Bytes of words and payload of a message that is not small: from here to there.
@@ -58,9 +62,23 @@ impl Shape {
 
 impl Recipe {
     /// So many messages of at most `most` bytes that have so many bytes
-    /// together; `None` where they cannot.
+    /// together, at least; `None` where they cannot.
     pub(super) fn new(messages: u64, bytes: u64, most: u32, seed: u64) -> Option<Recipe> {
-        let mean = bytes as f64 / messages as f64 * MARGIN;
+        let mut mean = bytes as f64 / messages as f64;
+        for _ in 0..TRIES {
+            let recipe = Recipe { bytes, ..Recipe::of_mean(messages, mean, most, seed)? };
+            let lacks = if messages > FEW { 0 } else { bytes.saturating_sub(recipe.sum()) };
+            if lacks == 0 {
+                return Some(recipe);
+            }
+            mean += 1.0 + lacks as f64 / messages as f64;
+        }
+        None
+    }
+
+    /// So many messages of about so many bytes each, whatever their sum.
+    pub(super) fn of_mean(messages: u64, mean: f64, most: u32, seed: u64) -> Option<Recipe> {
+        let mean = mean * MARGIN;
         let share = 1.0 / SMALL_RUNS as f64;
         let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD as f64).ceil() as u64;
         let most = u64::from(most);
@@ -68,7 +86,12 @@ impl Recipe {
         let high = most.min(2 * large);
         let low = (2 * large).checked_sub(high)?;
         let whole = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= SMALL_BYTES;
-        whole.then_some(Recipe { messages, bytes, seed, low: low as u32, high: high as u32 })
+        whole.then_some(Recipe { messages, bytes: 0, seed, low: low as u32, high: high as u32 })
+    }
+
+    /// Of words and payload of all of them.
+    fn sum(&self) -> u64 {
+        (0..self.messages).map(|number| self.shape(number).bytes()).sum()
     }
 
     /// How this one goes.
@@ -182,6 +205,17 @@ mod tests {
             assert!(least <= 16 && most <= 1500, "from {least} to {most}");
             assert!(mean < 700 || most == 1500, "full frames are among them");
         }
+    }
+
+    #[test]
+    fn few_messages_reach_their_sum_too() {
+        for (messages, bytes, most, seed) in
+            (0..50).flat_map(|seed| [(3000, 3_219_000, 65_000, seed), (100, 50_000, 1500, seed)])
+        {
+            let recipe = Recipe::new(messages, bytes, most, seed).expect("they fit");
+            assert!(all(&recipe).0 >= bytes, "{recipe:?}");
+        }
+        assert!((0..50).all(|seed| Recipe::of_mean(4, 1073.0, 1500, seed).is_some()));
     }
 
     #[test]

@@ -7,8 +7,6 @@ use serde_json::{Value, json};
 
 use super::recipe::Recipe;
 use super::verdict::{Outcome, Verdict};
-use crate::error::Error;
-use crate::out;
 
 /// On a terminal; nothing where nobody looks.
 pub(super) struct Bar(ProgressBar);
@@ -46,8 +44,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn print(&self, as_json: bool) -> Result<(), Error> {
-        out::say(&if as_json { format!("{}\n", json!({ "summary": self.json() })) } else { self.text() })
+    /// Of JSON.
+    pub(super) fn lines(&self) -> Vec<String> {
+        vec![json!({ "summary": self.json() }).to_string()]
     }
 
     fn sum(&self, of: fn(&Outcome) -> u64) -> u64 {
@@ -73,7 +72,8 @@ impl Report {
         })
     }
 
-    fn text(&self) -> String {
+    /// In words.
+    pub(super) fn text(&self) -> String {
         let (arrived, bytes, took) = (self.sum(|each| each.arrived), self.sum(|each| each.bytes), self.took);
         let Verdict { lost, twice, wrong, returned, .. } = self.verdict;
         let [sender, receiver] = self.stops;
