@@ -174,7 +174,11 @@ fn mistakes_end_with_2_and_say_what_to_do() {
         (&["latency"][..], "--hosts veth, --hosts loopback, or --peer"),
         (&["latency", "--hosts", "moon"], "possible values: veth, loopback"),
         (&["latency", "--hosts", "loopback", "--via", "udp"], "--via am,raw"),
-        (&["latency", "--hosts", "loopback", "--size", "0"], "at least 1"),
+        (&["latency", "--hosts", "loopback", "--size", "0"], "from 1 to 256M"),
+        (
+            &["latency", "--hosts", "loopback", "--save", "no/where/a.jsonl"],
+            "--save no/where/a.jsonl cannot be written",
+        ),
         (&["latency", "--hosts", "loopback", "--size", "1501", "--via", "raw"], "raw carries at most 1500"),
         (&["latency", "--hosts", "loopback", "--size", "1489", "--framing", "plain"], "am carries at most 1488"),
         (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
