@@ -53,8 +53,11 @@ impl Report {
     }
 
     fn bench(&self, bench: Bench, text: &mut String) {
+        let shared = self.rows.iter().any(|row| row.bundles);
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
+            Bench::Bandwidth if shared => ("bandwidth: one way, am in bundles, as the receiver counts", THROUGHPUT),
+            Bench::Rate if shared => ("rate: one way, am in bundles, as the receiver counts", THROUGHPUT),
             Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
             Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
             Bench::Bulk => ("bulk: one way, transfers into the receiver's memory beside full frames", THROUGHPUT),
