@@ -7,12 +7,6 @@
 
 #include "decide.h"
 
-/* What the header says, once more: it is FOUND, since decide() let the frame bounce. */
-static inline __u32 find(const struct frame *frame, const volatile struct config *config, struct found *found)
-{
-	return frame->ethertype == config->plain ? find_plain(frame, found) : find_hidden(frame, found);
-}
-
 /* Leave to the host which flow it was for: its sender has not heard that the flow is over. */
 static inline void note_stray(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
 {

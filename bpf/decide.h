@@ -164,6 +164,11 @@ static inline int is_request(const struct found *found)
 	return found->code == CODE_BUNDLE_REQUESTS || found->code == CODE_PUT || found->code == CODE_GET;
 }
 
+static inline __u32 find(const struct frame *frame, const volatile struct config *config, struct found *found)
+{
+	return frame->ethertype == config->plain ? find_plain(frame, found) : find_hidden(frame, found);
+}
+
 static inline __u32 to_socket(const struct found *found, const struct table *table)
 {
 	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
@@ -196,7 +201,7 @@ static inline __u32 decide(const void *data, const void *end, const volatile str
 		return PASS(PASS_OTHER_HOST);
 	if (data + SMALLEST_BYTES > end)
 		return DROP(REASON_SHORT);
-	refused = frame->ethertype == config->plain ? find_plain(frame, &found) : find_hidden(frame, &found);
+	refused = find(frame, config, &found);
 	if (refused)
 		return refused;
 	if (!addressed && found.flow != FLOW_NODE)

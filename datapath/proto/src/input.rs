@@ -39,8 +39,7 @@ impl<B: Buffer> Core<B> {
         };
         let (header, framing) = (parsed.header, parsed.framing);
         let outcome = match header.kind {
-            Kind::Put | Kind::Get => self.message(Message::new(&parsed, Class::Request), frame),
-            Kind::Request => self.message(Message::new(&parsed, Class::Request), frame),
+            Kind::Request | Kind::Put | Kind::Get => self.message(Message::new(&parsed, Class::Request), frame),
             Kind::Reply => self.message(Message::new(&parsed, Class::Reply), frame),
             Kind::Ack => self.on_ack(&parsed),
             Kind::Control => self.on_control(&parsed),

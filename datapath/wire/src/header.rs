@@ -107,7 +107,7 @@ impl Kind {
     /// Whether it takes a receiver's room for requests: if there is none, it is returned.
     #[inline]
     pub const fn is_request(self) -> bool {
-        matches!(self, Kind::Request | Kind::Bundle(Class::Request) | Kind::Put | Kind::Get)
+        matches!(self.class(), Some(Class::Request)) || matches!(self, Kind::Bundle(Class::Request))
     }
 
     /// The two bits of the kind field.
