@@ -3,18 +3,18 @@
 //! sender's error handler, once, with its content, within two seconds; and all
 //! the while the sender talks to somebody else. Needs root.
 
+mod doomed;
 mod wires;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::{Child, Command, Stdio, exit};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use doomed::Receiver;
 use hosts::{Bridge, BridgeOptions, Host, VethOptions, veth};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -60,43 +60,13 @@ fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
     builder.receive_frames(receive).send_frames(send).open(Box::new(transport)).unwrap()
 }
 
-/// The process that is killed.
-struct Receiver(Child);
-
-impl Receiver {
-    /// Start it on the host of the calling thread.
-    fn start() -> Receiver {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["receives", "--exact", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
-        Receiver(child)
-    }
-
-    /// Stop it, so that it takes nothing more, and acknowledges nothing.
-    fn stop(&self) {
-        let pid = self.0.id();
-        kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).unwrap();
-        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
-            thread::yield_now();
-        }
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
+/// Stop it, so that it takes nothing more, and acknowledges nothing.
+fn stop(receiver: &Receiver) {
+    let pid = receiver.0.id();
+    kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).unwrap();
+    let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
+        thread::yield_now();
     }
 }
 
@@ -106,12 +76,7 @@ fn receives() {
     let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 24, 64]);
     let mut endpoint = node.endpoint::<u64>("app").unwrap();
     endpoint.on_request(WORK, |handled, _, _| *handled += 1);
-    println!("\nopen");
-    thread::spawn(|| {
-        // Whoever started this one is gone when nothing can come any more.
-        _ = std::io::stdin().read_to_end(&mut Vec::new());
-        exit(1);
-    });
+    doomed::is_open();
     loop {
         endpoint.wait(&mut 0, Duration::from_millis(5));
     }
@@ -204,7 +169,7 @@ fn run(receiver: &mut Receiver) {
     let mut sender = Sender::new("am0");
     let flows = sender.connect_widely("beta");
     let gamma = sender.connect("gamma");
-    receiver.stop();
+    stop(receiver);
     sender.send(&flows);
     assert_eq!(sender.noted.came_back, 0, "all of it is under way");
     receiver.kill();
@@ -262,7 +227,7 @@ fn on_a_switch(beta_stays: bool) {
 fn on_cables(beta: Receiver) {
     let (mut receiver, mut sender, mut other) = (beta, Sender::new("am0"), Sender::new("am1"));
     let (flows, gamma) = (sender.connect_widely("beta"), other.connect("gamma"));
-    receiver.stop();
+    stop(&receiver);
     sender.send(&flows);
     receiver.kill();
     let killed = Instant::now();

@@ -3,14 +3,13 @@
 //! comes back with the reason, not after the patience for the silent, and the
 //! next run takes what is sent to it. Needs root.
 
+mod doomed;
 mod wires;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio, exit};
-use std::thread;
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use doomed::Receiver;
 use hosts::{Host, VethOptions, veth};
 use wires::{SECONDS, payload};
 
@@ -24,42 +23,13 @@ fn open(name: &str, lost_per_million: u32) -> Node {
     Node::builder(name).patience(PATIENCE).beacon(PATIENCE).open(Box::new(transport)).unwrap()
 }
 
-/// The process that is killed; it ends with its standard input.
-struct Receiver(Child);
-
-impl Receiver {
-    /// Start it on the host of the calling thread.
-    fn start() -> Receiver {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["receives", "--exact", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
-        Receiver(child)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
 #[test]
 #[ignore = "started by who_sends_to_the_run_before_is_told"]
 fn receives() {
     let node = open("beta", 0);
     let mut endpoint = node.endpoint::<()>("app").unwrap();
     endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
-    println!("\nopen");
-    thread::spawn(|| {
-        _ = std::io::stdin().read_to_end(&mut Vec::new());
-        exit(1);
-    });
+    doomed::is_open();
     loop {
         endpoint.wait(&mut (), Duration::from_millis(5));
     }

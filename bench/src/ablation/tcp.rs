@@ -199,10 +199,6 @@ impl Port for Tcp {
         &self.mode
     }
 
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
     fn largest(&self) -> usize {
         self.largest
     }

@@ -110,10 +110,6 @@ impl Port for Fake {
         "fake"
     }
 
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
     fn largest(&self) -> usize {
         1500
     }

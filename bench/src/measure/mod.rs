@@ -75,7 +75,9 @@ pub(crate) trait Port {
     }
 
     /// Our header's place in its frames, or `none`.
-    fn framing(&self) -> &'static str;
+    fn framing(&self) -> &'static str {
+        "none"
+    }
 
     /// The most bytes of payload in one frame.
     fn largest(&self) -> usize;

@@ -93,10 +93,6 @@ impl Port for Memory {
         &self.mode
     }
 
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
     fn largest(&self) -> usize {
         self.largest
     }

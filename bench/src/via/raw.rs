@@ -104,10 +104,6 @@ impl Port for RawPort {
         Some(self.raw.mode().attach.name())
     }
 
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
     fn largest(&self) -> usize {
         self.largest
     }

@@ -99,10 +99,6 @@ impl Port for Udp {
         &self.mode
     }
 
-    fn framing(&self) -> &'static str {
-        "none"
-    }
-
     fn largest(&self) -> usize {
         self.layout.largest
     }

@@ -1,0 +1,46 @@
+//! A process that is killed: this test program once more, which runs its test
+//! `receives` alone.
+#![allow(unreachable_pub, reason = "a module of several tests")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio, exit};
+use std::thread;
+
+/// The process; it ends with its standard input.
+pub struct Receiver(pub Child);
+
+impl Receiver {
+    /// Start it on the host of the calling thread.
+    pub fn start() -> Receiver {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["receives", "--exact", "--ignored", "--nocapture"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
+        Receiver(child)
+    }
+
+    /// End it by `SIGKILL`, if that was not done.
+    pub fn kill(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// In the process itself: it is open, and ends with who started it.
+pub fn is_open() {
+    println!("\nopen");
+    thread::spawn(|| {
+        _ = std::io::stdin().read_to_end(&mut Vec::new());
+        exit(1);
+    });
+}
