@@ -23,7 +23,7 @@ const CONFIG: Config =
     Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
 const MILLION: u64 = 1_000_000;
 /// Frames with the same addresses, EtherTypes and flows.
-const ROUND: u64 = 2_000;
+const ROUND: u64 = 5_000;
 
 fn twins() -> Twins {
     let mut twins = Twins::new(&CONFIG);
