@@ -1,9 +1,9 @@
 //! What is under way from here: segments and notices, a few with each turn.
 
-use std::mem;
-
-use proto::{Delivery, EndpointId, FlowState, ReturnReason};
+use engine::Engine;
+use proto::{Core, Delivery, EndpointId, FlowState, ReturnReason};
 use ring::Frame;
+use transport::Transport;
 use wire::bulk::{Notice, Segment};
 use wire::{Class, Kind};
 
@@ -99,17 +99,31 @@ impl Shared {
 
     #[inline(never)]
     fn pump_bulk(&mut self) {
-        // Its parts are needed one by one beside the core.
-        let mut bulk = mem::take(&mut self.bulk);
-        self.end_dead(&mut bulk);
+        let Shared { bulk, engine, transport, prepared, .. } = self;
+        let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
+        way.end_dead(bulk);
         for _ in 0..bulk.notices.len() {
             let Some((flow, notice)) = bulk.notices.pop_front() else { break };
-            if !self.send_notice(flow, &notice) {
+            if !way.send_notice(flow, &notice) {
                 bulk.notices.push_back((flow, notice));
             }
         }
-        self.send_segments(&mut bulk);
-        self.bulk = bulk;
+        way.send_segments(bulk);
+    }
+}
+
+/// What transfers need of a node to be sent.
+struct Way<'a> {
+    engine: &'a mut Engine,
+    transport: &'a mut dyn Transport,
+    /// Requests whose memory is out to be written.
+    prepared: usize,
+}
+
+impl Way<'_> {
+    #[inline]
+    fn core(&mut self) -> &mut Core<Frame> {
+        self.engine.core_mut()
     }
 
     /// Each transfer in turn, until none of them can go on.
@@ -172,7 +186,7 @@ impl Shared {
         if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
-        self.engine.pass(&mut *self.transport);
+        self.engine.pass(self.transport);
         sending.at += length as u64;
         sending.prefetch(length);
         sending.is_sent = sending.at == total;
