@@ -137,8 +137,10 @@ impl Bulk {
     }
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
-        if notice.what == What::Get {
-            return self.on_get(endpoint, flow, notice);
+        match notice.what {
+            What::Get => return self.on_get(endpoint, flow, notice),
+            What::Waiting => return,
+            _ => {}
         }
         let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
         let mut over = None;

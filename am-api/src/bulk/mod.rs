@@ -17,7 +17,7 @@ mod start;
 
 use std::collections::VecDeque;
 
-use proto::{EndpointId, FlowId, ReturnReason};
+use proto::{EndpointId, FlowId, ReturnReason, Time};
 use wire::bulk::{Notice, What};
 
 pub use regions::{Region, RegionId, Rights};
@@ -72,7 +72,7 @@ pub enum TransferError {
 impl TransferError {
     fn of(what: What) -> Result<(), TransferError> {
         match what {
-            What::Get | What::Done => Ok(()),
+            What::Get | What::Done | What::Waiting => Ok(()),
             What::NoRegion => Err(TransferError::NoRegion),
             What::Denied => Err(TransferError::Denied),
             What::OutOfBounds => Err(TransferError::OutOfBounds),
@@ -155,6 +155,8 @@ pub(crate) struct Bulk {
     next_id: u32,
     /// Which of `arriving` is looked at next for whether its peer is gone.
     look_at: usize,
+    /// Then peers that we wait for are asked to acknowledge something; not set where no transfer is.
+    ask_at: Option<Time>,
     pub(crate) counters: BulkCounters,
 }
 
@@ -188,6 +190,9 @@ impl Bulk {
     /// The next transfer of this endpoint that is over.
     pub(crate) fn next_over(&mut self, endpoint: EndpointId) -> Option<Over> {
         let at = self.over.iter().position(|over| over.endpoint == endpoint)?;
+        if self.is_idle() {
+            self.ask_at = None;
+        }
         self.over.remove(at)
     }
 

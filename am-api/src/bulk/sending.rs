@@ -4,7 +4,7 @@ use engine::Engine;
 use proto::{Core, Delivery, EndpointId, FlowState, ReturnReason};
 use ring::Frame;
 use transport::Transport;
-use wire::bulk::{Notice, Segment};
+use wire::bulk::{Notice, Segment, What};
 use wire::{Class, Kind};
 
 use super::regions::Memory;
@@ -102,6 +102,7 @@ impl Shared {
         let Shared { bulk, engine, transport, prepared, .. } = self;
         let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
         way.end_dead(bulk);
+        way.ask_whom_we_wait_for(bulk);
         for _ in 0..bulk.notices.len() {
             let Some((flow, notice)) = bulk.notices.pop_front() else { break };
             if !way.send_notice(flow, &notice) {
@@ -191,6 +192,24 @@ impl Way<'_> {
         sending.prefetch(length);
         sending.is_sent = sending.at == total;
         true
+    }
+
+    /// Who has acknowledged all that we sent, and owes us the end of a transfer,
+    /// may have died since: now and then each is sent something to acknowledge.
+    fn ask_whom_we_wait_for(&mut self, bulk: &mut Bulk) {
+        let (now, patience) = (self.core().now(), self.core().config().patience);
+        let Some(_) = bulk.ask_at.filter(|&at| at <= now) else {
+            bulk.ask_at.get_or_insert(now + patience);
+            return;
+        };
+        bulk.ask_at = Some(now + patience);
+        let sent = bulk.sending.iter().filter(|sending| sending.is_sent).map(|sending| sending.over);
+        let waited_for: Vec<Over> = bulk.asked.iter().map(|asked| asked.over).chain(sent).collect();
+        for Over { flow, transfer, .. } in waited_for {
+            if !bulk.notices.iter().any(|(to, notice)| *to == flow && notice.what == What::Waiting) {
+                bulk.tell(flow, Notice::of(What::Waiting, transfer));
+            }
+        }
     }
 
     /// Transfers whose conversation is over are over as well.

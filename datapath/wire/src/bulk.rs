@@ -88,11 +88,14 @@ pub enum What {
     OutOfBounds = 5,
     /// Too many transfers, or the region is in use.
     Busy = 6,
+    /// I wait for it still: to be acknowledged, no more.
+    Waiting = 7,
 }
 
 impl What {
     /// All of them, in the order of their codes.
-    pub const ALL: [What; 6] = [What::Get, What::Done, What::NoRegion, What::Denied, What::OutOfBounds, What::Busy];
+    pub const ALL: [What; 7] =
+        [What::Get, What::Done, What::NoRegion, What::Denied, What::OutOfBounds, What::Busy, What::Waiting];
 }
 
 impl Notice {

@@ -263,7 +263,7 @@ fn the_table_of_a_segments_body() {
 fn the_table_of_a_notices_body() {
     let zero = Notice::of(What::Get, 0);
     let fields = [
-        ("what", Notice { what: What::Busy, ..zero }),
+        ("what", Notice { what: What::Waiting, ..zero }),
         ("transfer", Notice { transfer: u32::MAX, ..zero }),
         ("region", Notice { region: u32::MAX, ..zero }),
         ("into", Notice { into: u32::MAX, ..zero }),
