@@ -97,6 +97,20 @@ fn near_and_far() {
     assert!(all[1].jain > 0.95, "{all:?}");
 }
 
+/// So far that a window of full frames under way does not fill the receiver's link.
+#[test]
+fn a_long_way() {
+    let far = |senders: usize| {
+        let mut crowd = crowd(senders, 4 * BUFFER);
+        crowd.options.farther = std::iter::once(0).chain((0..senders).map(|_| 200 * US)).collect();
+        let mut run = crowd.start();
+        _ = run.figures_until(100 * MS);
+        run.figures_until(150 * MS)
+    };
+    let all = table("200 µs away, after 100 ms, by the number of senders", "senders", each(&[1, 2, 8, 64], far));
+    assert!(all[2..].iter().all(|figures| figures.of_link >= 0.85 && figures.jain >= 0.98), "{all:?}");
+}
+
 #[test]
 fn who_stays_takes_what_others_leave() {
     let leave = |sender: usize, now: Nanos| sender <= 4 || !(20 * MS..=30 * MS).contains(&now);

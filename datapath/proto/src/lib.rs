@@ -28,6 +28,7 @@
 
 mod bounce;
 mod bundle;
+mod climb;
 mod config;
 mod control_queue;
 mod counters;

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!   window ────────────▶ total ──────────────▶ each = total ÷ senders
-//!              less where frames get lost      (who has more gives credit back as it is used,
-//!                                               who has less gets two for one)
+//!              less where frames get lost,     (who has more gives credit back as it is used,
+//!              more where that pays            who has less gets two for one)
 //! ```
 //!
 //! **Senders** are counted by what they send, in *rounds* of two windows of messages
@@ -22,9 +22,12 @@
 //! little, a switch that drops a third ends that in a few rounds. One comes back every
 //! round, or, with many senders, every so many rounds: a step of theirs is a step
 //! of all, and what overflows a buffer must be rare.
+//!
+//! **More than a window** is for ways that hold more: see [`climb`](crate::climb).
 
 use core::time::Duration;
 
+use crate::climb::{Climb, Round};
 use crate::time::Time;
 
 /// The state of one class.
@@ -32,7 +35,7 @@ use crate::time::Time;
 pub(crate) struct Share {
     /// What one sender alone may have.
     window: u16,
-    /// What all may have together.
+    /// What all may have together: more than the window where that pays.
     total: u16,
     /// What each may have.
     each: u16,
@@ -54,6 +57,8 @@ pub(crate) struct Share {
     counted: u64,
     squares: u64,
     lost: u32,
+    /// How the total gets larger than a window.
+    climb: Climb,
 }
 
 /// What a sender did in the present round, and what it has beyond its share.
@@ -72,6 +77,9 @@ const WHILE: Duration = Duration::from_millis(10);
 
 /// When a sender has used its share so often, nobody else has more to say in this round.
 const LOOPS: u16 = 8;
+
+/// One lost message of so many says nothing about how many may be under way.
+const FEW: u64 = 50;
 
 /// The total grows by one at least every so many rounds.
 const SLOWEST: u16 = 64;
@@ -92,6 +100,7 @@ impl Share {
             counted: 0,
             squares: 0,
             lost: 0,
+            climb: Climb::default(),
         }
     }
 
@@ -131,15 +140,16 @@ impl Share {
         self.counted += after - before;
         self.messages += messages as u32;
         self.lost += lost;
-        if self.messages >= 2 * self.window as u32 || sender.messages >= LOOPS.saturating_mul(self.each) {
-            self.next_round();
+        let most = 2 * self.total.max(self.window) as u32;
+        if self.messages >= most || sender.messages >= LOOPS.saturating_mul(self.each) {
+            self.next_round(now);
         }
     }
 
-    fn next_round(&mut self) {
+    fn next_round(&mut self, now: Time) {
         let (counted, squares) = (self.counted.pow(2).max(1), self.squares.max(1));
-        self.senders = (counted / squares) as u16;
-        self.adapt();
+        self.senders = ((counted + squares / 2) / squares) as u16;
+        self.adapt(now);
         self.share_out(squares, counted);
         self.round = self.round.wrapping_add(1).max(1);
         self.most = 2 * self.each;
@@ -152,15 +162,20 @@ impl Share {
         self.each = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
     }
 
-    fn adapt(&mut self) {
+    fn adapt(&mut self, now: Time) {
         let lost = self.lost.min(self.messages) as u64;
         let less = self.total as u64 * lost / (2 * self.messages.max(1) as u64);
         self.rounds += 1;
-        let more = (self.rounds >= self.senders.min(SLOWEST)) as u16;
+        let more = (self.total < self.window && self.rounds >= self.senders.min(SLOWEST)) as u16;
         if more > 0 {
             self.rounds = 0;
         }
-        self.total = (self.total + more - less as u16).clamp(LEAST_TOTAL.min(self.window), self.window);
+        self.total = (self.total + more - less as u16).max(LEAST_TOTAL.min(self.window));
+        if self.total >= self.window {
+            let clean = lost * FEW < self.messages as u64;
+            let round = Round { messages: self.messages, senders: self.senders, clean };
+            self.total = self.climb.next(now, &round, self.total, self.window);
+        }
     }
 }
 
@@ -170,13 +185,18 @@ mod tests {
 
     const NOW: Time = Time(1);
 
-    /// Rounds in which senders send that many messages each, in turn.
-    fn send(share: &mut Share, senders: &mut [Use], each: &[u16], rounds: usize) {
-        for _ in 0..rounds {
+    /// Rounds in which senders send that many messages each, in turn, one with each microsecond. Returns
+    /// the least that each may have in the second half: at times it is tried whether more brings more.
+    fn send(share: &mut Share, senders: &mut [Use], each: &[u16], rounds: usize) -> u16 {
+        let (mut now, mut least) = (Time(1), u16::MAX);
+        for round in 0..rounds {
             for (sender, &messages) in senders.iter_mut().zip(each) {
-                share.note(NOW, sender, messages, 0);
+                now = now.later(u64::from(messages) * 1000);
+                share.note(now, sender, messages, 0);
             }
+            least = if round < rounds / 2 { u16::MAX } else { least.min(share.each()) };
         }
+        least
     }
 
     #[test]
@@ -190,10 +210,8 @@ mod tests {
     fn many_have_their_part_and_those_who_stay_get_what_others_leave() {
         let mut share = Share::new(128);
         let mut senders = [Use::default(); 64];
-        send(&mut share, &mut senders, &[1; 64], 20);
-        assert_eq!(share.each(), 2);
-        send(&mut share, &mut senders[..32], &[2; 32], 8);
-        assert_eq!(share.each(), 4, "after two windows of messages");
+        assert_eq!(send(&mut share, &mut senders, &[1; 64], 100), 2);
+        assert_eq!(send(&mut share, &mut senders[..32], &[2; 32], 16), 4, "after two windows of messages");
         send(&mut share, &mut senders[..1], &[4], 128);
         assert_eq!(share.each(), 128);
     }
@@ -226,8 +244,7 @@ mod tests {
     #[test]
     fn very_many_have_one_each() {
         let mut share = Share::new(128);
-        send(&mut share, &mut [Use::default(); 2000], &[1; 2000], 20);
-        assert_eq!(share.each(), 1);
+        assert_eq!(send(&mut share, &mut [Use::default(); 2000], &[1; 2000], 20), 1);
     }
 
     #[test]
