@@ -186,3 +186,19 @@ fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
     until(&mut alpha, &mut second, "handled", |_, second| second.state == 1);
     assert_eq!(alpha.node.peers().len(), 1, "it is the same node");
 }
+
+#[test]
+fn who_asks_while_a_peer_is_started_again_is_answered_by_the_next_run() {
+    let mut ends = loopback::wire(3).into_iter().map(|plug| Box::new(plug.open().expect("memory")));
+    let mut end = || ends.next().expect("three ends");
+    let (mut alpha, mut first) = (Side::<Back>::open(plain("alpha"), end()), Side::<()>::open(plain("beta"), end()));
+    connect(&mut alpha, &mut first);
+    mem::forget(first);
+    let to = alpha.endpoint.connect("beta", "main").unwrap();
+    (0..100).for_each(|_| _ = alpha.poll());
+    let mut second = Side::<()>::open(plain("beta"), end());
+    until(&mut alpha, &mut second, "an answer", |alpha, _| {
+        alpha.endpoint.ready(to) != Err(am_api::NotOpen::Connecting)
+    });
+    assert_eq!(alpha.endpoint.ready(to), Ok(()));
+}

@@ -4,6 +4,7 @@
 use wire::control::{Beacon, Control};
 use wire::{Address, Buffer, Framings};
 
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Peer, ReturnReason};
 use crate::peers::News;
@@ -64,19 +65,23 @@ impl<B: Buffer> Core<B> {
                 self.counters.peers_forgotten += 1;
                 self.advance_asking(now, peer.name);
             }
-            News::Restarted => self.restarted(peer),
+            News::Restarted => self.restarted(now, peer),
             News::Stale => self.counters.stale_control += 1,
             News::TooMany => self.counters.peers_ignored += 1,
         }
     }
 
-    /// A peer was started again: it knows nothing of the flows of its earlier run.
-    fn restarted(&mut self, peer: Peer) {
-        let is_old = |node| matches!(node, Some((id, run)) if id == peer.node && run < peer.incarnation);
-        let old: Vec<_> =
-            self.flows.iter().filter(|record| is_old(record.remote.node)).map(|record| record.id).collect();
+    /// A peer was started again: it knows nothing of the flows of its earlier run. What is asked for, is
+    /// asked of this one.
+    fn restarted(&mut self, now: Time, peer: Peer) {
+        let is_old = |record: &&FlowRecord| {
+            record.phase != Phase::Asking
+                && matches!(record.remote.node, Some((id, run)) if id == peer.node && run < peer.incarnation)
+        };
+        let old: Vec<_> = self.flows.iter().filter(is_old).map(|record| record.id).collect();
         for id in old {
             self.end(id, ReturnReason::Restarted);
         }
+        self.advance_asking(now, peer.name);
     }
 }
