@@ -23,6 +23,7 @@ mod receiver;
 mod recipe;
 mod report;
 mod sender;
+mod side;
 mod signals;
 mod verdict;
 

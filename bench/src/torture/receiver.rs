@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use am_api::{Message, Region, Rights, Token, Transfer, TransferKind};
 
-use super::child::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::children::Line;
 use super::ledger::Ledger;
 use super::recipe::{Recipe, Sort, mix};
+use super::side::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::verdict::Outcome;
 use super::{PUT, Plan};
 use crate::error::Error;

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Message, Node, RegionId, Remote, RequestError, Transfer, TransferKind};
 
-use super::child::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::children::Line;
 use super::ledger::Ledger;
 use super::recipe::{Recipe, Shape, Sort};
+use super::side::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::verdict::Outcome;
 use super::{NODES, PUT, Plan};
 use crate::error::Error;

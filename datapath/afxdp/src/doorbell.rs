@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
-use crate::tx::TxCounters;
+use crate::stats::TxCounters;
 
 /// Call it until it has taken everything, or takes nothing. `waiting` says how
 /// many entries of the ring it has not taken.

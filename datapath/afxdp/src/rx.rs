@@ -8,6 +8,7 @@ use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::expected::Expected;
 use crate::frames::Frames;
+use crate::stats::RxCounters;
 use crate::{bind, stats};
 
 /// Frames taken from, or put into, a ring at once: one update of the index
@@ -39,18 +40,6 @@ pub(crate) struct Rx {
     busy_poll: bool,
     descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: RxCounters,
-}
-
-/// What was counted on reception.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RxCounters {
-    pub(crate) frames: u64,
-    pub(crate) bytes: u64,
-    /// Times that the program came to hold so many frames that none was left for the fill ring.
-    pub(crate) starved: u64,
-    /// Addresses from the kernel that make no sense.
-    pub(crate) invalid: u64,
-    pub(crate) wakeups: u64,
 }
 
 impl Rx {

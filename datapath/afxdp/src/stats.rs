@@ -2,9 +2,6 @@
 
 use xsk_rs::RxQueue;
 
-use crate::rx::RxCounters;
-use crate::tx::TxCounters;
-
 /// The kernel's own statistics of the socket: every field of `XDP_STATISTICS`.
 pub(crate) fn kernel(queue: &RxQueue, each: &mut dyn FnMut(&'static str, u64)) {
     let Ok(statistics) = queue.fd().xdp_statistics() else { return };
@@ -16,6 +13,18 @@ pub(crate) fn kernel(queue: &RxQueue, each: &mut dyn FnMut(&'static str, u64)) {
     each("xsk_tx_ring_empty_descs", statistics.tx_ring_empty_descs());
 }
 
+/// What was counted on reception.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RxCounters {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// Times that the program came to hold so many frames that none was left for the fill ring.
+    pub(crate) starved: u64,
+    /// Addresses from the kernel that make no sense.
+    pub(crate) invalid: u64,
+    pub(crate) wakeups: u64,
+}
+
 impl RxCounters {
     pub(crate) fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("rx_frames", self.frames);
@@ -24,6 +33,27 @@ impl RxCounters {
         each("rx_invalid", self.invalid);
         each("rx_wakeups", self.wakeups);
     }
+}
+
+/// What was counted on transmission.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TxCounters {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// Frames not taken because the ring was full.
+    pub(crate) full: u64,
+    /// Frames that no Ethernet carries: too short or too long. Dropped.
+    pub(crate) invalid: u64,
+    /// Frames of somebody else's pool, copied into ours.
+    pub(crate) copied: u64,
+    /// Calls to the kernel.
+    pub(crate) kicks: u64,
+    /// Frames that the device had no room for, and the kernel dropped.
+    pub(crate) dropped: u64,
+    /// Calls that moved nothing: out of buffers, or the device asks for patience.
+    pub(crate) stalls: u64,
+    /// Calls that failed because the interface is down or gone.
+    pub(crate) link_errors: u64,
 }
 
 impl TxCounters {

@@ -13,6 +13,7 @@ use crate::doorbell;
 use crate::frames::Frames;
 use crate::options::Rings;
 use crate::rx::BURST;
+use crate::stats::TxCounters;
 
 /// The rings of transmission.
 pub(crate) struct Tx {
@@ -32,27 +33,6 @@ pub(crate) struct Tx {
     longest: usize,
     descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: TxCounters,
-}
-
-/// What was counted on transmission.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TxCounters {
-    pub(crate) frames: u64,
-    pub(crate) bytes: u64,
-    /// Frames not taken because the ring was full.
-    pub(crate) full: u64,
-    /// Frames that no Ethernet carries: too short or too long. Dropped.
-    pub(crate) invalid: u64,
-    /// Frames of somebody else's pool, copied into ours.
-    pub(crate) copied: u64,
-    /// Calls to the kernel.
-    pub(crate) kicks: u64,
-    /// Frames that the device had no room for, and the kernel dropped.
-    pub(crate) dropped: u64,
-    /// Calls that moved nothing: out of buffers, or the device asks for patience.
-    pub(crate) stalls: u64,
-    /// Calls that failed because the interface is down or gone.
-    pub(crate) link_errors: u64,
 }
 
 impl Tx {

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
-use crate::rx::{BURST, RxCounters, ask};
+use crate::rx::{BURST, ask};
+use crate::stats::RxCounters;
 use crate::{bind, stats};
 
 use super::gather::{Gather, Gathered};

@@ -10,7 +10,7 @@ use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
 use crate::options::Rings;
 use crate::rx::BURST;
-use crate::tx::TxCounters;
+use crate::stats::TxCounters;
 use crate::{OpenError, bind, doorbell};
 
 use super::LongFrames;
