@@ -108,7 +108,8 @@ impl<S> Endpoint<S> {
     /// Poll until the connection is open.
     ///
     /// # Errors
-    /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`].
+    /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`]. The node itself gives up sooner where
+    /// its [patience](crate::Builder::patience) is shorter: then it is [`NotOpen::Dead`].
     pub fn wait_open(&mut self, state: &mut S, to: Remote, timeout: Duration) -> Result<(), NotOpen> {
         self.poll_until(state, timeout, |port, _, _| port.ready(to) != Err(NotOpen::Connecting));
         self.port.ready(to)

@@ -20,7 +20,7 @@ pub enum FlowChange {
 }
 
 /// See [`crate::Endpoint::on_flow`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct FlowEvent<'a> {
     /// What happened.
     pub change: FlowChange,

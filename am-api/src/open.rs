@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one conversation on their way, at most [`proto::WINDOW`].
+    /// The most requests of one conversation on their way, 128 without this, at most [`proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.adjust.window = Some(messages);
         self
@@ -129,26 +129,29 @@ impl Builder {
     }
 
     /// A peer that has been silent so long while we asked again and again is
-    /// given up, and messages for it come back.
+    /// given up, and messages for it come back: 1.5 s without this. A peer that
+    /// is connected to has so long to answer, too.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.adjust.patience = Some(patience);
         self
     }
 
     /// How often the node tells the network where it is, and asks peers whether
-    /// quiet conversations are still there.
+    /// quiet conversations are still there: every 5 s without this.
     pub fn beacon(mut self, every: Duration) -> Self {
         self.adjust.beacon = Some(every);
         self
     }
 
-    /// Frames for messages that have arrived, of all conversations together.
+    /// Frames for messages that have arrived, of all conversations together:
+    /// 2048 without this, or half of what the transport has.
     pub fn receive_frames(mut self, frames: usize) -> Self {
         self.adjust.receive_frames = Some(frames);
         self
     }
 
-    /// Messages on their way, of all conversations together.
+    /// Messages on their way, of all conversations together: 2048 without this,
+    /// or what the transport has left.
     pub fn send_frames(mut self, frames: usize) -> Self {
         self.adjust.send_frames = Some(frames);
         self

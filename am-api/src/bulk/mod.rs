@@ -83,7 +83,7 @@ impl TransferError {
 
 /// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
 /// once for each at either end.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a> {
     /// What it was.
     pub kind: TransferKind,

@@ -2,11 +2,11 @@
  *
  *   cargo build --release -p fm-c
  *   cc -std=c11 -O2 bindings/fm/examples/ping.c -Ibindings/fm/include -Ltarget/release -lamfm -lpthread -o ping
- *   export LD_LIBRARY_PATH=target/release
+ *   export LD_LIBRARY_PATH=$PWD/target/release
  *
- *   ./ping                          both, in two threads, over a wire in memory
- *   sudo -E ./ping 1 xdp:eth1       on one machine
- *   sudo -E ./ping 0 xdp:eth1       on the other
+ *   ./ping                                                          both, in two threads, over a wire in memory
+ *   sudo env LD_LIBRARY_PATH=$LD_LIBRARY_PATH ./ping 1 xdp:eth1     on one machine (sudo keeps no LD_*)
+ *   sudo env LD_LIBRARY_PATH=$LD_LIBRARY_PATH ./ping 0 xdp:eth1     on the other
  */
 #include <fm.h>
 #include <pthread.h>
