@@ -65,6 +65,14 @@ impl Measured {
         counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
     }
 
+    /// How much a second; of a latency there is none.
+    pub(crate) fn rates(&self) -> Option<Rates> {
+        let Outcome::Throughput(counted) = &self.outcome else { return None };
+        let messages = self.messages(counted);
+        let frames = messages * self.cut.frames as f64 * counted.frames_each;
+        Some(Rates { messages, frames, bytes: messages * self.cut.size as f64 })
+    }
+
     pub(crate) fn lost(&self) -> u64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.lost,
@@ -150,14 +158,11 @@ impl Row {
 impl Figures {
     fn of(rounds: &[&Measured]) -> Figures {
         let mut together = round_trips();
-        let mut rates = Vec::new();
+        let rates: Vec<Rates> = rounds.iter().filter_map(|one| one.rates()).collect();
         for one in rounds {
-            match &one.outcome {
+            if let Outcome::Latency(latency) = &one.outcome {
                 // Cannot fail: both have the same bounds.
-                Outcome::Latency(latency) => drop(together.add(&latency.round_trips)),
-                Outcome::Throughput(throughput) => {
-                    rates.push((one.cut, one.messages(throughput), throughput.frames_each))
-                }
+                let _ = together.add(&latency.round_trips);
             }
         }
         if rates.is_empty() { Figures::RoundTrips(together) } else { Figures::Rates(Rates::of(&rates)) }
@@ -165,13 +170,10 @@ impl Figures {
 }
 
 impl Rates {
-    fn of(rounds: &[(Cut, f64, f64)]) -> Rates {
-        let rate = |of_one: fn(&Cut, f64) -> f64| {
-            let rate = |(cut, messages, frames): &(Cut, f64, f64)| messages * of_one(cut, *frames);
-            median(&rounds.iter().map(rate).collect::<Vec<_>>()).unwrap_or(0.0)
-        };
-        let frames = rate(|cut, frames| cut.frames as f64 * frames);
-        Rates { messages: rate(|_, _| 1.0), frames, bytes: rate(|cut, _| cut.size as f64) }
+    /// Medians over the rounds.
+    fn of(rounds: &[Rates]) -> Rates {
+        let of = |rate: fn(&Rates) -> f64| median(&rounds.iter().map(rate).collect::<Vec<_>>()).unwrap_or(0.0);
+        Rates { messages: of(|rates| rates.messages), frames: of(|rates| rates.frames), bytes: of(|rates| rates.bytes) }
     }
 }
 

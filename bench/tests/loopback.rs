@@ -59,6 +59,7 @@ fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
             assert!(sizes.contains(&size), "no {size} in {sizes:?}");
         }
         assert_eq!(curve[26]["frames"], if via == "am" { 45 } else { 44 });
+        assert!(curve.iter().all(|line| line["bundles"] == (via == "am")), "on unless said");
         check_figures(summary(&lines), via);
     }
     assert_eq!(lines.len(), 2 * 27 + 1);

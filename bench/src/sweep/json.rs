@@ -45,19 +45,19 @@ impl Sweep {
 }
 
 fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
-    let (messages, frames) = (1e9 / point.ns, point.frames as f64 * 1e9 / point.ns);
     let mut line = json!({
         "bench": Bench::Bandwidth,
         "via": curve.via.name(),
         "size": point.size,
-        "messages_per_s": messages.round() as u64,
-        "frames_per_s": frames.round() as u64,
+        "messages_per_s": (1e9 / point.ns).round() as u64,
+        "frames_per_s": point.frames_per_s.round() as u64,
         "bytes_per_s": point.rate().round() as u64,
         "mode": curve.mode,
         "framing": curve.framing,
         "frames": point.frames,
         "ns": tenths(point.ns),
         "lost": point.lost,
+        "bundles": curve.bundles,
         "cores": cores,
     });
     if let Some(at) = curve.xdp {

@@ -39,6 +39,8 @@ pub(crate) struct Point {
     pub(crate) full: bool,
     /// Nanoseconds that a message takes among many.
     pub(crate) ns: f64,
+    /// Frames a second, counted: several messages may share one.
+    pub(crate) frames_per_s: f64,
     /// Messages that never arrived.
     pub(crate) lost: u64,
 }
@@ -57,6 +59,8 @@ pub(crate) struct Curve {
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
+    /// Whether several messages may share a frame.
+    pub(crate) bundles: bool,
     /// By size; medians over the rounds.
     pub(crate) points: Vec<Point>,
     /// By round, where it is complete.
@@ -114,8 +118,8 @@ impl Curve {
                 .map(|model| (round, model))
         };
         let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
-        let (mode, xdp, framing) = (first.mode.clone(), first.xdp, first.framing);
-        Some(Curve { via, mode, xdp, framing, points: points(&mine), model: middle(&rounds), rounds })
+        let (mode, xdp, framing, bundles) = (first.mode.clone(), first.xdp, first.framing, first.bundles);
+        Some(Curve { via, mode, xdp, framing, bundles, points: points(&mine), model: middle(&rounds), rounds })
     }
 
     /// The curve's points that the start-up time is from.
@@ -139,10 +143,11 @@ fn points(mine: &[&Measured], sizes: usize) -> Vec<Point> {
 fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
     let here: Vec<&&Measured> = mine.iter().filter(|one| one.nth_size == nth_size).collect();
     let times: Vec<f64> = here.iter().map(|one| one.cut.size as f64 * 1e9 / one.figure()).collect();
-    let cut = here.first()?.cut;
+    let frames: Vec<f64> = here.iter().filter_map(|one| Some(one.rates()?.frames)).collect();
+    let (cut, frames_per_s) = (here.first()?.cut, median(&frames)?);
     let lost = here.iter().map(|one| one.lost()).sum();
     let ns = median(&times).filter(|ns| ns.is_finite())?;
-    Some(Point { nth_size, size: cut.size, frames: cut.frames, full: cut.full, ns, lost })
+    Some(Point { nth_size, size: cut.size, frames: cut.frames, full: cut.full, ns, frames_per_s, lost })
 }
 
 fn middle(rounds: &[(usize, Model)]) -> Option<Model> {

@@ -97,7 +97,7 @@ fn draw(svg: &mut String, paper: &Paper, curve: &Curve, nth: usize) {
     let colour = colour(curve.via);
     let places = curve.points.iter().map(|point| (paper.x(point.size as f64), paper.y(point.rate())));
     svg::curve(svg, places, colour);
-    let mut words = curve.via.to_string();
+    let mut words = format!("{}{}", curve.via, if curve.bundles { " in bundles" } else { "" });
     if let Some(model) = curve.model {
         let _ = write!(words, ": t0 {:.0} ns, r_inf {}B/s", model.t0, metric(model.r_inf));
         if let Some(size) = model.n_half {

@@ -21,7 +21,8 @@ const FIGURES: &[Column] = &[
 impl Sweep {
     /// For people.
     pub(crate) fn table(&self) -> String {
-        let mut text = "bandwidth: user bytes a second by size, one way, as the receiver counts\n\n".to_owned();
+        let shared = if self.curves.iter().any(|curve| curve.bundles) { ", am in bundles" } else { "" };
+        let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, as the receiver counts\n\n");
         self.curves_side_by_side(&mut text);
         text.push('\n');
         let figures: Vec<Vec<String>> = self.curves.iter().map(figures).collect();

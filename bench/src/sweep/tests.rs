@@ -76,6 +76,28 @@ fn a_message_counts_once_however_many_pieces_it_has() {
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
 }
 
+/// As `rate` counts them: what was sent, not what a message alone would take.
+#[test]
+fn messages_in_bundles_are_more_than_their_frames() {
+    let mut all = all();
+    for one in all.iter_mut().filter(|one| one.via == Via::Am && one.cut.frames == 1) {
+        let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
+        (one.bundles, counted.frames_each) = (true, 0.05);
+    }
+    let sweep = Sweep::new(&all, CORES);
+    let lines: Vec<Value> = sweep.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in &lines[..lines.len() - 1] {
+        let frames_each = line["frames_per_s"].as_f64().unwrap() / line["messages_per_s"].as_f64().unwrap();
+        let in_bundles = line["via"] == "am" && line["frames"] == 1;
+        let expected = if in_bundles { 0.05 } else { line["frames"].as_f64().unwrap() };
+        assert!((frames_each / expected - 1.0).abs() < 0.2, "medians of two rounds: {line}");
+        assert_eq!(line["bundles"], line["via"] == "am", "{line}");
+    }
+    assert!(sweep.table().contains("one way, am in bundles, as"), "{}", sweep.table());
+    let svg = sweep.svg("");
+    assert!(svg.contains(">am in bundles: t0") && svg.contains(">raw: t0"), "{svg}");
+}
+
 #[test]
 fn a_round_that_was_interrupted_gives_no_figures() {
     let mut all = all();
