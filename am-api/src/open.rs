@@ -119,8 +119,8 @@ impl Builder {
         self
     }
 
-    /// From so many bytes of words and payload on a message is large, 512
-    /// without this: it goes to the transport at once, while it is in the
+    /// From so many bytes of words and payload on a message is large, 741
+    /// without this, half of a usual frame: it goes to the transport at once, while it is in the
     /// nearest cache, instead of waiting for company until the turn's doorbell.
     /// What is still copied into its frame need not be: see [`Port::prepare`](crate::Port::prepare).
     pub fn large(mut self, bytes: usize) -> Self {

@@ -82,9 +82,9 @@ impl Port {
     }
 }
 
-/// The default of [`Builder::large`](crate::Builder::large), from measurements
-/// over a veth: a turn's burst of messages of this size fills the nearest cache.
-pub(crate) const LARGE: usize = 512;
+/// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
+/// A turn's burst of longer ones would fill the nearest cache.
+pub(crate) const LARGE: usize = proto::Config::BUNDLE_BELOW;
 
 impl Shared {
     /// Admit the message, and write it into the frame. On an error the frame comes back.

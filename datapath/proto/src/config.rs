@@ -65,6 +65,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// Two messages of fewer bytes fit a frame at an MTU of 1500, in whichever framing.
+    pub const BUNDLE_BELOW: usize = 741;
+
     /// Settings for a node.
     pub fn new(node: NodeId, incarnation: Incarnation, name: Name, address: Address) -> Self {
         Config {
@@ -78,7 +81,7 @@ impl Config {
             receive_frames: 2048,
             send_frames: 2048,
             window: 128,
-            bundle_below: 512,
+            bundle_below: Config::BUNDLE_BELOW,
             ack_delay: Duration::from_micros(50),
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),

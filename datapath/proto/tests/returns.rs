@@ -274,7 +274,7 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
     let mut sent = [1; 2];
     for _ in sent {
         // So large that each has a frame of its own.
-        core.send(flow, Class::Request, 3, 0, Buf::fresh(2048), 600, |_| ()).map_err(|(error, _)| error).unwrap();
+        core.send(flow, Class::Request, 3, 0, Buf::fresh(2048), 800, |_| ()).map_err(|(error, _)| error).unwrap();
     }
     let mut seqs = vec![];
     let start = crowd.net.now;
