@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::loss::Loss;
 use crate::plan::{Bench, Via};
 use crate::stats::{Figures, Kept, Row};
 
@@ -34,6 +35,9 @@ const THROUGHPUT: &[Column] = &[
     ("lost", true),
 ];
 
+/// Beside the size: what was asked for stands before what came out.
+const LOSS_AT: usize = 4;
+
 impl Report {
     /// The tables, one a bench, and what they mean.
     pub(crate) fn table(&self) -> String {
@@ -62,9 +66,9 @@ impl Report {
             Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
             Bench::Bulk => ("bulk: one way, transfers into the receiver's memory beside full frames", THROUGHPUT),
         };
-        let rows: Vec<Vec<String>> = self.rows.iter().filter(|row| row.bench == bench).map(cells).collect();
+        let (columns, rows) = self.cells(bench, columns);
         let _ = writeln!(text, "{head}\n");
-        align(columns, &rows, text);
+        align(&columns, &rows, text);
         text.push('\n');
         for comparison in self.comparisons.iter().filter(|c| c.bench == bench) {
             self.compare(comparison, text);
@@ -81,6 +85,18 @@ impl Report {
             );
         }
         text.push('\n');
+    }
+
+    /// Of a bench's rows, with a column for what is lost on purpose.
+    fn cells(&self, bench: Bench, columns: &[Column]) -> (Vec<Column>, Vec<Vec<String>>) {
+        let its: Vec<&Row> = self.rows.iter().filter(|row| row.bench == bench).collect();
+        let (mut columns, mut rows) = (columns.to_vec(), its.iter().map(|row| cells(row)).collect::<Vec<_>>());
+        // Where nothing is lost on purpose there is nothing to tell rows apart by.
+        if its.iter().any(|row| row.loss > Loss::NONE) {
+            columns.insert(LOSS_AT, ("loss", true));
+            rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.loss.to_string()));
+        }
+        (columns, rows)
     }
 
     /// What raw frames are called where they went.
@@ -165,12 +181,28 @@ pub(crate) fn metric(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::cores::Cores;
+    use crate::stats::Measured;
     use crate::stats::tests::measured;
 
     #[test]
     fn units() {
         assert_eq!([999, 5_934, 17_420, 2_500_000].map(nanoseconds), ["1.00 µs", "5.93 µs", "17.4 µs", "2.5 ms"]);
         assert_eq!([0.5, 12.34, 432_100.0, 1.2e9].map(metric), ["0.50 ", "12.3 ", "432 k", "1.20 G"]);
+    }
+
+    #[test]
+    fn each_row_says_its_loss_where_frames_are_lost() {
+        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Via::Am, 0, 1_000_000) };
+        let cores = Cores { near: None, far: None };
+        let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], cores).table();
+        let expected = "  via  mode       framing  size    loss  user bytes  messages    frames  lost
+  am   veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am   veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am   veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+";
+        assert!(text.contains(expected), "{text}");
+        let text = Report::new(&[with(0, 0)], cores).table();
+        assert!(!text.contains("loss"), "{text}");
     }
 
     #[test]
