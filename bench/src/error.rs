@@ -94,6 +94,9 @@ pub(crate) enum Error {
     /// Not every message arrived once, as it was sent.
     #[error("{0}")]
     Torture(String),
+    /// The near side has said that it leaves.
+    #[error("the near side gave up before the end")]
+    GivenUp,
     /// The process at the other end is gone.
     #[error("the other side's process has ended: {0}")]
     PeerGone(String),

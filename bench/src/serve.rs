@@ -26,7 +26,7 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
 /// Open each via in its turn and answer on it.
 ///
 /// # Errors
-/// The near side is lost, or a via cannot be opened.
+/// The near side gave up or is lost, or a via cannot be opened.
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, via) in plan.stages() {
         let mut port = link.open(via, &plan.near, plan.how, watch)?;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::loss::Loss;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
-use crate::measure::{Patience, Port, Step, end};
+use crate::measure::{Patience, Port, Step, end, give_up};
 use crate::plan::{Amount, Bench, How, Place, Plan, VERSION, Via};
 use crate::progress::Progress;
 use crate::size::Size;
@@ -107,8 +107,9 @@ pub(crate) fn run(
     let end = plan.stages().try_for_each(|(round, via)| {
         let mut port = link.open(via, &far, order.how, watch)?;
         let stage = Stage { via, round, order, progress, watch };
-        stage.run(port.as_mut(), &mut all)?;
-        end(port.as_mut(), via, Patience::default(), watch)
+        let over =
+            stage.run(port.as_mut(), &mut all).and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
+        over.inspect_err(|why| give_up(port.as_mut(), via, why))
     });
     Session::new(all, Cores { near: near.core, far: far.core }, end)
 }

@@ -258,6 +258,27 @@ fn a_server_survives_who_is_killed_in_the_middle() {
     assert!(!machines.ends[1].has_xdp().unwrap());
 }
 
+/// It hears that they leave, instead of missing them.
+#[test]
+fn a_server_is_there_at_once_for_the_next_when_one_gives_up() {
+    let machines = Machines::new();
+    let far = machines.start(1, &[&["serve"]]);
+    let next = |via| json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--via", via], QUICK]));
+    for via in ["am", "raw", "udp"] {
+        let output = machines.measure(&[&["latency", "--peer", "beta", "--via", via, "--size", "2000"], QUICK]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        next(via);
+        let near = machines.start(0, &[&["latency", "--peer", "beta", "--via", via], ENDLESS]);
+        eventually("work", || seconds_worked(near.pid()) > 0.5);
+        near.signal(Signal::SIGINT);
+        assert_eq!(near.end().0.code(), Some(130));
+        next(via);
+    }
+    far.signal(Signal::SIGTERM);
+    let (_, errors) = far.end();
+    assert!(errors.contains("gave up") && !errors.contains("lost"), "{errors}");
+}
+
 #[test]
 fn a_server_that_is_killed_is_missed() {
     let machines = Machines::new();

@@ -38,7 +38,11 @@ fn follow_all(plans: &Lines<Plan>, link: &mut InterfaceLink, watch: &Watch) -> R
         let answer = answer(&plan, link.here());
         write_line(&mut stdout(), &answer)?;
         if let Answer::Accepted(_) = answer {
-            follow(&plan, link, watch)?;
+            match follow(&plan, link, watch) {
+                // It says why itself.
+                Err(Error::GivenUp) => {}
+                other => other?,
+            }
         }
     }
     Ok(())

@@ -163,14 +163,25 @@ impl Port for Fake {
 
 /// Run the near side against the true far side, across a faulty wire.
 pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
+    let near = |port: &mut Fake| {
+        let result = near(port)?;
+        end(port, Via::Raw, PATIENCE, &Watch::default()).map(|()| result)
+    };
+    let (result, far) = both(faults, near);
+    result.and_then(|result| far.map(|()| result))
+}
+
+/// The same, with how the far side ended. It is not waited for where the near side failed.
+pub(crate) fn both<T>(
+    faults: Faults,
+    near: impl FnOnce(&mut Fake) -> Result<T, Error>,
+) -> (Result<T, Error>, Result<(), Error>) {
     let (there, back) = (Queue::default(), Queue::default());
     let mut far = Fake::new(&back, &there, faults);
     let far = thread::spawn(move || far::serve(&mut far, Via::Raw, PATIENCE, &Watch::default()));
-    let mut port = Fake::new(&there, &back, faults);
-    let result = near(&mut port)?;
-    end(&mut port, Via::Raw, PATIENCE, &Watch::default())?;
-    far.join().unwrap()?;
-    Ok(result)
+    let result = near(&mut Fake::new(&there, &back, faults));
+    let far = if result.is_ok() { far.join().unwrap() } else { Ok(()) };
+    (result, far)
 }
 
 /// A port that nobody answers.

@@ -10,23 +10,17 @@ use super::steps::{STAY, prepare};
 use super::{Arrived, BATCH, Note, Pace, Patience, Port, Step};
 
 /// Answer on one via until the near side says that no more comes.
+///
+/// # Errors
+/// [`Error::GivenUp`] where it says that it leaves; it is lost; or the via cannot be used any more.
 pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
     let mut far = Far { port, via, patience, watch, done: 0, last: Note::Ended };
-    let mut limit = patience.open;
-    while let Some(step) = far.next(limit)? {
-        prepare(far.port, step)?;
-        far.port.lose(step.loss);
-        far.port.tell(Note::Ready { step: step.number })?;
-        let messages = match step.bench {
-            Bench::Latency => far.echo(step)?,
-            Bench::Bandwidth | Bench::Rate | Bench::Bulk => far.count(step)?,
-        };
-        far.done = step.number;
-        far.last = Note::Stopped { step: step.number, messages };
-        far.port.tell(far.last)?;
-        limit = patience.silence;
+    let end = far.follow();
+    match end {
+        Ok(()) => far.farewell(),
+        Err(Error::GivenUp) => far.farewell().and(end),
+        lost => lost,
     }
-    far.farewell()
 }
 
 struct Far<'a> {
@@ -41,6 +35,34 @@ struct Far<'a> {
 }
 
 impl<'a> Far<'a> {
+    /// One step after the other.
+    fn follow(&mut self) -> Result<(), Error> {
+        let mut limit = self.patience.open;
+        while let Some(step) = self.next(limit)? {
+            prepare(self.port, step)?;
+            self.port.lose(step.loss);
+            self.port.tell(Note::Ready { step: step.number })?;
+            let messages = match step.bench {
+                Bench::Latency => self.echo(step)?,
+                Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
+            };
+            self.done = step.number;
+            self.last = Note::Stopped { step: step.number, messages };
+            self.port.tell(self.last)?;
+            limit = self.patience.silence;
+        }
+        Ok(())
+    }
+
+    /// What has come; that the near side leaves ends whatever this side was at.
+    #[inline]
+    fn hear(&mut self) -> Result<Arrived, Error> {
+        match self.port.receive(BATCH)? {
+            Arrived { note: Some(Note::GiveUp), .. } => Err(Error::GivenUp),
+            arrived => Ok(arrived),
+        }
+    }
+
     fn pace(&self, doing: &'static str, limit: Duration) -> Pace<'a> {
         Pace::new(self.watch, self.via, doing, limit)
     }
@@ -49,7 +71,7 @@ impl<'a> Far<'a> {
     fn next(&mut self, limit: Duration) -> Result<Option<Step>, Error> {
         let mut pace = self.pace("waiting for the next measurement", limit);
         loop {
-            match self.port.receive(BATCH)?.note {
+            match self.hear()?.note {
                 // One of a step that is over was overtaken by what came after it.
                 Some(Note::Hello(step)) if step.number > self.done => return Ok(Some(step)),
                 Some(Note::End) => return Ok(None),
@@ -66,7 +88,7 @@ impl<'a> Far<'a> {
         let mut messages = 0;
         self.port.echo(true);
         loop {
-            let arrived = self.port.receive(BATCH)?;
+            let arrived = self.hear()?;
             messages += arrived.messages;
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => break,
@@ -92,7 +114,7 @@ impl<'a> Far<'a> {
         let mut tell = self.pace("telling what was counted", Duration::MAX);
         let mut count = Count::new(step, self.port.window());
         loop {
-            let arrived = self.port.receive(BATCH)?;
+            let arrived = self.hear()?;
             if arrived == Arrived::default() {
                 pace.idle()?;
             } else {
@@ -130,7 +152,7 @@ impl<'a> Far<'a> {
         self.port.tell(Note::Ended)?;
         let mut pace = self.pace("leaving", STAY);
         loop {
-            if self.port.receive(BATCH)?.note == Some(Note::End) {
+            if let Some(Note::End | Note::GiveUp) = self.port.receive(BATCH)?.note {
                 self.port.tell(Note::Ended)?;
             }
             pace.idle()?;

@@ -12,7 +12,8 @@
 //!    │ Stop ───────────────────────────────────▶│
 //!    │◀─────────────────────── Stopped {in all} │
 //!    ╎ … next size …                            ╎
-//!    │ End ────────────────────────────────────▶│  next via
+//!    │ End ────────────────────────────────────▶│  next via; GiveUp: no more at all
+//!    │◀────────────────────────────────── Ended │
 //! ```
 //!
 //! Read first: [`Port`], then [`latency`] and [`throughput`], then [`far`].
@@ -29,7 +30,7 @@ pub(crate) mod fake;
 
 pub(crate) use note::{Note, Step};
 pub(crate) use pace::{Pace, Patience};
-pub(crate) use steps::{end, settle, start, stop};
+pub(crate) use steps::{end, give_up, settle, start, stop};
 
 use crate::error::Error;
 use crate::loss::Loss;

@@ -44,6 +44,8 @@ pub(crate) enum Note {
     End,
     /// Understood.
     Ended,
+    /// Neither a step nor a stage comes any more: the near side leaves.
+    GiveUp,
 }
 
 /// A note as four words, which is what one of our messages carries.
@@ -71,6 +73,7 @@ impl Note {
             Note::Stopped { step, messages } => [head(7, 0, step), messages, 0, 0],
             Note::End => [head(8, 0, 0), 0, 0, 0],
             Note::Ended => [head(9, 0, 0), 0, 0, 0],
+            Note::GiveUp => [head(10, 0, 0), 0, 0, 0],
         }
     }
 
@@ -94,6 +97,7 @@ impl Note {
             7 => Note::Stopped { step, messages: a },
             8 => Note::End,
             9 => Note::Ended,
+            10 => Note::GiveUp,
             _ => return None,
         })
     }
@@ -134,6 +138,7 @@ mod tests {
             Note::Stopped { step: 6, messages: 7 },
             Note::End,
             Note::Ended,
+            Note::GiveUp,
         ]
     }
 

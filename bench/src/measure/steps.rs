@@ -79,6 +79,25 @@ pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Wat
     }
 }
 
+/// Tell the far side that nobody comes any more, so that it need not wait until it misses us.
+/// Whether it has heard is its own affair: what is to be said is why we leave.
+pub(crate) fn give_up(port: &mut dyn Port, via: Via, why: &Error) {
+    let patience = match why {
+        Error::PeerGone(_) => return,
+        // Who wants to leave, or has waited already, waits no longer than it takes to be heard.
+        Error::Interrupted { .. } | Error::Silent { .. } | Error::Lost(_) => SHORT,
+        _ => Patience::default().silence,
+    };
+    port.lose(Loss::NONE);
+    // The reason to stop is why we are here.
+    let watch = Watch::default();
+    let mut pace = Pace::new(&watch, via, "leaving", patience);
+    let _ = ask(port, &mut pace, Note::GiveUp, |note| (note == Note::Ended).then_some(()));
+}
+
+/// Many questions, and less than a user notices.
+const SHORT: Duration = Duration::from_millis(300);
+
 /// The far side stays so long to repeat its farewell: a few of the near side's questions.
 pub(crate) const STAY: Duration = Duration::from_millis(10);
 
@@ -94,6 +113,31 @@ fn ask<T>(
         }
         if let Some(answer) = port.receive(BATCH)?.note.and_then(&answer) {
             return Ok(answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{self, Faults};
+    use super::*;
+
+    /// Between measurements, and in the middle of one of each kind.
+    #[test]
+    fn who_gives_up_is_not_waited_for() {
+        let faults = Faults { lose_notes: 2, ..Faults::default() };
+        for bench in [None, Some(Bench::Latency), Some(Bench::Rate)] {
+            let (told, far) = fake::both(faults, |port| {
+                if let Some(bench) = bench {
+                    let time = Duration::from_secs(600);
+                    let step = Step { number: 1, bench, size: 16, loss: Loss::NONE, warm_up: time, time };
+                    start(port, Via::Raw, step, fake::PATIENCE, &Watch::default())?;
+                    port.send(3)?;
+                }
+                give_up(port, Via::Raw, &Error::NoIp);
+                Ok(())
+            });
+            assert!(told.is_ok() && matches!(far, Err(Error::GivenUp)), "{bench:?}: {far:?}");
         }
     }
 }
