@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use afxdp::{Interface, OpenError, Options, Xdp};
-use am_api::Node;
+use am_api::{Idle, Node};
 
 use crate::ablation::Row;
 use crate::ablation::bare::Bare;
@@ -14,7 +14,7 @@ use crate::measure::Port;
 use crate::place;
 use crate::plan::{How, Place, Via};
 use crate::session::Link;
-use crate::via::am::{Am, node};
+use crate::via::am::{Am, node, node_that};
 use crate::via::lossy;
 use crate::via::raw::RawPort;
 use crate::via::udp::Udp;
@@ -56,12 +56,12 @@ impl InterfaceLink {
         place::here(&self.name, &self.interface, self.core)
     }
 
-    /// A node of ours on the interface, alone.
+    /// A node of ours on the interface, alone, that measures nothing: it sleeps while nothing comes.
     ///
     /// # Errors
     /// What is in the way.
     pub(crate) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
-        node(&self.name, how, Box::new(self.transport(how, watch)?))
+        node_that(Idle::default(), &self.name, how, Box::new(self.transport(how, watch)?))
     }
 
     fn transport(&self, how: How, watch: &Watch) -> Result<Xdp, Error> {

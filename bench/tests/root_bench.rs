@@ -258,6 +258,25 @@ fn a_server_survives_who_is_killed_in_the_middle() {
     assert!(!machines.ends[1].has_xdp().unwrap());
 }
 
+/// One that spins is never seen asleep; one that opens an interface may be, but not for so long.
+#[test]
+fn a_server_sleeps_until_somebody_comes() {
+    let machines = Machines::new();
+    let far = machines.start(1, &[&["serve"]]);
+    json(&machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]));
+    let mut asleep = 0;
+    eventually("a server that sleeps", || {
+        asleep = if is_asleep(far.pid()) { asleep + 1 } else { 0 };
+        asleep == 50
+    });
+    json(&machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]));
+}
+
+fn is_asleep(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
+}
+
 /// It hears that they leave, instead of missing them.
 #[test]
 fn a_server_is_there_at_once_for_the_next_when_one_gives_up() {

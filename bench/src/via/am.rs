@@ -74,7 +74,15 @@ pub(crate) struct Am {
 /// # Errors
 /// The transport cannot carry a node.
 pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name).idle(Idle::spinning()).bundles(how.bundles);
+    node_that(Idle::spinning(), name, how, transport)
+}
+
+/// The same, for what is not measured: it waits as it is told.
+///
+/// # Errors
+/// As [`node`].
+pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
+    let builder = Node::builder(name).idle(idle).bundles(how.bundles);
     let builder = if how.bundles { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
