@@ -10,8 +10,16 @@ const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
 /// The ablation has rows and sizes of its own.
 const NOT_FOR_ABLATION: [&str; 2] = ["via", "size"];
 
-/// So has the torture, and no rounds.
-const NOT_FOR_TORTURE: [&str; 9] = ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
+/// So has the torture, and no rounds; it makes its own hosts.
+const NOT_FOR_TORTURE: [&str; 10] =
+    ["hosts", "serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
+
+/// Both rows of what comes back are ours, on hosts of its own.
+const NOT_FOR_BOUNCE: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "via", "bundles"];
+
+/// The near side says what is measured, and how much.
+const NOT_FOR_SERVE: [&str; 12] =
+    ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save"];
 
 /// What the user said; ends the process where that has no sense, or asks for help.
 pub(crate) fn read() -> Cli {
@@ -26,10 +34,15 @@ fn grammar() -> Command {
         let options = grammar.get_arguments().filter(|option| names.contains(&option.get_id().as_str()));
         options.map(|option| option.clone().hide(true)).collect()
     };
-    let [demo, ablation, torture] = [&NOT_FOR_DEMO[..], &NOT_FOR_ABLATION, &NOT_FOR_TORTURE].map(hidden);
-    let grammar = grammar.mut_subcommand("demo", |command| command.args(demo));
-    let grammar = grammar.mut_subcommand("ablation", |command| command.args(ablation));
-    grammar.mut_subcommand("torture", |command| command.args(torture))
+    let without = [
+        ("demo", hidden(&NOT_FOR_DEMO)),
+        ("ablation", hidden(&NOT_FOR_ABLATION)),
+        ("bounce", hidden(&NOT_FOR_BOUNCE)),
+        ("torture", hidden(&NOT_FOR_TORTURE)),
+        ("serve", hidden(&NOT_FOR_SERVE)),
+    ];
+    let hide = |grammar: Command, (name, options)| grammar.mut_subcommand(name, |command| command.args(options));
+    without.into_iter().fold(grammar.clone(), hide)
 }
 
 #[cfg(test)]
@@ -41,12 +54,31 @@ mod tests {
         grammar().debug_assert();
     }
 
+    /// Whether a command's help has an option.
+    fn offers(command: &str, option: &str) -> bool {
+        let line = ["am-bench", command, "--help"];
+        let help = grammar().try_get_matches_from(line).unwrap_err().to_string();
+        help.lines().any(|line| line.trim_start().starts_with(option))
+    }
+
+    #[test]
+    fn a_command_offers_what_it_takes() {
+        for (command, refused) in [
+            ("bounce", &["--hosts", "--serve", "--peer", "--on", "--name", "--via", "--bundles"][..]),
+            ("torture", &["--hosts", "--peer", "--via", "--size", "--rounds", "--time", "--warm-up"]),
+            ("serve", &["--hosts", "--peer", "--mtu", "--via", "--size", "--bundles", "--rounds", "--time", "--json"]),
+        ] {
+            assert!(offers(command, "--cores") && offers("latency", refused[0]), "{command}");
+            assert_eq!(refused.iter().find(|option| offers(command, option)), None, "{command}");
+        }
+    }
+
     #[test]
     fn an_option_may_stand_before_the_command_or_after_it() {
         for line in ["am-bench --rounds 3 --hosts veth latency", "am-bench latency --rounds 3 --hosts veth"] {
             let matches = grammar().try_get_matches_from(line.split_whitespace()).unwrap();
             let options = Cli::from_arg_matches(&matches).unwrap().options;
-            assert!(options.rounds == 3 && options.hosts.is_some(), "{line}");
+            assert!(options.rounds == Some(3) && options.hosts.is_some(), "{line}");
         }
         for line in [
             "am-bench --hosts veth demo",

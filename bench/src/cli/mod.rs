@@ -136,6 +136,12 @@ pub(crate) enum Task {
 }
 
 impl Cli {
+    /// Whether hosts and cable need not be asked for.
+    fn has_its_cable(&self) -> bool {
+        let by_itself = matches!(self.command, Some(Command::Ablation | Command::Bounce | Command::Torture(_)));
+        by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
+    }
+
     /// What is to be done.
     ///
     /// # Errors
@@ -147,16 +153,16 @@ impl Cli {
             Some(Command::Tortured) => return Ok(Task::Tortured),
             _ => {}
         }
-        options.check()?;
+        options.check(self.has_its_cable())?;
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),
             Some(Command::Torture(args)) => return options.torture(args),
+            Some(Command::Bounce) => return options.bounce(),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
             Some(Command::Bandwidth(args)) if args.sweep => return options.sweep(args.plot.as_ref()),
             Some(Command::Ablation) => return options.ablation(),
-            Some(Command::Bounce) => return options.bounce(),
             Some(Command::Bandwidth(args)) if !args.loss.is_empty() => return options.losses(args),
             Some(Command::Bandwidth(args)) if args.plot.is_some() => {
                 return Err(usage("--plot draws a curve: over size with --sweep, or over --loss"));

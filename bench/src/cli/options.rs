@@ -70,7 +70,7 @@ pub(crate) struct Options {
     /// MTU of the veth pair
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
-    /// Cores of the near and the far side, of this side alone, or `none`
+    /// Cores of the near and the far side; with --peer and --serve of this side alone; or `none`
     /// [default: the last two, of which --serve takes the last]
     #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
@@ -93,9 +93,9 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
     pub(crate) xdp: Option<XdpArg>,
 
-    /// How often each via has its turn; ratios are medians over the rounds
-    #[arg(long, global = true, default_value_t = 9, value_name = "N", help_heading = "How much")]
-    pub(crate) rounds: usize,
+    /// How often each via has its turn; ratios are medians over the rounds [default: 9]
+    #[arg(long, global = true, value_name = "N", help_heading = "How much")]
+    pub(crate) rounds: Option<usize>,
     /// Length of one measurement [default: 0.25, demo 0.1, --sweep and ablation 0.05]
     #[arg(long, global = true, value_parser = values::seconds, value_name = "SECONDS", help_heading = "How much")]
     pub(crate) time: Option<Duration>,
@@ -119,7 +119,7 @@ impl Options {
     /// How much to measure, where a measurement takes `time` unless it was said.
     pub(crate) fn amount(&self, time: Duration) -> Amount {
         let time = self.time.unwrap_or(time);
-        Amount { rounds: self.rounds, time, warm_up: self.warm_up.unwrap_or(time / 5) }
+        Amount { rounds: self.rounds.unwrap_or(9), time, warm_up: self.warm_up.unwrap_or(time / 5) }
     }
 
     /// How vias are opened, in this framing unless another was said.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::options::{HostsArg, Options};
+use super::options::{CoresArg, HostsArg, Options};
 use super::{BandwidthArgs, Task, usage};
 use crate::error::Error;
 use crate::loss::Loss;
@@ -42,8 +42,9 @@ impl Where {
 }
 
 impl Options {
-    pub(super) fn check(&self) -> Result<(), Error> {
-        if !ROUNDS.contains(&self.rounds) {
+    /// What goes together with every command; `has_its_cable` does it without `--hosts`.
+    pub(super) fn check(&self, has_its_cable: bool) -> Result<(), Error> {
+        if self.rounds.is_some_and(|rounds| !ROUNDS.contains(&rounds)) {
             return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
         }
         for name in [&self.name, &self.peer].into_iter().flatten() {
@@ -57,7 +58,7 @@ impl Options {
             }
             seen.push(*via);
         }
-        if self.mtu.is_some() && self.hosts != Some(HostsArg::Veth) {
+        if self.mtu.is_some() && self.hosts != Some(HostsArg::Veth) && !has_its_cable {
             return Err(usage("--mtu is for --hosts veth; an interface keeps the MTU it has"));
         }
         Ok(())
@@ -74,7 +75,7 @@ impl Options {
             (None, Some(peer)) if *peer == self.node_name() => {
                 Err(usage("this node and its peer have the same name: give this one another with --name"))
             }
-            (None, Some(peer)) => Ok(Where::Peer(peer.clone(), self.on()?)),
+            (None, Some(peer)) => self.own_core().and_then(|()| Ok(Where::Peer(peer.clone(), self.on()?))),
         }
     }
 
@@ -89,9 +90,20 @@ impl Options {
     }
 
     fn no_on(&self) -> Result<(), Error> {
-        match self.on {
-            Some(_) => Err(usage("--on is for two machines; --hosts makes its own cable")),
-            None => Ok(()),
+        match (&self.on, &self.name) {
+            (Some(_), _) => Err(usage("--on is for two machines; --hosts makes its own cable")),
+            (_, Some(_)) => Err(usage("--name is for two machines; --hosts names its own nodes")),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// On two machines each side is told its own.
+    fn own_core(&self) -> Result<(), Error> {
+        match self.cores {
+            Some(CoresArg::Two(own, other)) => Err(Error::Usage(format!(
+                "--cores {own},{other} are both sides' on one machine; on two each takes its own: --cores {own}"
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -99,7 +111,19 @@ impl Options {
         if self.peer.is_some() || self.hosts.is_some() {
             return Err(usage("--serve is the far side: --peer and --hosts belong to the near side"));
         }
-        Ok(Task::Serve(self.on()?))
+        let interface = self.on()?;
+        if !self.via.is_empty() || !self.size.is_empty() || self.bundles.is_some() || self.says_how_much() {
+            return Err(usage(
+                "--serve answers what it is asked: --via, --size, --bundles, --rounds, --time, --warm-up, --json and \
+                 --save belong to the near side",
+            ));
+        }
+        self.own_core().map(|()| Task::Serve(interface))
+    }
+
+    fn says_how_much(&self) -> bool {
+        let much = self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some();
+        much || self.json || self.save.is_some()
     }
 
     pub(super) fn demo(&self) -> Result<Task, Error> {
@@ -144,10 +168,11 @@ impl Options {
 
     /// What comes back: always on a cable of our own.
     pub(super) fn bounce(&self) -> Result<Task, Error> {
-        if !self.via.is_empty() || self.peer.is_some() || self.hosts == Some(HostsArg::Loopback) {
-            return Err(usage(
-                "bounce makes its own hosts, and both its rows are ours: leave --via, --peer and --hosts out",
-            ));
+        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage("bounce makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
+        }
+        if !self.via.is_empty() || self.bundles.is_some() {
+            return Err(usage("both rows of bounce are ours, one request a frame: leave --via and --bundles out"));
         }
         if self.size.len() > 1 || self.size.contains(&Size::Full) {
             return Err(usage("bounce takes one --size, in bytes"));

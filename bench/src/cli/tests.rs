@@ -29,6 +29,10 @@ fn what_makes_sense() {
         ),
         ("bounce", Task::Bounce(1500)),
         ("bounce --size 64 --rounds 3", Task::Bounce(1500)),
+        ("bounce --hosts veth", Task::Bounce(1500)),
+        ("bounce --mtu 3000", Task::Bounce(3000)),
+        ("ablation --mtu 3000", Task::Ablation(Where::Veth(3000))),
+        ("latency --peer beta --on xdp:eth1 --cores 1", latency(Where::Peer("beta".to_owned(), on()))),
         ("ablation", Task::Ablation(Where::Veth(1500))),
         ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
         ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
@@ -72,6 +76,26 @@ fn what_does_not() {
         "demo --name alpha",
     ] {
         refused(line);
+    }
+}
+
+/// What would be ignored is refused, in words that name it.
+#[test]
+fn what_has_no_effect_is_refused() {
+    for (line, named) in [
+        ("torture --rounds 2", "--rounds"),
+        ("torture --warm-up 1", "--warm-up"),
+        ("latency --peer beta --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
+        ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
+        ("serve --on xdp:eth1 --rounds 3", "--rounds"),
+        ("serve --on xdp:eth1 --json", "--json"),
+        ("bounce --serve --on xdp:eth1", "--serve"),
+        ("bounce --bundles on", "--bundles"),
+        ("bounce --name alpha", "--name"),
+        ("latency --hosts veth --name alpha", "--name"),
+    ] {
+        let error = task(line).expect_err(line);
+        assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");
     }
 }
 

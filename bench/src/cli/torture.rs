@@ -37,9 +37,11 @@ impl Options {
         if elsewhere || self.hosts == Some(HostsArg::Loopback) {
             return Err(usage("torture makes its own hosts, --hosts veth"));
         }
-        if !self.size.is_empty() || !self.via.is_empty() || self.time.is_some() {
+        let much = self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some();
+        if !self.size.is_empty() || !self.via.is_empty() || much {
             return Err(usage(
-                "torture has sizes of its own, and --messages of them: leave --via, --size and --time out",
+                "torture has sizes of its own, and --messages of them, once: leave --via, --size, --rounds, --time and \
+                 --warm-up out",
             ));
         }
         Ok(Task::Torture(args.clone(), self.mtu.unwrap_or(1500)))
