@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::values;
+
 /// The share of frames that is lost, in thousandths of a per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Loss(pub(crate) u16);
@@ -36,9 +38,9 @@ impl FromStr for Loss {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Loss, String> {
-        let wrong = || "a share of frames in per cent, from 0.001 to 50".to_owned();
-        let per_cent: f64 = text.parse().map_err(|_| wrong())?;
-        if (0.001..=50.0).contains(&per_cent) { Ok(Loss((per_cent * 1e3).round() as u16)) } else { Err(wrong()) }
+        let per_cent = values::per_cent(text).filter(|per_cent| (0.001..=50.0).contains(per_cent));
+        let loss = per_cent.map(|per_cent| Loss((per_cent * 1e3).round() as u16));
+        loss.ok_or_else(|| "per cent of the frames, from 0.001 to 50, as in 0.1 or 0.1%".to_owned())
     }
 }
 
@@ -49,7 +51,8 @@ mod tests {
     #[test]
     fn per_cents() {
         assert_eq!(["0.01", "1", "10"].map(str::parse), [Ok(Loss(10)), Ok(Loss(1000)), Ok(Loss(10_000))]);
-        for text in ["0", "51", "-1", "one", "NaN", ""] {
+        assert_eq!(["0.01%", "1 %", "10%"].map(str::parse), [Ok(Loss(10)), Ok(Loss(1000)), Ok(Loss(10_000))]);
+        for text in ["0", "0%", "1%%", "%", "51", "-1", "one", "NaN", ""] {
             assert!(text.parse::<Loss>().is_err(), "{text}");
         }
         assert_eq!(Loss(10).to_string(), "0.01 %");

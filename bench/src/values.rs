@@ -33,11 +33,17 @@ fn number(text: &str) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
 }
 
-/// A share, `0.1%`, of a million.
+/// Of a million, from per cent.
 pub(crate) fn share(text: &str) -> Result<u32, String> {
-    let percent: Option<f64> = text.strip_suffix('%').and_then(|percent| percent.parse().ok());
-    let percent = percent.filter(|percent| (0.0..=50.0).contains(percent));
-    percent.map(|percent| (percent * 10_000.0).round() as u32).ok_or_else(|| "from 0% to 50%, as in 0.1%".to_owned())
+    let share = per_cent(text).filter(|per_cent| (0.0..=50.0).contains(per_cent));
+    share
+        .map(|per_cent| (per_cent * 10_000.0).round() as u32)
+        .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
+}
+
+/// Wherever a share can be said it is in per cent, with the sign or without.
+pub(crate) fn per_cent(text: &str) -> Option<f64> {
+    text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -67,7 +73,8 @@ mod tests {
         assert_eq!([count("1e8"), count("12"), count("0")], [Ok(100_000_000), Ok(12), Ok(0)]);
         assert_eq!([bytes("100GiB"), bytes("3B"), bytes("1e3")], [Ok(100 << 30), Ok(3), Ok(1000)]);
         assert_eq!([share("0.1%"), share("0%"), share("50%")], [Ok(1000), Ok(0), Ok(500_000)]);
+        assert_eq!([share("0.1"), share("0"), share("50")], [Ok(1000), Ok(0), Ok(500_000)]);
         assert!(["1.5", "-1", "1e17", "many"].iter().all(|text| count(text).is_err() && bytes(text).is_err()));
-        assert!(["0.1", "51%", "-1%", "%"].iter().all(|text| share(text).is_err()));
+        assert!(["NaN", "51", "51%", "-1%", "%", ""].iter().all(|text| share(text).is_err()));
     }
 }

@@ -95,8 +95,8 @@ pub(crate) struct BandwidthArgs {
     /// Transfers into a registered region of the far side, beside full frames
     #[arg(long, conflicts_with = "sweep")]
     pub(crate) bulk: bool,
-    /// With so many per cent of the frames lost in each direction, each level beside none:
-    /// what is kept of the rate; for am only
+    /// With so many per cent of the frames lost in each direction (1 or 1%), each level
+    /// beside none: what is kept of the rate; for am only
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...", conflicts_with = "sweep")]
     pub(crate) loss: Vec<Loss>,
     /// Draw the curve over size, or with --loss over loss, as SVG

@@ -16,8 +16,8 @@ pub(crate) struct TortureArgs {
     /// Bytes of words and payload, all messages together [default: 1073 for each message]
     #[arg(long, value_parser = values::bytes, value_name = "BYTES")]
     pub(crate) bytes: Option<u64>,
-    /// Share of the frames that the XDP programs lose on purpose
-    #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "SHARE")]
+    /// So many per cent of the frames are lost on purpose by the XDP programs: 0.1 or 0.1%
+    #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "PERCENT")]
     pub(crate) drop: u32,
     /// Whether the receiver does nothing at times
     #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
