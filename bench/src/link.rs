@@ -48,12 +48,12 @@ impl InterfaceLink {
         Ok(InterfaceLink { side, interface, name: name.to_owned(), core })
     }
 
-    /// Where this side is now: IP addresses come and go.
+    /// Where this side is now: IP addresses come and go, and MTUs change.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not tell, or the interface is gone.
     pub(crate) fn here(&self) -> Result<Place, Error> {
-        place::here(&self.name, &self.interface, self.core)
+        place::here(&self.name, &Interface::find(&self.interface.name)?, self.core)
     }
 
     /// A node of ours on the interface, alone, that measures nothing: it sleeps while nothing comes.
@@ -75,19 +75,20 @@ impl InterfaceLink {
     }
 
     fn udp(&self, peer: &Place) -> Result<Udp, Error> {
-        let Interface { name, mtu, driver, .. } = &self.interface;
-        Udp::open(name, *mtu as usize, &self.here()?, peer, format!("{driver} kernel"))
+        let (here, Interface { name, driver, mtu, .. }) = (self.here()?, &self.interface);
+        let mtu = peer.carries(here.mtu.unwrap_or(*mtu));
+        Udp::open(name, mtu, &here, peer, format!("{driver} kernel"))
     }
 
     fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         if row == Row::Tcp {
-            let (mtu, mode) = (self.interface.mtu as usize, format!("{} kernel", self.interface.driver));
+            let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
             return Ok(Box::new(Tcp::open(self.side, &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?));
         }
         if row.is_of_queues() {
             let transport = self.transport(how, watch)?;
             let xdp = transport.mode().attach.name();
-            return Ok(Box::new(Queues::new(transport, peer.link(), row).by_xdp(xdp)));
+            return Ok(Box::new(Queues::new(transport, peer.link(), row).by_xdp(xdp).carrying(peer)));
         }
         let raw = once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?;
         Ok(Box::new(Bare::new(raw, row)))

@@ -16,7 +16,7 @@ pub(crate) fn here(name: &str, interface: &Interface, core: Option<usize>) -> Re
     let all = getifaddrs().map_err(|e| Error::System { doing: "asking for IP addresses", source: e.into() })?;
     let mine: Vec<InterfaceAddress> = all.filter(|entry| entry.interface_name == interface.name).collect();
     let (ipv4, ipv6) = (mine.iter().find_map(ipv4), mine.iter().find_map(link_local));
-    Ok(Place { name: name.to_owned(), address: interface.address.0, ipv4, ipv6, core })
+    Ok(Place { name: name.to_owned(), address: interface.address.0, ipv4, ipv6, core, mtu: Some(interface.mtu) })
 }
 
 fn ipv4(entry: &InterfaceAddress) -> Option<Ipv4Addr> {
@@ -37,6 +37,6 @@ mod tests {
         let (name, driver) = ("lo".to_owned(), String::new());
         let interface = Interface { name, index: 1, mtu: 65536, address: Default::default(), driver, queues: None };
         let place = here("alpha", &interface, Some(1)).unwrap();
-        assert_eq!((place.ipv4, place.core), (Some(Ipv4Addr::LOCALHOST), Some(1)));
+        assert_eq!((place.ipv4, place.core, place.mtu), (Some(Ipv4Addr::LOCALHOST), Some(1), Some(65536)));
     }
 }

@@ -184,9 +184,17 @@ pub(crate) struct Place {
     pub(crate) ipv6: Option<Ipv6Addr>,
     /// The core it is pinned to.
     pub(crate) core: Option<usize>,
+    /// The most that a frame of its interface carries, where there is one.
+    #[serde(default)]
+    pub(crate) mtu: Option<u32>,
 }
 
 impl Place {
+    /// The most bytes in a frame that both this side and one with this MTU carry.
+    pub(crate) fn carries(&self, mtu: u32) -> usize {
+        self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
+    }
+
     /// Its link address.
     pub(crate) fn link(&self) -> Address {
         Address(self.address)
@@ -277,7 +285,7 @@ mod tests {
     #[test]
     fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
         use Via::{Am, Raw, Udp};
-        let near = Place { name: "alpha".to_owned(), address: [2; 6], ipv4: None, ipv6: None, core: None };
+        let near = Place { name: "alpha".to_owned(), address: [2; 6], ipv4: None, ipv6: None, core: None, mtu: None };
         let plan = |vias: &[Via], rounds| {
             let (near, how) = (near.clone(), How::default());
             let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };

@@ -41,7 +41,14 @@ mod tests {
     use crate::plan::{How, Via};
 
     fn place(ipv4: Option<[u8; 4]>) -> Place {
-        Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ipv6: None, core: None }
+        Place {
+            name: "beta".to_owned(),
+            address: [2; 6],
+            ipv4: ipv4.map(Into::into),
+            ipv6: None,
+            core: None,
+            mtu: None,
+        }
     }
 
     fn plan(vias: &[Via]) -> Plan {

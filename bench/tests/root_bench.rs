@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::{
-    ENDLESS, QUICK, Running, am_bench, check_latency, check_throughput, eventually, is_alive, json, run, start,
-    summary, text,
+    ENDLESS, Machines, QUICK, Running, am_bench, check_latency, check_throughput, eventually, is_alive, json, run,
+    start, summary, text,
 };
-use hosts::{Host, Interface, VethOptions, veth};
+use hosts::VethOptions;
 use nix::sys::signal::Signal;
 
 const VETH: &[&str] = &["--hosts", "veth"];
@@ -150,36 +150,6 @@ fn ctrl_c_ends_both_sides() {
     assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
     assert!(!is_alive(far));
     assert!(is_deserted(&namespace));
-}
-
-/// Two hosts and a cable, as two machines would be.
-struct Machines {
-    hosts: [Host; 2],
-    ends: [Interface; 2],
-}
-
-impl Machines {
-    fn new() -> Machines {
-        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
-        Machines::with(&VethOptions { addresses, ..VethOptions::default() })
-    }
-
-    fn with(options: &VethOptions<'_>) -> Machines {
-        let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
-        let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", options).unwrap();
-        Machines { hosts, ends: ends.into() }
-    }
-
-    /// Start am-bench on one of them; it stays there.
-    fn start(&self, host: usize, arguments: &[&[&str]]) -> Running {
-        let name = ["alpha", "beta"][host];
-        self.hosts[host].enter(|| start(&[arguments, &[&["--on", "xdp:eth1", "--name", name]]].concat())).unwrap()
-    }
-
-    fn measure(&self, arguments: &[&[&str]]) -> std::process::Output {
-        let all = [arguments, &[&["--on", "xdp:eth1", "--name", "alpha"]]].concat();
-        self.hosts[0].enter(|| run(&all)).unwrap()
-    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::Row;
 use super::bare::provide;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::Via;
+use crate::plan::{Place, Via};
 use crate::via::memory::{flow_of, head};
 
 /// Steering lets in what has a header of ours: one flow for data and one for notes.
@@ -79,6 +79,11 @@ impl<T: Transport> Queues<T> {
     /// The same, with where the XDP program below it runs.
     pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
         Queues { xdp: Some(at), ..self }
+    }
+
+    /// The same, with frames that the other side carries too.
+    pub(crate) fn carrying(self, peer: &Place) -> Queues<T> {
+        Queues { largest: peer.carries(self.largest as u32), ..self }
     }
 
     /// `false` where there is no room now.

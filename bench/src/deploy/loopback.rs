@@ -46,7 +46,7 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
 }
 
 fn place(name: &str, core: Option<usize>) -> Place {
-    Place { name: name.to_owned(), address: Address::default().0, ipv4: None, ipv6: None, core }
+    Place { name: name.to_owned(), address: Address::default().0, ipv4: None, ipv6: None, core, mtu: None }
 }
 
 fn lost(why: &str) -> Error {

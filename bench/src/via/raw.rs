@@ -45,7 +45,7 @@ impl RawPort {
         let raw = Raw::open(&interface.name, xdp.attach())?;
         Ok(RawPort {
             mode: raw.mode().to_string(),
-            largest: raw.max_frame() - ETHERNET,
+            largest: peer.carries((raw.max_frame() - ETHERNET) as u32),
             raw,
             size: 0,
             echo: false,

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn place(ip: [u8; 4]) -> Place {
-        Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None }
+        Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None, mtu: None }
     }
 
     /// Addresses of their own for each test: the port is the same for all.

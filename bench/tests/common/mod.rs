@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use hosts::{Host, Interface, VethOptions, veth};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -143,4 +144,34 @@ pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) 
     assert_eq!(messages, frames, "one message a frame: {line}");
     // Each is a rounded median.
     assert!(bytes.abs_diff(messages * size) <= size, "{line}");
+}
+
+/// Two hosts and a cable, as two machines would be.
+pub(crate) struct Machines {
+    pub(crate) hosts: [Host; 2],
+    pub(crate) ends: [Interface; 2],
+}
+
+impl Machines {
+    pub(crate) fn new() -> Machines {
+        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
+        Machines::with(&VethOptions { addresses, ..VethOptions::default() })
+    }
+
+    pub(crate) fn with(options: &VethOptions<'_>) -> Machines {
+        let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+        let ends = veth(&hosts[0], "eth1", &hosts[1], "eth1", options).unwrap();
+        Machines { hosts, ends: ends.into() }
+    }
+
+    /// Start am-bench on one of them; it stays there.
+    pub(crate) fn start(&self, host: usize, arguments: &[&[&str]]) -> Running {
+        let name = ["alpha", "beta"][host];
+        self.hosts[host].enter(|| start(&[arguments, &[&["--on", "xdp:eth1", "--name", name]]].concat())).unwrap()
+    }
+
+    pub(crate) fn measure(&self, arguments: &[&[&str]]) -> Output {
+        let all = [arguments, &[&["--on", "xdp:eth1", "--name", "alpha"]]].concat();
+        self.hosts[0].enter(|| run(&all)).unwrap()
+    }
 }

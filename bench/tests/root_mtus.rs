@@ -1,0 +1,24 @@
+//! am-bench between two interfaces with different MTUs. Needs root.
+
+mod common;
+
+use std::process::Command;
+
+use common::{Machines, QUICK, check_throughput, json};
+
+/// Both sides take frames that both carry.
+#[test]
+fn frames_are_as_large_as_both_sides_carry() {
+    for mtus in [["3000", "1500"], ["1500", "3000"]] {
+        let machines = Machines::new();
+        for (host, mtu) in machines.hosts.iter().zip(mtus) {
+            let set = || Command::new("ip").args(["link", "set", "dev", "eth1", "mtu", mtu]).status().unwrap();
+            assert!(host.enter(set).unwrap().success());
+        }
+        let _far = machines.start(1, &[&["serve"]]);
+        let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--json"], QUICK]));
+        for (line, (via, size)) in lines.iter().zip([("am", 1500), ("raw", 1500), ("udp", 1472)]) {
+            check_throughput(line, "bandwidth", via, size);
+        }
+    }
+}
