@@ -62,8 +62,8 @@ pub enum AttachError {
     /// There is an XDP program already, ours or another's.
     #[error(
         "another XDP program is attached to {interface}: `ip link show dev {interface}` shows it; \
-         `ip link set dev {interface} xdp off` removes it, or, where a process holds it, that process's end \
-         (`bpftool link` names it)"
+         `ip link set dev {interface} xdp off` removes it, `ip link set dev {interface} xdpgeneric off` where it is \
+         shown as xdpgeneric, or, where a process holds it, that process's end (`bpftool link` names it)"
     )]
     Occupied {
         /// The interface.
@@ -211,6 +211,7 @@ mod tests {
         for (number, advice) in [
             (libc::ENODEV, "`ip link` lists"),
             (libc::EBUSY, "`ip link set dev eth1 xdp off` removes it"),
+            (libc::EBUSY, "`ip link set dev eth1 xdpgeneric off` where it is shown as xdpgeneric"),
             (libc::EEXIST, "`ip link show dev eth1` shows it"),
             (libc::EOPNOTSUPP, "ask for the generic mode"),
             (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),

@@ -180,12 +180,14 @@ fn a_program_left_by_another_tool_can_be_removed_as_we_say() {
     let cable = Cable::new(&VethOptions::default());
     let object = concat!(env!("OUT_DIR"), "/raw.o");
     let set = |what: &[&str]| cable.ip(&[&["link", "set", "dev", "am0"], what].concat());
-    set(&["xdp", "object", object, "program", "raw_linear"]);
-    let error = refusal(&cable, "am0", AttachMode::Native);
-    assert!(matches!(error, AttachError::Occupied { .. }));
-    assert!(error.to_string().contains("`ip link set dev am0 xdp off`"), "{error}");
-    set(&["xdp", "off"]);
-    drop(cable.attach(&mut cable.steer()));
+    for word in ["xdp", "xdpgeneric"] {
+        set(&[word, "object", object, "program", "raw_linear"]);
+        let error = refusal(&cable, "am0", AttachMode::Native);
+        assert!(matches!(error, AttachError::Occupied { .. }));
+        assert!(error.to_string().contains(&format!("`ip link set dev am0 {word} off`")), "{error}");
+        set(&[word, "off"]);
+        drop(cable.attach(&mut cable.steer()));
+    }
 }
 
 #[test]
