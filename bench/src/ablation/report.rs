@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cores::Cores;
 use crate::plan::Via;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
-use crate::report::words::{times, xdp};
+use crate::report::words::{rounds, times, xdp};
 use crate::stats::Measured;
 use crate::sweep::fit::Model;
 use crate::sweep::{Curve, Sweep, digits, range};
@@ -89,7 +89,7 @@ impl Ablation {
             );
         }
         text.push_str(LEGEND);
-        let rounds = if self.0.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.0.rounds) };
+        let rounds = rounds(self.0.rounds);
         let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.spoken());
         if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
 use crate::report::table::{Column, align, bytes, nanoseconds};
-use crate::report::words::{times, xdp};
+use crate::report::words::{rounds, times, xdp};
 use crate::stats::median;
 
 const COLUMNS: &[Column] = &[
@@ -108,7 +108,7 @@ impl Bounced {
                 range.0, range.1
             );
         }
-        let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
+        let rounds = rounds(self.rounds);
         let _ = writeln!(text, "{rounds}, both taken in turn; {}", self.plan.cores.spoken());
         if let Some(turn) = self.turns.first() {
             let _ = writeln!(text, "{}", xdp(turn.xdp));

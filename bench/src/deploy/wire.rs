@@ -10,6 +10,7 @@ use crate::link::{InterfaceLink, Side};
 use crate::out::note;
 use crate::plan::How;
 use crate::progress::Progress;
+use crate::report::words::rounds;
 use crate::serve::follow;
 use crate::session::{Order, Session, run};
 use crate::watch::Watch;
@@ -77,7 +78,7 @@ pub(crate) fn serve(
     loop {
         let ready = || ready.take().into_iter().for_each(|text| note(&text));
         let plan = listen(&link, how, watch, ready)?;
-        note(&format!("{} measures {} rounds", plan.near.name, plan.rounds));
+        note(&format!("{} measures {}", plan.near.name, rounds(plan.rounds)));
         match follow(&plan, &mut link, watch) {
             Ok(()) => note("done"),
             Err(error @ (Error::Interrupted { .. } | Error::Open(_))) => return Err(error),

@@ -6,7 +6,7 @@ use crate::loss::Loss;
 use crate::plan::{Bench, Via};
 use crate::stats::{Figures, Kept, Row};
 
-use super::words::{sentence, telling, times, xdp};
+use super::words::{rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
@@ -47,7 +47,7 @@ impl Report {
         for bench in benches {
             self.bench(bench, &mut text);
         }
-        let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
+        let rounds = rounds(self.rounds);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
         if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
@@ -84,7 +84,10 @@ impl Report {
                 range.1
             );
         }
-        text.push('\n');
+        // Where there is nothing to compare, one empty line is enough.
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
     }
 
     /// Of a bench's rows, with a column for what is lost on purpose.
@@ -203,6 +206,13 @@ mod tests {
         assert!(text.contains(expected), "{text}");
         let text = Report::new(&[with(0, 0)], cores).table();
         assert!(!text.contains("loss"), "{text}");
+    }
+
+    #[test]
+    fn what_stands_alone_has_one_empty_line_below_it() {
+        let all = [measured(Bench::Latency, 0, Via::Am, 0, 5_900)];
+        let text = Report::new(&all, Cores { near: None, far: None }).table();
+        assert!(!text.contains("\n\n\n") && text.contains("0\n\none round, "), "{text}");
     }
 
     #[test]

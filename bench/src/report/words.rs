@@ -47,6 +47,11 @@ pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &R
     })
 }
 
+/// How often each had its turn.
+pub(crate) fn rounds(count: usize) -> String {
+    if count == 1 { "one round".to_owned() } else { format!("{count} rounds") }
+}
+
 /// Where the XDP program ran, by the vias that had one.
 pub(crate) fn xdp(at: &str) -> &'static str {
     match at {
@@ -58,4 +63,14 @@ pub(crate) fn xdp(at: &str) -> &'static str {
 /// With as many digits as mean something.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_round_is_not_several() {
+        assert_eq!([1, 9].map(rounds), ["one round", "9 rounds"]);
+    }
 }

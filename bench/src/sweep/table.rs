@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
-use crate::report::words::xdp;
+use crate::report::words::{rounds, xdp};
 
 use super::{Curve, Sweep};
 
@@ -61,7 +61,7 @@ impl Sweep {
                 );
             }
         }
-        let rounds = if self.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", self.rounds) };
+        let rounds = rounds(self.rounds);
         let _ = writeln!(text, "\n{rounds}, vias taken in turn; {}", self.cores.spoken());
         if let Some(at) = self.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
