@@ -146,6 +146,11 @@ impl Options {
     /// What is kept where frames are lost.
     pub(super) fn losses(&self, args: &BandwidthArgs) -> Result<Task, Error> {
         check_file("--plot", args.plot.as_ref())?;
+        if !self.via.is_empty() && !self.via.contains(&Via::Am) {
+            return Err(usage(
+                "--loss is for am, what is beside it loses nothing on purpose: --via am, or leave it out",
+            ));
+        }
         let mut losses = vec![Loss::NONE];
         for loss in &args.loss {
             if losses.contains(loss) {

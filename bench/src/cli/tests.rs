@@ -91,6 +91,7 @@ fn what_has_no_effect_is_refused() {
         ("serve --on xdp:eth1 --json", "--json"),
         ("bounce --serve --on xdp:eth1", "--serve"),
         ("bounce --bundles on", "--bundles"),
+        ("bandwidth --hosts veth --loss 1 --via raw", "--loss is for am"),
         ("bounce --name alpha", "--name"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {
