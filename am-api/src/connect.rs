@@ -118,7 +118,7 @@ impl Port {
     /// `None` while the conversation is not open.
     pub fn max_payload(&self, to: Remote, words: usize) -> Option<usize> {
         match self.shared.borrow().engine.core().state(to.0) {
-            FlowState::Open { max_body, .. } => max_body.checked_sub(words * WORD),
+            FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
             _ => None,
         }
     }

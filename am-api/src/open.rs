@@ -41,6 +41,9 @@ pub enum OpenError {
         /// Frames that the settings ask for.
         needed: usize,
     },
+    /// A setting that leaves nothing to work with.
+    #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
+    Nothing(&'static str),
 }
 
 /// The longest set-up frame, in the framing with the longest header.
@@ -207,6 +210,10 @@ impl Adjust {
         }
         config.patience = self.patience.unwrap_or(config.patience);
         config.beacon = self.beacon.unwrap_or(config.beacon);
+        let times = [("patience", config.patience), ("beacon", config.beacon)];
+        if let Some((name, _)) = times.iter().find(|(_, time)| time.is_zero()) {
+            return Err(OpenError::Nothing(name));
+        }
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
             return Err(OpenError::FrameTooSmall { transport: caps.name.clone(), longest: caps.max_frame });
@@ -222,7 +229,12 @@ impl Adjust {
         let half = free.saturating_sub(OWN_FRAMES) / 2;
         config.receive_frames = self.receive_frames.unwrap_or(config.receive_frames.min(half));
         config.send_frames = self.send_frames.unwrap_or(config.send_frames.min(half));
-        let needed = config.receive_frames.max(2) + config.send_frames.max(2) + OWN_FRAMES;
+        let asked = [("receive_frames", self.receive_frames), ("send_frames", self.send_frames)];
+        if let Some((name, _)) = asked.iter().find(|(_, frames)| *frames == Some(0)) {
+            return Err(OpenError::Nothing(name));
+        }
+        let (receive, send) = (config.receive_frames.max(2), config.send_frames.max(2));
+        let needed = receive.saturating_add(send).saturating_add(OWN_FRAMES);
         if needed > free {
             return Err(OpenError::PoolTooSmall { transport: caps.name.clone(), free, needed });
         }

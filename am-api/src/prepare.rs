@@ -242,8 +242,9 @@ impl Shared {
             return Err(RequestError::TooManyWords(words.len()));
         }
         let front = words.len() * WORD;
-        if front + least > max_body {
-            return Err(RequestError::TooLarge { needs: front + least, most: max_body });
+        let needs = front.saturating_add(least);
+        if needs > max_body {
+            return Err(RequestError::TooLarge { needs, most: max_body });
         }
         Ok(Size { framing, room: most.clamp(least, max_body - front) })
     }

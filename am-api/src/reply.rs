@@ -119,7 +119,7 @@ impl Token {
     pub fn max_payload(&self, words: usize) -> usize {
         let Some(shared) = self.shared.upgrade() else { return 0 };
         match shared.borrow_mut().core().state(self.flow) {
-            FlowState::Open { max_body, .. } => max_body.saturating_sub(words * WORD),
+            FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD)),
             _ => 0,
         }
     }

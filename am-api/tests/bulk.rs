@@ -368,3 +368,17 @@ fn a_put_whose_peer_dies_before_it_has_told_of_its_end_ends() {
     mem::forget(other);
     is_told_that_it_is_lost(alpha, beta, TransferKind::Put);
 }
+
+#[test]
+fn an_id_is_one_regions_however_many_there_were() {
+    let (mut alpha, mut beta, to) = listening(connected());
+    let stale = zeros(&beta.endpoint, 1, Rights::WRITE).id();
+    let all: Vec<Region> = (0..70_000).map(|_| zeros(&beta.endpoint, 1, Rights::WRITE)).collect();
+    (0..70_000).for_each(|_| assert_ne!(zeros(&beta.endpoint, 1, Rights::WRITE).id(), stale));
+    alpha.endpoint.put(to, all[65_536].id(), 0, [7]).unwrap();
+    alpha.endpoint.put(to, stale, 0, [8]).unwrap();
+    until(&mut alpha, &mut beta, "both heard", |alpha, _| alpha.state.len() == 2);
+    assert_eq!(alpha.state.iter().filter(|heard| heard.result == Err(TransferError::NoRegion)).count(), 1);
+    let written: Vec<usize> = (0..all.len()).filter(|&at| all[at].bytes()[0] != 0).collect();
+    assert_eq!((written, all[65_536].bytes()[0]), (vec![65_536], 7));
+}

@@ -1,6 +1,7 @@
 //! Memory that peers may write to, or read from.
 
 use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::{Rc, Weak};
 
@@ -88,39 +89,42 @@ impl Port {
 /// An entry of the table.
 #[derive(Debug)]
 struct Entry {
-    id: u32,
     endpoint: EndpointId,
     rights: Rights,
     memory: Weak<RefCell<Box<[u8]>>>,
     open: Weak<()>,
 }
 
-/// By the low half of the id; the high half tells one use of a place from the next.
+/// By id. One that is gone is not given out again before all others were.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    entries: Vec<Entry>,
-    uses: u16,
+    entries: BTreeMap<u32, Entry>,
+    last: u32,
+    /// With so many entries those of dropped regions are taken out.
+    full: usize,
 }
+
+/// Fewer entries than this are not looked through.
+const FEW: usize = 64;
 
 impl Regions {
     fn add(&mut self, endpoint: EndpointId, (memory, open): (&Memory, &Rc<()>), rights: Rights) -> RegionId {
-        let free = self.entries.iter().position(|entry| entry.open.strong_count() == 0);
-        let at = free.unwrap_or(self.entries.len());
-        self.uses = self.uses.wrapping_add(1);
-        let id = u32::from(self.uses) << 16 | (at as u32 & 0xffff);
-        let entry = Entry { id, endpoint, rights, memory: Rc::downgrade(memory), open: Rc::downgrade(open) };
-        if at < self.entries.len() {
-            self.entries[at] = entry;
-        } else {
-            self.entries.push(entry);
+        if self.entries.len() >= self.full {
+            self.entries.retain(|_, entry| entry.open.strong_count() > 0);
+            self.full = (2 * self.entries.len()).max(FEW);
         }
-        RegionId(id)
+        self.last = self.last.wrapping_add(1);
+        while self.entries.contains_key(&self.last) {
+            self.last = self.last.wrapping_add(1);
+        }
+        let entry = Entry { endpoint, rights, memory: Rc::downgrade(memory), open: Rc::downgrade(open) };
+        self.entries.insert(self.last, entry);
+        RegionId(self.last)
     }
 
     /// An endpoint is closed: another may get its number, but not its regions.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
-        let its = self.entries.iter_mut().filter(|entry| entry.endpoint == endpoint);
-        its.for_each(|entry| entry.memory = Weak::new());
+        self.entries.retain(|_, entry| entry.endpoint != endpoint);
     }
 
     /// The memory, where a peer of this endpoint may use so much of it so.
@@ -132,7 +136,7 @@ impl Regions {
         start: u64,
         length: u64,
     ) -> Result<Memory, What> {
-        let entry = self.entries.get(id as usize & 0xffff).filter(|entry| entry.id == id && entry.endpoint == endpoint);
+        let entry = self.entries.get(&id).filter(|entry| entry.endpoint == endpoint);
         let entry = entry.filter(|entry| entry.open.strong_count() > 0);
         let entry = entry.ok_or(What::NoRegion)?;
         let memory = entry.memory.upgrade().ok_or(What::NoRegion)?;
