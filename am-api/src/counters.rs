@@ -13,7 +13,7 @@ impl Counters {
         let mut all = vec![("unhandled", shared.tally.unhandled), ("no_reply_frame", shared.tally.no_reply_frame)];
         let bulk = shared.bulk.counters;
         all.extend([("bulk_segments_sent", bulk.sent), ("bulk_segments_deposited", bulk.deposited)]);
-        all.extend([("bulk_refused", bulk.refused), ("bulk_senseless", bulk.senseless), ("bulk_untold", bulk.untold)]);
+        all.extend([("bulk_refused", bulk.refused), ("bulk_senseless", bulk.senseless)]);
         shared.engine.core().counters().each(&mut |name, value| all.push((name, value)));
         shared.transport.counters(&mut |name, value| all.push((name, value)));
         Counters(all)

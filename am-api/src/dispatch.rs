@@ -9,6 +9,7 @@ use proto::Delivery;
 use ring::Frame;
 use wire::{Class, Kind};
 
+use crate::bulk::Source;
 use crate::handler::Handlers;
 use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token};
 
@@ -42,6 +43,10 @@ impl<S> Endpoint<S> {
 }
 
 impl Port {
+    fn next_spent(&self) -> Option<Source> {
+        self.shared.borrow_mut().bulk.next_spent()
+    }
+
     #[inline]
     fn next(&self) -> Option<Delivery<Frame>> {
         let mut shared = self.shared.borrow_mut();
@@ -124,6 +129,9 @@ impl<S> Handlers<S> {
     #[cold]
     fn run_bulk(&mut self, port: &Port, state: &mut S) -> usize {
         let mut handled = port.shared.borrow_mut().take_in_bulk(port.id);
+        while let Some(spent) = port.next_spent() {
+            drop(spent);
+        }
         while handled < 2 * BUDGET {
             let next = port.shared.borrow_mut().bulk.next_over(port.id);
             let Some(over) = next else { break };

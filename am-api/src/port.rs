@@ -40,8 +40,10 @@ impl Drop for Port {
         if let Ok(mut shared) = self.shared.try_borrow_mut() {
             shared.core().close_endpoint(self.id);
             shared.inboxes.remove(self.id);
-            shared.bulk.forget(self.id);
+            let spent = shared.bulk.forget(self.id);
             shared.exhale();
+            drop(shared);
+            drop(spent);
         }
     }
 }

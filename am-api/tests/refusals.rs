@@ -142,3 +142,29 @@ fn a_pool_that_is_too_small_is_refused_with_figures() {
         "{error}"
     );
 }
+
+#[test]
+fn settings_that_leave_nothing_are_refused() {
+    type With = fn(am_api::Builder) -> am_api::Builder;
+    let settings: [(&str, With); 4] = [
+        ("beacon", |builder| builder.beacon(Duration::ZERO)),
+        ("patience", |builder| builder.patience(Duration::ZERO)),
+        ("receive_frames", |builder| builder.receive_frames(0)),
+        ("send_frames", |builder| builder.send_frames(0)),
+    ];
+    for (name, with) in settings {
+        assert_eq!(with(plain("alpha")).open(pair().0).unwrap_err(), OpenError::Nothing(name));
+    }
+    for with in [(|builder| builder.receive_frames(usize::MAX)) as With, |builder| builder.send_frames(usize::MAX)] {
+        let refused = with(plain("alpha")).open(pair().0).unwrap_err();
+        assert!(matches!(refused, OpenError::PoolTooSmall { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn absurd_lengths_are_too_large() {
+    let (alpha, _beta, to) = connected::<(), ()>();
+    let prepared = alpha.endpoint.prepare(to, Handler(0), &[1], usize::MAX, usize::MAX).map(drop);
+    assert!(matches!(prepared, Err(RequestError::TooLarge { .. })), "{prepared:?}");
+    assert_eq!(alpha.endpoint.max_payload(to, 1 << 61), None);
+}

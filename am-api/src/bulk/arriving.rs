@@ -59,14 +59,14 @@ impl Bulk {
             if why == What::Busy {
                 self.remember_refused(flow, transfer);
             }
-            return self.tell(flow, Notice::of(why, transfer));
+            return self.notices.push(flow, Notice::of(why, transfer));
         }
         self.counters.deposited += 1;
         if self.is_all_here(endpoint, flow, segment, data.len() as u64) {
             let kind = TransferKind::Deposited;
             let result = Ok(());
             self.over.push_back(Over { kind, endpoint, flow, transfer, region, offset: start, length: total, result });
-            self.tell(flow, Notice::of(What::Done, transfer));
+            self.notices.push(flow, Notice::of(What::Done, transfer));
         }
     }
 
@@ -125,14 +125,14 @@ impl Bulk {
             self.counters.refused += 1;
             let over = self.asked.swap_remove(at).over;
             self.over.push_back(Over { result: TransferError::of(why), ..over });
-            return self.tell(flow, Notice::of(why, segment.transfer));
+            return self.notices.push(flow, Notice::of(why, segment.transfer));
         }
         self.counters.deposited += 1;
         asked.got += data.len() as u64;
         if asked.got >= segment.total {
             let over = self.asked.swap_remove(at).over;
             self.over.push_back(over);
-            self.tell(flow, Notice::of(What::Done, segment.transfer));
+            self.notices.push(flow, Notice::of(What::Done, segment.transfer));
         }
     }
 
@@ -145,7 +145,7 @@ impl Bulk {
         let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
         let mut over = None;
         if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
-            over = self.sending.remove(at).map(|sending| sending.over);
+            over = self.end_sending(at);
         } else if let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over) && notice.what != What::Done) {
             over = Some(self.asked.swap_remove(at).over);
         }
@@ -173,7 +173,7 @@ impl Bulk {
             }
             Err(why) => {
                 self.counters.refused += 1;
-                self.tell(flow, Notice::of(why, transfer));
+                self.notices.push(flow, Notice::of(why, transfer));
             }
         }
     }
@@ -204,10 +204,14 @@ impl Shared {
     pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId) -> usize {
         for count in 0..BUDGET {
             let Some(delivery) = self.core().poll_bulk(endpoint) else { return count };
+            let waiting = self.bulk.notices.len();
             self.bulk.on_delivery(endpoint, &delivery);
             let (flow, class) = (delivery.flow, delivery.class);
             mem::drop(delivery);
-            self.core().release(flow, class);
+            let told = self.bulk.notices.len() > waiting;
+            if !self.bulk.notices.holds(flow, told) {
+                self.core().release(flow, class);
+            }
         }
         BUDGET
     }

@@ -11,16 +11,19 @@
 //! here; `arriving.rs` deposits. All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod arriving;
+mod notices;
 mod regions;
 mod sending;
 mod start;
 
 use std::collections::VecDeque;
+use std::mem;
 
 use proto::{EndpointId, FlowId, ReturnReason, Time};
-use wire::bulk::{Notice, What};
+use wire::bulk::What;
 
 pub use regions::{Region, RegionId, Rights};
+pub(crate) use sending::Source;
 
 use crate::{Port, Remote, RequestError};
 
@@ -149,9 +152,11 @@ pub(crate) struct Bulk {
     /// Puts of peers that were refused last for lack of room: what is still on its way of them stays refused.
     refused: VecDeque<(FlowId, u32)>,
     /// To be told to peers.
-    notices: VecDeque<(FlowId, Notice)>,
+    notices: notices::Notices,
     /// To be told to endpoints.
     over: VecDeque<Over>,
+    /// What transfers that are over had lent.
+    spent: Vec<Source>,
     next_id: u32,
     /// Which of `arriving` is looked at next for whether its peer is gone.
     look_at: usize,
@@ -171,8 +176,6 @@ pub(crate) struct BulkCounters {
     pub(crate) refused: u64,
     /// Bodies that make no sense, and answers to nothing that was asked.
     pub(crate) senseless: u64,
-    /// News that was not told, because too much of it waited.
-    pub(crate) untold: u64,
 }
 
 impl Bulk {
@@ -196,21 +199,32 @@ impl Bulk {
         self.over.remove(at)
     }
 
-    fn tell(&mut self, flow: FlowId, notice: Notice) {
-        if self.notices.len() >= MOST {
-            self.counters.untold += 1;
-        } else {
-            self.notices.push_back((flow, notice));
+    /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.
+    #[must_use]
+    pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
+        for at in (0..self.sending.len()).rev() {
+            if self.sending[at].over.endpoint == endpoint {
+                self.end_sending(at);
+            }
         }
-    }
-
-    /// Its endpoint is closed.
-    pub(crate) fn forget(&mut self, endpoint: EndpointId) {
-        self.sending.retain(|sending| sending.over.endpoint != endpoint);
         self.asked.retain(|asked| asked.over.endpoint != endpoint);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         self.over.retain(|over| over.endpoint != endpoint);
         self.regions.forget(endpoint);
+        mem::take(&mut self.spent)
+    }
+
+    /// A transfer from here is over.
+    fn end_sending(&mut self, at: usize) -> Option<Over> {
+        let sending = self.sending.remove(at)?;
+        let (over, source) = sending.end();
+        self.spent.push(source);
+        Some(over)
+    }
+
+    /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.
+    pub(crate) fn next_spent(&mut self) -> Option<Source> {
+        self.spent.pop()
     }
 }
 

@@ -7,12 +7,13 @@ use transport::Transport;
 use wire::bulk::{Notice, Segment, What};
 use wire::{Class, Kind};
 
+use super::notices::{Notices, TRIES};
 use super::regions::Memory;
 use super::{Bulk, Over, TransferError};
 use crate::shared::Shared;
 
 /// Where the bytes are.
-pub(super) enum Source {
+pub(crate) enum Source {
     /// Lent by who put them.
     Lent(Box<dyn AsRef<[u8]>>),
     /// A region that is read for a peer.
@@ -51,6 +52,11 @@ const LEFT: usize = 8;
 impl Sending {
     pub(super) fn new(over: Over, source: Source, from: u64) -> Self {
         Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1 }
+    }
+
+    /// What is left of it.
+    pub(super) fn end(self) -> (Over, Source) {
+        (self.over, self.source)
     }
 
     /// The bytes of the next segment into their place; less than that where
@@ -103,12 +109,7 @@ impl Shared {
         let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
         way.end_dead(bulk);
         way.ask_whom_we_wait_for(bulk);
-        for _ in 0..bulk.notices.len() {
-            let Some((flow, notice)) = bulk.notices.pop_front() else { break };
-            if !way.send_notice(flow, &notice) {
-                bulk.notices.push_back((flow, notice));
-            }
-        }
+        way.send_notices(&mut bulk.notices);
         way.send_segments(bulk);
     }
 }
@@ -140,6 +141,17 @@ impl Way<'_> {
             bulk.counters.sent += sent as u64;
             left = left.saturating_sub(sent.max(bytes * SEGMENTS / BYTES));
             idle = if sent > 0 { 0 } else { idle + 1 };
+        }
+    }
+
+    fn send_notices(&mut self, notices: &mut Notices) {
+        for _ in 0..notices.len().min(TRIES) {
+            let Some((flow, notice)) = notices.pop() else { break };
+            if !self.send_notice(flow, &notice) {
+                notices.unpop(flow, notice);
+            } else if notices.sent(flow) {
+                self.core().release(flow, Class::Request);
+            }
         }
     }
 
@@ -206,8 +218,8 @@ impl Way<'_> {
         let sent = bulk.sending.iter().filter(|sending| sending.is_sent).map(|sending| sending.over);
         let waited_for: Vec<Over> = bulk.asked.iter().map(|asked| asked.over).chain(sent).collect();
         for Over { flow, transfer, .. } in waited_for {
-            if !bulk.notices.iter().any(|(to, notice)| *to == flow && notice.what == What::Waiting) {
-                bulk.tell(flow, Notice::of(What::Waiting, transfer));
+            if !bulk.notices.has(flow, What::Waiting) {
+                bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
             }
         }
     }
@@ -219,7 +231,7 @@ impl Way<'_> {
             if let Some(reason) = self.is_over(over) {
                 let result = Err(TransferError::Lost { reason, from: (*lost).min(*sent) });
                 bulk.over.push_back(Over { result, ..*over });
-                bulk.sending.remove(at);
+                bulk.end_sending(at);
             }
         }
         for at in (0..bulk.asked.len()).rev() {

@@ -79,7 +79,7 @@ impl Port {
             length,
             ..Notice::of(What::Get, transfer)
         };
-        shared.bulk.notices.push_back((from.0, notice));
+        shared.bulk.notices.push(from.0, notice);
         Ok(TransferId(transfer))
     }
 

@@ -1,14 +1,13 @@
 //! Bulk transfers: what is put is there, once, or both ends hear why not.
 
+#[path = "../common/mod.rs"]
 mod common;
-
-use std::mem;
-use std::time::{Duration, Instant};
+mod ends;
 
 use am_api::{
     Endpoint, Handler, Port, Region, RegionId, Remote, ReturnReason, Rights, TransferError, TransferId, TransferKind,
 };
-use common::{LONG, Side, connect, connected, nodes, plain, until};
+use common::{Side, connect, connected, plain, until};
 use transport::faulty::{Faults, Faulty};
 use transport::loopback;
 
@@ -320,65 +319,4 @@ fn segments_allocate_nothing() {
     (0..4).for_each(|_| put(&mut alpha, &mut beta));
     let counted = allocation_counter::measure(|| put(&mut alpha, &mut beta)).count_total;
     assert!(counted <= 1, "{counted} allocations for {} segments", LENGTH / 1400);
-}
-
-/// Connected nodes of which the first notices soon that the other has died.
-fn soon_bereaved() -> (Side<News>, Side<News>, Remote) {
-    let soon = Duration::from_millis(100);
-    let (mut alpha, mut beta) = nodes(plain("alpha").patience(soon).beacon(soon), plain("beta"));
-    let to = connect(&mut alpha, &mut beta);
-    listening((alpha, beta, to))
-}
-
-/// All that alpha sent was acknowledged, and nobody polls beta any more, as if it were killed.
-fn is_told_that_it_is_lost(mut alpha: Side<News>, beta: Side<News>, kind: TransferKind) {
-    mem::forget(beta);
-    assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |news| !news.is_empty()), "{}", alpha.node.counters());
-    let heard: Vec<_> = alpha.state.iter().map(|heard| (heard.kind, heard.result)).collect();
-    let [(what, Err(TransferError::Lost { reason, .. }))] = heard[..] else { panic!("{heard:?}") };
-    assert_eq!((what, reason), (kind, ReturnReason::Unreachable));
-}
-
-#[test]
-fn a_get_whose_peer_dies_after_it_has_acknowledged_it_ends() {
-    let (mut alpha, mut beta, to) = soon_bereaved();
-    let (there, here) = (zeros(&beta.endpoint, 4 << 20, Rights::READ), zeros(&alpha.endpoint, 4 << 20, Rights::NONE));
-    alpha.endpoint.get(to, there.id(), 0, 4 << 20, &here, 0).unwrap();
-    until(&mut alpha, &mut beta, "some of it is here", |alpha, _| {
-        alpha.counter("bulk_segments_deposited") > 0 && alpha.counter("acks_received") > 0
-    });
-    is_told_that_it_is_lost(alpha, beta, TransferKind::Get);
-}
-
-#[test]
-fn a_put_whose_peer_dies_before_it_has_told_of_its_end_ends() {
-    let (mut alpha, beta, to) = soon_bereaved();
-    // Frames are taken in with any endpoint's poll; deposited is what is for the one that polls.
-    let mut other = beta.node.endpoint::<()>("other").unwrap();
-    let region = zeros(&beta.endpoint, 5000, Rights::WRITE);
-    alpha.endpoint.put(to, region.id(), 0, pattern(5000, 1)).unwrap();
-    let start = Instant::now();
-    while beta.counter("requests_received") < 4 || alpha.endpoint.credit(to) < 100 {
-        _ = (alpha.poll(), other.poll(&mut ()));
-        assert!(start.elapsed() < LONG, "{}", alpha.node.counters());
-    }
-    for _ in 0..100 {
-        _ = (alpha.poll(), other.poll(&mut ()));
-    }
-    mem::forget(other);
-    is_told_that_it_is_lost(alpha, beta, TransferKind::Put);
-}
-
-#[test]
-fn an_id_is_one_regions_however_many_there_were() {
-    let (mut alpha, mut beta, to) = listening(connected());
-    let stale = zeros(&beta.endpoint, 1, Rights::WRITE).id();
-    let all: Vec<Region> = (0..70_000).map(|_| zeros(&beta.endpoint, 1, Rights::WRITE)).collect();
-    (0..70_000).for_each(|_| assert_ne!(zeros(&beta.endpoint, 1, Rights::WRITE).id(), stale));
-    alpha.endpoint.put(to, all[65_536].id(), 0, [7]).unwrap();
-    alpha.endpoint.put(to, stale, 0, [8]).unwrap();
-    until(&mut alpha, &mut beta, "both heard", |alpha, _| alpha.state.len() == 2);
-    assert_eq!(alpha.state.iter().filter(|heard| heard.result == Err(TransferError::NoRegion)).count(), 1);
-    let written: Vec<usize> = (0..all.len()).filter(|&at| all[at].bytes()[0] != 0).collect();
-    assert_eq!((written, all[65_536].bytes()[0]), (vec![65_536], 7));
 }
