@@ -8,7 +8,7 @@ use crate::measure::throughput::throughput;
 use crate::measure::{Patience, Port, Step, end, give_up};
 use crate::plan::{Amount, Bench, How, Place, Plan, VERSION, Via};
 use crate::progress::Progress;
-use crate::size::Size;
+use crate::size::{Size, most};
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
@@ -52,6 +52,23 @@ impl Order {
     fn plan(&self, near: &Place) -> Plan {
         let (vias, rounds) = (self.vias.clone(), self.amount.rounds);
         Plan { version: VERSION, near: near.clone(), how: self.how, vias, rounds }
+    }
+
+    /// Whether every size fits its via between these places, as far as that is known before anything is open.
+    fn fits(&self, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
+        let Some(most) = most(via, self.how, near, far) else { return Ok(()) };
+        let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
+        let too_large = sizes.filter_map(|size| match size {
+            Size::Bytes(size) if *size > most => Some(*size),
+            _ => None,
+        });
+        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { via, size, most }))
+    }
+
+    /// What the far side need not be asked for. Kernel UDP may yet be left out.
+    fn fits_here(&self, near: &Place) -> Result<(), Error> {
+        let sure = self.vias.iter().filter(|via| !(via.is_kernel() && self.without_udp_if_need_be));
+        sure.into_iter().try_for_each(|via| self.fits(near, near, *via))
     }
 
     /// How many measurements that makes.
@@ -101,14 +118,17 @@ pub(crate) fn run(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
+    order.fits_here(near)?;
     let plan = order.plan(near);
     let far = control.ask(&plan, watch)?;
+    let fits = || order.vias.iter().try_for_each(|via| order.fits(near, &far, *via));
     let mut all = Vec::with_capacity(order.count());
     let end = plan.stages().try_for_each(|(round, via)| {
         let mut port = link.open(via, &far, order.how, watch)?;
         let stage = Stage { via, round, order, progress, watch };
-        let over =
-            stage.run(port.as_mut(), &mut all).and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
+        // Only now is there a way to tell the far side that something does not fit.
+        let over = fits().and_then(|()| stage.run(port.as_mut(), &mut all));
+        let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
         over.inspect_err(|why| give_up(port.as_mut(), via, why))
     });
     Session::new(all, Cores { near: near.core, far: far.core }, end)

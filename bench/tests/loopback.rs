@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::{ENDLESS, QUICK, check_latency, check_throughput, json, objects, run, start, summary, text};
+use std::io::Read;
+
+use common::{
+    ENDLESS, QUICK, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
+};
 use nix::sys::signal::Signal;
 
 /// As little as can be measured at many sizes.
@@ -144,20 +148,30 @@ fn people_get_a_table() {
 
 /// In `plain` a message of ours has no room for as much as a bare frame has.
 #[test]
-fn what_was_measured_before_a_via_failed_is_not_thrown_away() {
-    let fails = &["latency", "--via", "raw,am", "--size", "1489", "--framing", "plain"];
-    let output = run(&[fails, &["--json"], MEMORY, QUICK]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("am carries at most 1488"), "{}", text(&output.stderr));
-    let lines = objects(&output);
-    assert_eq!(lines.len(), 2);
-    check_latency(&lines[0], "raw", "memory", "none", 1489);
+fn what_does_not_fit_one_via_is_refused_before_another_is_measured() {
+    let output = run(&[&["latency", "--via", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    assert!(text(&output.stderr).contains("1489 bytes do not fit one frame: am carries at most 1488"));
+}
 
-    let output = run(&[fails, MEMORY, QUICK]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stdout).contains("  raw  memory "), "{}", text(&output.stdout));
-    let first = run(&[&["latency", "--size", "1489", "--framing", "plain"], MEMORY, QUICK]);
-    assert_eq!(text(&first.stdout), "", "nothing measured, nothing told");
+#[test]
+fn what_was_measured_before_the_end_is_not_thrown_away() {
+    for form in [&["--json"][..], &[]] {
+        let mut running = start(&[&["latency", "--via", "raw", "--rounds", "1000", "--time", "0.02"], form, MEMORY]);
+        eventually("work", || seconds_worked(running.pid()) > 1.0);
+        running.signal(Signal::SIGINT);
+        let mut stdout = running.0.stdout.take().unwrap();
+        let (status, errors) = running.end();
+        assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
+        let mut said = String::new();
+        stdout.read_to_string(&mut said).unwrap();
+        if form.is_empty() {
+            assert!(said.contains("  raw  memory "), "{said}");
+        } else {
+            let first = said.lines().next().and_then(|line| serde_json::from_str(line).ok());
+            check_latency(&first.expect(&said), "raw", "memory", "none", 16);
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use ::wire::Address;
-use transport::loopback::{Plug, wire};
+use ::wire::frame::ETHERNET;
+use transport::loopback::{Options, Plug, wire};
 
 use crate::ablation::queues::Queues;
 use crate::cores::{Cores, pin};
@@ -46,7 +47,8 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
 }
 
 fn place(name: &str, core: Option<usize>) -> Place {
-    Place { name: name.to_owned(), address: Address::default().0, ipv4: None, ipv6: None, core, mtu: None }
+    let mtu = u32::try_from(Options::default().max_frame - ETHERNET).ok();
+    Place { name: name.to_owned(), address: Address::default().0, ipv4: None, ipv6: None, core, mtu }
 }
 
 fn lost(why: &str) -> Error {

@@ -2,7 +2,7 @@
 //! carries messages.
 
 pub(crate) mod am;
-mod datagram;
+pub(crate) mod datagram;
 pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;
