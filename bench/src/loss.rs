@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::values;
-
 /// The share of frames that is lost, in thousandths of a per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Loss(pub(crate) u16);
@@ -38,10 +36,15 @@ impl FromStr for Loss {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Loss, String> {
-        let per_cent = values::per_cent(text).filter(|per_cent| (0.001..=50.0).contains(per_cent));
+        let per_cent = per_cent(text).filter(|per_cent| (0.001..=50.0).contains(per_cent));
         let loss = per_cent.map(|per_cent| Loss((per_cent * 1e3).round() as u16));
         loss.ok_or_else(|| "per cent of the frames, from 0.001 to 50, as in 0.1 or 0.1%".to_owned())
     }
+}
+
+/// Wherever a share can be said it is in per cent, with the sign or without.
+pub(crate) fn per_cent(text: &str) -> Option<f64> {
+    text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }
 
 #[cfg(test)]

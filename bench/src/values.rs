@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::CoresArg;
+use crate::loss::per_cent;
 
 /// From a thousandth of a second to an hour.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
@@ -39,11 +40,6 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
     share
         .map(|per_cent| (per_cent * 10_000.0).round() as u32)
         .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
-}
-
-/// Wherever a share can be said it is in per cent, with the sign or without.
-pub(crate) fn per_cent(text: &str) -> Option<f64> {
-    text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()
 }
 
 const MOMENT: Duration = Duration::from_millis(1);
