@@ -209,7 +209,7 @@ impl Shared {
             let (flow, class) = (delivery.flow, delivery.class);
             mem::drop(delivery);
             let told = self.bulk.notices.len() > waiting;
-            if !self.bulk.notices.holds(flow, told) {
+            if !(told && self.bulk.notices.holds(flow)) {
                 self.core().release(flow, class);
             }
         }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `regions.rs` has who may write where; `sending.rs` what is under way from
-//! here; `arriving.rs` deposits. All of it happens in [`poll`](crate::Endpoint::poll).
+//! here; `arriving.rs` deposits; `notices.rs` has what peers are to be told. All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod arriving;
 mod notices;
@@ -134,7 +134,7 @@ const ANSWER: u32 = 1 << 31;
 /// The most bytes of one transfer: 4 GiB.
 const LONGEST: u64 = 1 << 32;
 
-/// Transfers of peers at once, in each direction, and news for them.
+/// Transfers of peers at once, in each direction.
 const MOST: usize = 1024;
 
 /// So many refused transfers are remembered: those of which segments may be on their way.

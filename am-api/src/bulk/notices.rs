@@ -48,8 +48,8 @@ impl Notices {
         self.waiting.pop_front()
     }
 
-    /// It could not be sent now.
-    pub(super) fn unpop(&mut self, flow: FlowId, notice: Notice) {
+    /// It could not be sent now: others are tried before it comes again.
+    pub(super) fn put_back(&mut self, flow: FlowId, notice: Notice) {
         self.waiting.push_back((flow, notice));
     }
 
@@ -65,11 +65,8 @@ impl Notices {
         returns
     }
 
-    /// Something of this peer was taken in, and `told` of: whether its credit stays here.
-    pub(super) fn holds(&mut self, flow: FlowId, told: bool) -> bool {
-        if !told {
-            return false;
-        }
+    /// Something of this peer was taken in, and is to be told of: whether its credit stays here.
+    pub(super) fn holds(&mut self, flow: FlowId) -> bool {
         let Some(of) = self.of.get_mut(&flow).filter(|of| of.notices > FEW) else { return false };
         of.held += 1;
         true

@@ -148,7 +148,7 @@ impl Way<'_> {
         for _ in 0..notices.len().min(TRIES) {
             let Some((flow, notice)) = notices.pop() else { break };
             if !self.send_notice(flow, &notice) {
-                notices.unpop(flow, notice);
+                notices.put_back(flow, notice);
             } else if notices.sent(flow) {
                 self.core().release(flow, Class::Request);
             }
@@ -210,14 +210,12 @@ impl Way<'_> {
     /// may have died since: now and then each is sent something to acknowledge.
     fn ask_whom_we_wait_for(&mut self, bulk: &mut Bulk) {
         let (now, patience) = (self.core().now(), self.core().config().patience);
-        let Some(_) = bulk.ask_at.filter(|&at| at <= now) else {
-            bulk.ask_at.get_or_insert(now + patience);
+        if now < *bulk.ask_at.get_or_insert(now + patience) {
             return;
-        };
+        }
         bulk.ask_at = Some(now + patience);
         let sent = bulk.sending.iter().filter(|sending| sending.is_sent).map(|sending| sending.over);
-        let waited_for: Vec<Over> = bulk.asked.iter().map(|asked| asked.over).chain(sent).collect();
-        for Over { flow, transfer, .. } in waited_for {
+        for Over { flow, transfer, .. } in bulk.asked.iter().map(|asked| asked.over).chain(sent) {
             if !bulk.notices.has(flow, What::Waiting) {
                 bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
             }

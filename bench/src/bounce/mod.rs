@@ -27,7 +27,6 @@ use std::thread;
 use am_api::{Framing, Node};
 use hosts::{Host, VethOptions, veth};
 use transport::Transport;
-use wire::frame::ETHERNET;
 
 pub(crate) use report::Bounced;
 
@@ -93,7 +92,7 @@ pub(crate) struct Turn {
 /// What is missing, or what ended it.
 pub(crate) fn measure(plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     check_mtu(plan.mtu, &[Via::Am])?;
-    let most = (plan.mtu as usize + ETHERNET).saturating_sub(framing(&plan).body_at());
+    let most = (plan.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
         return Err(Error::TooLarge { via: Via::Am, size: plan.size, most });
     }

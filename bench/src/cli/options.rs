@@ -116,6 +116,11 @@ impl Options {
         self.name.clone().unwrap_or_else(names::of_this_host)
     }
 
+    /// Whether it was said how often, and how long.
+    pub(super) fn says_amount(&self) -> bool {
+        self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some()
+    }
+
     /// How much to measure, where a measurement takes `time` unless it was said.
     pub(crate) fn amount(&self, time: Duration) -> Amount {
         let time = self.time.unwrap_or(time);

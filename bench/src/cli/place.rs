@@ -112,18 +112,14 @@ impl Options {
             return Err(usage("--serve is the far side: --peer and --hosts belong to the near side"));
         }
         let interface = self.on()?;
-        if !self.via.is_empty() || !self.size.is_empty() || self.bundles.is_some() || self.says_how_much() {
+        let what = !self.via.is_empty() || !self.size.is_empty() || self.bundles.is_some();
+        if what || self.says_amount() || self.json || self.save.is_some() {
             return Err(usage(
                 "--serve answers what it is asked: --via, --size, --bundles, --rounds, --time, --warm-up, --json and \
                  --save belong to the near side",
             ));
         }
         self.own_core().map(|()| Task::Serve(interface))
-    }
-
-    fn says_how_much(&self) -> bool {
-        let much = self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some();
-        much || self.json || self.save.is_some()
     }
 
     pub(super) fn demo(&self) -> Result<Task, Error> {

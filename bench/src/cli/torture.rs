@@ -37,8 +37,7 @@ impl Options {
         if elsewhere || self.hosts == Some(HostsArg::Loopback) {
             return Err(usage("torture makes its own hosts, --hosts veth"));
         }
-        let much = self.rounds.is_some() || self.time.is_some() || self.warm_up.is_some();
-        if !self.size.is_empty() || !self.via.is_empty() || much {
+        if !self.size.is_empty() || !self.via.is_empty() || self.says_amount() {
             return Err(usage(
                 "torture has sizes of its own, and --messages of them, once: leave --via, --size, --rounds, --time and \
                  --warm-up out",
