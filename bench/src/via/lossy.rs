@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ring::Frame;
-use transport::{Caps, Transport};
+use transport::{Caps, IntroduceError, Transport};
 use wire::bounce::Back;
 use wire::{Address, Flow};
 
@@ -95,6 +95,22 @@ impl<T: Transport> Transport for Lossy<T> {
 
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.introduce(place)
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.forget(place)
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.inner.broken()
+    }
+
+    fn suspect(&mut self, to: Address) {
+        self.inner.suspect(to);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -71,12 +71,14 @@ mod caps;
 pub mod conformance;
 pub mod faulty;
 pub mod loopback;
+mod membership;
 mod name;
 pub mod pcap;
 mod steering;
 pub mod trace;
 
 pub use caps::Caps;
+pub use membership::IntroduceError;
 pub use name::{Name, NameError};
 use ring::Frame;
 pub use steering::Steering;
@@ -130,6 +132,40 @@ pub trait Transport {
     /// So many frames at most are promised room on this side: credits granted.
     /// For those that can keep more or less of it ready.
     fn promise(&mut self, _frames: usize) {}
+
+    /// Somebody may be at this place, as this transport names places (its own
+    /// is what stands behind the colon of its [`Caps::name`]): frames to
+    /// everybody reach them too from now on, and so discovery does. Nothing
+    /// says yet that anybody is there. A call of set-up, not of every turn: it
+    /// may allocate; it does not block. Twice is once.
+    ///
+    /// # Errors
+    /// See [`IntroduceError`]; where the link reaches everybody,
+    /// [`Needless`](IntroduceError::Needless).
+    fn introduce(&mut self, _place: &str) -> Result<(), IntroduceError> {
+        Err(IntroduceError::Needless { transport: self.caps().name.clone() })
+    }
+
+    /// Nobody is at this place any more: what was kept for it is given back.
+    /// Frames that still come from there are taken as a stranger's.
+    ///
+    /// # Errors
+    /// As [`introduce`](Transport::introduce). A place that was never
+    /// introduced is no error.
+    fn forget(&mut self, _place: &str) -> Result<(), IntroduceError> {
+        Err(IntroduceError::Needless { transport: self.caps().name.clone() })
+    }
+
+    /// Why nothing will leave or arrive any more, whatever is tried: the
+    /// interface is gone, the device was closed. Asked from time to time, not
+    /// every turn. `None` while there is hope.
+    fn broken(&mut self) -> Option<&str> {
+        None
+    }
+
+    /// What is sent to this address seems not to arrive. For those that know
+    /// another way.
+    fn suspect(&mut self, _to: Address) {}
 
     /// Name and value of every counter it keeps. For people and reports, not
     /// for every turn: it may ask the system, and may allocate.

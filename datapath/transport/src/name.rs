@@ -44,6 +44,16 @@ pub enum NameError {
         /// What stands behind it.
         rest: String,
     },
+    /// A setting that this kind of transport does not have, or with no sense.
+    #[error("`{setting}` does not fit `{scheme}`: {hint}")]
+    Setting {
+        /// The scheme.
+        scheme: String,
+        /// The setting, as it was written.
+        setting: String,
+        /// What could stand there.
+        hint: String,
+    },
     /// A scheme that the program does not know.
     #[error("there is no transport `{scheme}` here; there are: {}", known.join(", "))]
     Unknown {
@@ -67,6 +77,34 @@ impl Name {
     pub fn rest(&self, example: &'static str) -> Result<&str, NameError> {
         let none = || NameError::NoRest { scheme: self.scheme.clone(), example };
         self.rest.as_deref().ok_or_else(none)
+    }
+
+    /// Which one of its kind, and its settings: what stands behind the first
+    /// comma, `KEY=VALUE` or `KEY`, between commas.
+    ///
+    /// ```
+    /// let name: transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
+    /// let (which, settings) = name.settings("127.0.0.1:7000")?;
+    /// assert_eq!(which, "[::1]:7000");
+    /// assert_eq!(settings.collect::<Vec<_>>(), [("frame", Some("9000")), ("busy-poll", None)]);
+    /// # Ok::<(), transport::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rest`](Self::rest).
+    pub fn settings(
+        &self,
+        example: &'static str,
+    ) -> Result<(&str, impl Iterator<Item = (&str, Option<&str>)>), NameError> {
+        let mut parts = self.rest(example)?.split(',');
+        let which = parts.next().unwrap_or_default();
+        Ok((which, parts.map(|part| part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value))))))
+    }
+
+    /// The error for a setting that makes no sense; `hint` says what would.
+    pub fn bad_setting(&self, key: &str, value: Option<&str>, hint: impl Into<String>) -> NameError {
+        let setting = value.map_or_else(|| key.to_owned(), |value| format!("{key}={value}"));
+        NameError::Setting { scheme: self.scheme.clone(), setting, hint: hint.into() }
     }
 
     /// For a kind of which there is one only.

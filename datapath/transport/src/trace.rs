@@ -26,7 +26,7 @@ use ring::Frame;
 use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
-use crate::{Caps, Transport, pcap};
+use crate::{Caps, IntroduceError, Transport, pcap};
 
 /// A transport, and the file that tells of it.
 #[derive(Debug)]
@@ -141,6 +141,22 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
 
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.introduce(place)
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.forget(place)
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.inner.broken()
+    }
+
+    fn suspect(&mut self, to: Address) {
+        self.inner.suspect(to);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

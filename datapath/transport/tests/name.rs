@@ -38,3 +38,17 @@ fn errors_say_what_to_write() {
         "there is no transport `carrier` here; there are: xdp:INTERFACE, loopback"
     );
 }
+
+#[test]
+fn settings_stand_between_commas() {
+    let udp = name("udp:[::1]:7000,frame=9000,busy-poll,odd=a=b,");
+    let (which, settings) = udp.settings("127.0.0.1:7000").unwrap();
+    assert_eq!(which, "[::1]:7000");
+    let settings: Vec<_> = settings.collect();
+    assert_eq!(settings, [("frame", Some("9000")), ("busy-poll", None), ("odd", Some("a=b")), ("", None)]);
+    assert!(name("udp").settings("127.0.0.1:7000").is_err());
+    assert_eq!(
+        udp.bad_setting("fame", Some("9000"), "there are frame=BYTES and busy-poll").to_string(),
+        "`fame=9000` does not fit `udp`: there are frame=BYTES and busy-poll"
+    );
+}

@@ -37,7 +37,7 @@ use waiting::Waiting;
 use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
-use crate::{Caps, Transport};
+use crate::{Caps, IntroduceError, Transport};
 
 /// A transport, and what goes wrong on it.
 #[derive(Debug)]
@@ -197,6 +197,22 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.introduce(place)
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.forget(place)
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.inner.broken()
+    }
+
+    fn suspect(&mut self, to: Address) {
+        self.inner.suspect(to);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
