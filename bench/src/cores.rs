@@ -1,5 +1,7 @@
 //! Which core each side runs on.
 
+use std::time::Duration;
+
 use core_affinity::CoreId;
 
 use crate::cli::CoresArg;
@@ -113,6 +115,16 @@ pub(crate) fn pin(core: Option<usize>) -> Result<Option<usize>, Error> {
         }
         core => Ok(core),
     }
+}
+
+/// What all threads of a process that live have spent on processors; `None` where the kernel does not tell.
+pub(crate) fn processor_time(process: u32) -> Option<Duration> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let times = tasks.filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    });
+    times.reduce(|all, more| all + more)
 }
 
 #[cfg(test)]

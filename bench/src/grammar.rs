@@ -17,6 +17,9 @@ const NOT_FOR_TORTURE: [&str; 10] =
 /// Both rows of what comes back are ours, on hosts of its own.
 const NOT_FOR_BOUNCE: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "via", "bundles"];
 
+/// So has the comparison, on hosts of its own.
+const NOT_FOR_COMPARE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
+
 /// The near side says what is measured, and how much.
 const NOT_FOR_SERVE: [&str; 12] =
     ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save"];
@@ -37,6 +40,7 @@ fn grammar() -> Command {
     let without = [
         ("demo", hidden(&NOT_FOR_DEMO)),
         ("ablation", hidden(&NOT_FOR_ABLATION)),
+        ("compare", hidden(&NOT_FOR_COMPARE)),
         ("bounce", hidden(&NOT_FOR_BOUNCE)),
         ("torture", hidden(&NOT_FOR_TORTURE)),
         ("serve", hidden(&NOT_FOR_SERVE)),

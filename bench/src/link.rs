@@ -8,7 +8,7 @@ use am_api::{Idle, Node};
 use crate::ablation::Row;
 use crate::ablation::bare::Bare;
 use crate::ablation::queues::Queues;
-use crate::ablation::tcp::Tcp;
+use crate::ablation::tcp::{Gather, Tcp};
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
@@ -17,6 +17,7 @@ use crate::session::Link;
 use crate::via::am::{Am, node, node_that};
 use crate::via::lossy;
 use crate::via::raw::RawPort;
+use crate::via::sleeping::Sleeping;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
 
@@ -81,9 +82,8 @@ impl InterfaceLink {
     }
 
     fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
-        if row == Row::Tcp {
-            let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
-            return Ok(Box::new(Tcp::open(self.side, &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?));
+        if row.is_kernel() {
+            return self.kernel(row, peer, watch);
         }
         if row.is_of_queues() {
             let transport = self.transport(how, watch)?;
@@ -92,6 +92,16 @@ impl InterfaceLink {
         }
         let raw = once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?;
         Ok(Box::new(Bare::new(raw, row)))
+    }
+
+    fn kernel(&self, row: Row, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        if row == Row::UdpSleeping {
+            return Ok(Box::new(Sleeping::new(self.udp(peer)?)));
+        }
+        let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
+        let gather = if row == Row::TcpNagle { Gather::Yes } else { Gather::No };
+        let tcp = Tcp::open((self.side, gather), &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?;
+        Ok(if row == Row::TcpSleeping { Box::new(Sleeping::new(tcp)) } else { Box::new(tcp) })
     }
 
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {

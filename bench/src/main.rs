@@ -11,7 +11,7 @@
 //!  │                     │    am ═════╪═ frames ╪════ am                  │
 //!  │      stats ◀────────┘    raw ════╪═════════╪════ raw                 │
 //!  │        │                 udp ════╪═════════╪════ udp                 │
-//!  │      report, sweep, ablation     │         │                         │
+//!  │ report, sweep, ablation, compare │         │                         │
 //!  └──────────────────────────────────┘         └─────────────────────────┘
 //! ```
 //!
@@ -24,6 +24,7 @@
 mod ablation;
 mod bounce;
 mod cli;
+mod compare;
 mod cores;
 mod demo;
 mod deploy;
@@ -88,6 +89,10 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options),
         Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
+        Task::Compare(wanted) => {
+            rights::check(true, &[Via::Am])?;
+            compare::run(&wanted, options, &watch)
+        }
         Task::Ablation(place) => ablate(&place, options, &watch),
         Task::Bounce(mtu) => bounce(mtu, options, &watch),
         Task::Far(interface) => {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::size::Size;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
@@ -44,7 +44,11 @@ impl Via {
 
     /// The kernel's own sockets, which need IP addresses and no rights.
     pub(crate) const fn is_kernel(self) -> bool {
-        matches!(self, Via::Udp | Via::Row(Row::Tcp))
+        match self {
+            Via::Udp => true,
+            Via::Row(row) => row.is_kernel(),
+            Via::Am | Via::Raw => false,
+        }
     }
 }
 
@@ -66,9 +70,13 @@ pub(crate) enum Bench {
     Rate,
     /// Bytes a second, one way, in bulk transfers, beside full frames.
     Bulk,
+    /// Round trip of a bulk transfer and one back.
+    Volley,
 }
 
 impl Bench {
+    const ALL: [Bench; 5] = [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk, Bench::Volley];
+
     /// As on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -76,6 +84,7 @@ impl Bench {
             Bench::Bandwidth => "bandwidth",
             Bench::Rate => "rate",
             Bench::Bulk => "bulk",
+            Bench::Volley => "volley",
         }
     }
 
@@ -85,7 +94,7 @@ impl Bench {
             Bench::Latency => &[Size::Bytes(16)],
             Bench::Bandwidth => &[Size::Full],
             Bench::Rate => &[Size::Bytes(64)],
-            Bench::Bulk => &[Size::Bytes(1 << 20), Size::Bytes(64 << 10), Size::Bytes(16 << 20)],
+            Bench::Bulk | Bench::Volley => &[Size::Bytes(1 << 20), Size::Bytes(64 << 10), Size::Bytes(16 << 20)],
         }
     }
 
@@ -96,7 +105,7 @@ impl Bench {
 
     /// From its number.
     pub(crate) fn from_code(code: u8) -> Option<Bench> {
-        [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk].into_iter().find(|bench| bench.code() == code)
+        Bench::ALL.into_iter().find(|bench| bench.code() == code)
     }
 }
 
@@ -298,9 +307,9 @@ mod tests {
 
     #[test]
     fn codes_come_back() {
-        for bench in [Bench::Latency, Bench::Bandwidth, Bench::Rate, Bench::Bulk] {
+        for bench in Bench::ALL {
             assert_eq!(Bench::from_code(bench.code()), Some(bench));
         }
-        assert_eq!(Bench::from_code(4), None);
+        assert_eq!(Bench::from_code(5), None);
     }
 }

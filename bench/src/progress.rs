@@ -25,6 +25,11 @@ impl Progress {
         self.0.set_message(format!("{bench} by {via}"));
     }
 
+    /// This comes now, in other words.
+    pub(crate) fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
     /// One more is done.
     pub(crate) fn done(&self) {
         self.0.inc(1);

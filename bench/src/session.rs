@@ -1,5 +1,7 @@
 //! The near side: every via has its turn, in rounds, at everything asked for.
 
+use std::time::{Duration, Instant};
+
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::loss::Loss;
@@ -19,6 +21,11 @@ pub(crate) trait Control {
     /// # Errors
     /// It says no, or nothing.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error>;
+
+    /// Processor time of both sides' processes so far, where that is known.
+    fn worked(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What opens vias on one side, once it is known where the other side is.
@@ -125,7 +132,7 @@ pub(crate) fn run(
     let mut all = Vec::with_capacity(order.count());
     let end = plan.stages().try_for_each(|(round, via)| {
         let mut port = link.open(via, &far, order.how, watch)?;
-        let stage = Stage { via, round, order, progress, watch };
+        let stage = Stage { via, round, order, worked: &|| control.worked(), progress, watch };
         // Only now is there a way to tell the far side that something does not fit.
         let over = fits().and_then(|()| stage.run(port.as_mut(), &mut all));
         let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
@@ -134,11 +141,18 @@ pub(crate) fn run(
     Session::new(all, Cores { near: near.core, far: far.core }, end)
 }
 
+/// Cores that were busy between two looks at the processor time.
+fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Option<f64> {
+    let worked = after?.checked_sub(before?)?;
+    (!time.is_zero()).then(|| worked.as_secs_f64() / time.as_secs_f64())
+}
+
 /// One via's turn.
 struct Stage<'a> {
     via: Via,
     round: usize,
     order: &'a Order,
+    worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
     watch: &'a Watch,
 }
@@ -150,10 +164,25 @@ impl Stage<'_> {
             let Amount { time, warm_up, .. } = self.order.amount;
             if let Some(cut) = size.cut(self.via, port)?.filter(|_| port.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: cut.piece, loss, warm_up, time };
+                let (begin, worked) = (Instant::now(), (self.worked)());
                 let outcome = self.step(port, step)?;
+                let busy = busy(worked, (self.worked)(), begin.elapsed());
                 let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
                 let (round, via, bundles) = (self.round, self.via, port.bundles());
-                all.push(Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles, outcome });
+                all.push(Measured {
+                    round,
+                    bench,
+                    nth_size,
+                    cut,
+                    loss,
+                    via,
+                    mode,
+                    xdp,
+                    framing,
+                    bundles,
+                    busy,
+                    outcome,
+                });
             }
             self.progress.done();
         }
@@ -163,7 +192,7 @@ impl Stage<'_> {
     fn step(&self, port: &mut dyn Port, step: Step) -> Result<Outcome, Error> {
         let patience = Patience::default();
         Ok(match step.bench {
-            Bench::Latency => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
+            Bench::Latency | Bench::Volley => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
             _ => Outcome::Throughput(throughput(port, self.via, step, patience, self.watch)?),
         })
     }

@@ -31,6 +31,8 @@ pub(crate) enum Size {
     Full,
     /// So many bytes in one bulk transfer; where there are none, full frames.
     Bulk(usize),
+    /// So many bytes in one data message, however many frames it takes; left out where none is as long.
+    Whole(usize),
     /// So many bytes, in as many data messages as it takes.
     Swept(usize),
     /// As many as so many frames hold, and so many more: of a sweep, whose
@@ -96,6 +98,7 @@ impl Size {
                 }
                 None => one(most),
             },
+            Size::Whole(size) => Ok((size <= port.most()).then(|| in_pieces(size, false, port))),
             Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
             Size::Filling(frames, more) => {
                 let size = port.filling(frames) + more;
@@ -174,6 +177,12 @@ mod tests {
         assert_eq!(of(Via::Raw, &place(None, None), &six), None);
         let plain = How { framing: FramingArg::Plain, ..How::default() };
         assert_eq!(most(Via::Am, plain, &four, &six), Some(1488));
+    }
+
+    #[test]
+    fn what_is_to_stay_whole_is_left_out_where_it_cannot() {
+        assert_eq!(cut(Size::Whole(1500)), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false }));
+        assert_eq!(cut(Size::Whole(1501)), None);
     }
 
     #[test]

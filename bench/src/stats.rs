@@ -35,6 +35,8 @@ pub(crate) struct Measured {
     pub(crate) framing: &'static str,
     /// Whether several messages may have shared a frame.
     pub(crate) bundles: bool,
+    /// Cores that both sides together kept busy, where that is known.
+    pub(crate) busy: Option<f64>,
     /// What came out.
     pub(crate) outcome: Outcome,
 }
@@ -281,7 +283,7 @@ pub(crate) mod tests {
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
         let xdp = (via != Via::Udp).then_some("generic");
         let loss = Loss::NONE;
-        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles: false, outcome }
+        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles: false, busy: None, outcome }
     }
 
     #[test]

@@ -49,6 +49,12 @@ pub(crate) enum Row {
     Interpreted,
     /// A kernel TCP socket that spins.
     Tcp,
+    /// One that lets the kernel gather small messages.
+    TcpNagle,
+    /// One that sleeps while there is nothing to do; of `compare`, as is the row before.
+    TcpSleeping,
+    /// A kernel UDP socket that sleeps.
+    UdpSleeping,
 }
 
 impl Row {
@@ -62,7 +68,15 @@ impl Row {
             Row::Buffers => "buffers",
             Row::Interpreted => "interpreted",
             Row::Tcp => "tcp",
+            Row::TcpNagle => "tcp_nagle",
+            Row::TcpSleeping => "tcp_sleeping",
+            Row::UdpSleeping => "udp_sleeping",
         }
+    }
+
+    /// Whether it is a socket of the kernel's.
+    pub(crate) const fn is_kernel(self) -> bool {
+        matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
     }
 
     /// Whether it goes over any transport.

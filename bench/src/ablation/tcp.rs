@@ -6,12 +6,13 @@
 use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::error::Error;
 use crate::link::Side;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
 use crate::plan::{Place, Via};
-use crate::size::MOST;
+use crate::via::sleeping::Wakes;
 use crate::via::udp::addresses;
 use crate::watch::Watch;
 
@@ -22,14 +23,24 @@ const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 /// IPv4 and TCP, with the time stamps that each segment carries.
 const HEADERS: usize = 20 + 20 + 12;
+/// The longest data message: as long as the longest that `compare` sends.
+const LONGEST: usize = 1 << 20;
 /// Read at once.
 const READ: usize = 256 << 10;
+
+/// Whether the kernel may wait and see whether small messages can share a segment (Nagle's algorithm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gather {
+    Yes,
+    No,
+}
 
 /// One side of the row.
 pub(crate) struct Tcp {
     stream: Option<TcpStream>,
     /// Until the near side has come.
     listener: Option<TcpListener>,
+    gather: Gather,
     mode: String,
     largest: usize,
     size: usize,
@@ -47,7 +58,7 @@ pub(crate) struct Tcp {
 impl Tcp {
     /// The far side listens, the near side connects as soon as it does.
     pub(crate) fn open(
-        side: Side,
+        (side, gather): (Side, Gather),
         interface: &str,
         mtu: usize,
         (here, peer): (&Place, &Place),
@@ -56,18 +67,19 @@ impl Tcp {
     ) -> Result<Tcp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let (stream, listener) = match side {
-            Side::Near => (Some(connect(other, watch)?), None),
+            Side::Near => (Some(connect(other, gather, watch)?), None),
             Side::Far => (None, Some(listen(own)?)),
         };
         Ok(Tcp {
             stream,
             listener,
+            gather,
             mode,
             largest: mtu.saturating_sub(HEADERS),
             size: 0,
             echo: false,
-            out: vec![DATA; MOST],
-            rest: Vec::with_capacity(MOST),
+            out: vec![DATA; LONGEST],
+            rest: Vec::new(),
             input: vec![0; READ],
             unread: (0, 0),
             missing: 0,
@@ -79,7 +91,7 @@ impl Tcp {
         if let Some(listener) = &self.listener
             && let Some((stream, _)) = settle(listener.accept())?
         {
-            self.stream = Some(spinning(stream)?);
+            self.stream = Some(spinning(stream, self.gather)?);
             self.listener = None;
         }
         Ok(self.stream.is_some())
@@ -168,11 +180,11 @@ fn listen(own: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-fn connect(other: SocketAddr, watch: &Watch) -> Result<TcpStream, Error> {
+fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream, Error> {
     let mut pace = Pace::new(watch, Via::Row(Row::Tcp), "connecting", Patience::default().open);
     loop {
         match TcpStream::connect(other) {
-            Ok(stream) => return spinning(stream),
+            Ok(stream) => return spinning(stream, gather),
             // The far side may need a while to open.
             Err(e) if e.kind() == ConnectionRefused => pace.idle()?,
             Err(source) => return Err(Error::System { doing: "connecting a TCP socket", source }),
@@ -180,8 +192,8 @@ fn connect(other: SocketAddr, watch: &Watch) -> Result<TcpStream, Error> {
     }
 }
 
-fn spinning(stream: TcpStream) -> Result<TcpStream, Error> {
-    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
+    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather == Gather::No));
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
@@ -191,6 +203,17 @@ fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.kind() == WouldBlock => Ok(None),
         Err(e) => Err(Error::Lost(format!("its TCP connection: {e}"))),
+    }
+}
+
+impl Wakes for Tcp {
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        let stream = self.stream.as_ref().map(AsFd::as_fd);
+        stream.or_else(|| self.listener.as_ref().map(AsFd::as_fd))
+    }
+
+    fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
     }
 }
 
@@ -204,12 +227,12 @@ impl Port for Tcp {
     }
 
     fn most(&self) -> usize {
-        MOST
+        LONGEST
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > MOST {
-            return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: MOST });
+        if size > LONGEST {
+            return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
         }
         self.size = size;
         Ok(())
@@ -275,7 +298,9 @@ mod tests {
             mtu: None,
         };
         let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
-        let open = |side, here, peer| Tcp::open(side, "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap();
+        let open = |side, here, peer| {
+            Tcp::open((side, Gather::No), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
+        };
         let far = open(Side::Far, &b, &a);
         (open(Side::Near, &a, &b), far)
     }
@@ -294,7 +319,7 @@ mod tests {
     fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
         let (mut near, mut far) = pair(1);
         let mut in_parts = false;
-        for size in [1, 16, 33, 1500, MOST, MOST - 1, MOST - 1000] {
+        for size in [1, 16, 33, 1500, LONGEST, LONGEST - 1, LONGEST - 1000] {
             for port in [&mut near, &mut far] {
                 port.prepare(size).unwrap();
             }

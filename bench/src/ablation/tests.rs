@@ -34,6 +34,7 @@ fn all() -> Vec<Measured> {
                     xdp: None,
                     framing: "bare",
                     bundles: false,
+                    busy: None,
                     outcome,
                 });
             }

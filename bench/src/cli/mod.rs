@@ -1,5 +1,6 @@
 //! The command line: what can be said, and what of it goes together.
 
+mod compare;
 mod options;
 mod place;
 mod torture;
@@ -8,10 +9,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use compare::CompareArgs;
 pub(crate) use options::{CoresArg, Options, Switch};
 pub(crate) use place::Where;
 pub(crate) use torture::TortureArgs;
 
+use crate::compare::Wanted;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Bench;
@@ -23,6 +26,7 @@ EXAMPLES
     am-bench rate --hosts veth --via am,raw --json
     am-bench bandwidth --sweep --plot curve.svg --hosts veth
     am-bench bandwidth --bulk --loss 0.1,1 --hosts veth
+    am-bench compare --plot peers.svg
     am-bench ablation
     am-bench bounce
     am-bench torture
@@ -61,6 +65,9 @@ pub(crate) enum Command {
     Bandwidth(BandwidthArgs),
     /// Messages a second, one way, 64 bytes each, one message a frame unless --bundles on
     Rate,
+    /// Ours beside what a program may use instead
+    /// [default: --hosts veth, --rounds 3, --time 0.1, --size from 8 to 1M]
+    Compare(CompareArgs),
     /// What each layer of ours costs, from bare loops to the whole, and the
     /// kernel's UDP and TCP: t0, r_inf and n1/2 of each
     /// [default: --hosts veth, --time 0.05]
@@ -119,6 +126,8 @@ pub(crate) enum Task {
     Loss(Bench, Vec<Loss>, Where, Option<PathBuf>),
     /// Measure the curve of bandwidth over size in this place, and draw it there.
     Sweep(Where, Option<PathBuf>),
+    /// Measure ours and others, in turn.
+    Compare(Wanted),
     /// Measure the layers in this place.
     Ablation(Where),
     /// Measure what comes back, on a cable with this MTU.
@@ -138,7 +147,10 @@ pub(crate) enum Task {
 impl Cli {
     /// Whether hosts and cable need not be asked for.
     fn has_its_cable(&self) -> bool {
-        let by_itself = matches!(self.command, Some(Command::Ablation | Command::Bounce | Command::Torture(_)));
+        let by_itself = matches!(
+            self.command,
+            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Torture(_))
+        );
         by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
     }
 
@@ -157,6 +169,7 @@ impl Cli {
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),
+            Some(Command::Compare(args)) => return options.compare(args),
             Some(Command::Torture(args)) => return options.torture(args),
             Some(Command::Bounce) => return options.bounce(),
             _ if options.serve => return options.serving(),
@@ -171,7 +184,7 @@ impl Cli {
             Some(Command::Rate) => Bench::Rate,
             Some(Command::Far | Command::Tortured) | None => {
                 return Err(usage(
-                    "what shall be measured? latency, bandwidth, rate, ablation, bounce or torture; `--help` has examples",
+                    "what shall be measured? latency, bandwidth, rate, compare, ablation, bounce or torture; `--help` has examples",
                 ));
             }
         };

@@ -89,7 +89,7 @@ impl Options {
         Ok(Where::Loopback)
     }
 
-    fn no_on(&self) -> Result<(), Error> {
+    pub(super) fn no_on(&self) -> Result<(), Error> {
         match (&self.on, &self.name) {
             (Some(_), _) => Err(usage("--on is for two machines; --hosts makes its own cable")),
             (_, Some(_)) => Err(usage("--name is for two machines; --hosts names its own nodes")),
@@ -197,7 +197,7 @@ impl Options {
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
 /// Before anything is measured: what is found out afterwards is too late.
-fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
+pub(super) fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
     match file.filter(|file| file.is_dir() || !directory(file).is_dir()) {
         Some(file) => Err(Error::Usage(format!(
             "{option} {} cannot be written: name a file in a directory that exists",

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::cores::processor_time;
 use crate::error::Error;
 use crate::plan::{Answer, Place, Plan};
 use crate::session::Control;
@@ -89,12 +90,18 @@ pub(crate) struct Pipe<W> {
     pub(crate) to: W,
     /// From it.
     pub(crate) from: Lines<Answer>,
+    /// The far side's process, where its processor time is to be known.
+    pub(crate) far: Option<u32>,
 }
 
 impl<W: Write> Control for Pipe<W> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
         write_line(&mut self.to, plan)?;
         self.from.next(ANSWER, watch)?.ok_or_else(gone)?.into_place()
+    }
+
+    fn worked(&self) -> Option<Duration> {
+        Some(processor_time(std::process::id())? + processor_time(self.far?)?)
     }
 }
 

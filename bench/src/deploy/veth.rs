@@ -30,8 +30,8 @@ use crate::watch::Watch;
 use super::pipe::{Lines, Pipe};
 
 /// Both ends of the cable are called so.
-const INTERFACE: &str = "am0";
-const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
+pub(crate) const INTERFACE: &str = "am0";
+pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 /// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
 const LEAST_MTU: u32 = 68;
 /// The far side has so long to end by itself.
@@ -52,6 +52,42 @@ impl Drop for Far {
     }
 }
 
+/// Two hosts and the cable between them, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// The near side's and the far side's.
+    pub(crate) hosts: [Host; 2],
+}
+
+impl Pair {
+    /// Make them.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn new(mtu: u32) -> Result<Pair, Error> {
+        let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
+        let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
+        veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
+        Ok(Pair { hosts: [alpha, beta] })
+    }
+
+    /// Start the far side and measure.
+    ///
+    /// # Errors
+    /// Whatever ended the session early.
+    pub(crate) fn measure(
+        &self,
+        order: &Order,
+        cores: Cores,
+        progress: &Progress,
+        watch: &Watch,
+    ) -> Result<Session, Error> {
+        let [alpha, beta] = &self.hosts;
+        let far = Far(beta.enter(|| start_far(cores))??);
+        alpha.enter(|| near(order, cores, far, progress, watch))?
+    }
+}
+
 /// Make hosts and cable, start the far side, measure, remove everything.
 ///
 /// # Errors
@@ -64,11 +100,7 @@ pub(crate) fn measure(
     watch: &Watch,
 ) -> Result<Session, Error> {
     check_mtu(mtu, &order.vias)?;
-    let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
-    let options = VethOptions { mtu, addresses: Some(ADDRESSES), ..VethOptions::default() };
-    veth(&alpha, INTERFACE, &beta, INTERFACE, &options)?;
-    let far = Far(beta.enter(|| start_far(cores))??);
-    alpha.enter(|| near(order, cores, far, progress, watch))?
+    Pair::new(mtu)?.measure(order, cores, progress, watch)
 }
 
 /// Its errors would speak of an interface that nobody else can reach.
@@ -102,7 +134,8 @@ fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &
         return Err(Error::PeerGone("it was started without a pipe".to_owned()));
     };
     let closed = watch.clone();
-    let mut control = Pipe { to, from: Lines::read(from, move || closed.peer_is_gone()) };
+    let (from, far) = (Lines::read(from, move || closed.peer_is_gone()), Some(far.0.id()));
+    let mut control = Pipe { to, from, far };
     let mut link = InterfaceLink::new(Side::Near, "alpha", INTERFACE, pin(cores.near)?)?;
     let here = link.here()?;
     run(order, &here, &mut control, &mut link, progress, watch)

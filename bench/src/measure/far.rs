@@ -43,7 +43,7 @@ impl<'a> Far<'a> {
             self.port.lose(step.loss);
             self.port.tell(Note::Ready { step: step.number })?;
             let messages = match step.bench {
-                Bench::Latency => self.echo(step)?,
+                Bench::Latency | Bench::Volley => self.echo(step)?,
                 Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
             };
             self.done = step.number;

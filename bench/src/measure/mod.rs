@@ -118,6 +118,15 @@ pub(crate) trait Port {
         self.prepare(size)
     }
 
+    /// Data messages are bulk transfers of this many bytes from now on, where there
+    /// are any, one at a time, and each that is echoed comes back as one.
+    ///
+    /// # Errors
+    /// The via cannot be used (any more).
+    fn volley(&mut self, size: usize) -> Result<(), Error> {
+        self.prepare(size)
+    }
+
     /// Lose so many of the frames that arrive from now on; `false` where that
     /// cannot be done.
     fn lose(&mut self, loss: Loss) -> bool {

@@ -20,10 +20,10 @@ pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patienc
 
 /// What is sent from now on is as this measurement has it.
 pub(crate) fn prepare(port: &mut dyn Port, step: Step) -> Result<(), Error> {
-    if step.bench == Bench::Bulk && port.segment().is_some() {
-        port.transfer(step.size)
-    } else {
-        port.prepare(step.size)
+    match step.bench {
+        Bench::Bulk => port.transfer(step.size),
+        Bench::Volley => port.volley(step.size),
+        Bench::Latency | Bench::Bandwidth | Bench::Rate => port.prepare(step.size),
     }
 }
 

@@ -60,6 +60,7 @@ impl Report {
         let shared = self.rows.iter().any(|row| row.bundles);
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
+            Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
             Bench::Bandwidth if shared => ("bandwidth: one way, am in bundles, as the receiver counts", THROUGHPUT),
             Bench::Rate if shared => ("rate: one way, am in bundles, as the receiver counts", THROUGHPUT),
             Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
@@ -136,11 +137,11 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 /// A table in which every column has the width of its widest cell.
-pub(crate) fn align(columns: &[Column], rows: &[Vec<String>], text: &mut String) {
+pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], text: &mut String) {
     let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> =
-        columns.iter().enumerate().map(|(nth, (head, _))| head.len().max(width(nth).unwrap_or(0))).collect();
-    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+        columns.iter().enumerate().map(|(nth, (head, _))| head.as_ref().len().max(width(nth).unwrap_or(0))).collect();
+    let heads: Vec<String> = columns.iter().map(|(head, _)| head.as_ref().to_owned()).collect();
     for row in std::iter::once(&heads).chain(rows) {
         let mut line = String::new();
         for ((cell, (_, right)), width) in row.iter().zip(columns).zip(&widths) {

@@ -84,7 +84,7 @@ fn through_origin<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
 }
 
 /// The smallest size that reaches this rate; between two sizes, times are on a line.
-fn size_of_rate(curve: &[Point], rate: f64) -> Option<f64> {
+pub(crate) fn size_of_rate(curve: &[Point], rate: f64) -> Option<f64> {
     let at = curve.iter().position(|point| point.rate() >= rate)?;
     let (reached, size) = (&curve[at], curve[at].size as f64);
     let Some(below) = at.checked_sub(1).map(|below| &curve[below]) else { return Some(size) };

@@ -28,6 +28,7 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
         mode,
         xdp: None,
         framing: "bare",
+        busy: None,
         bundles: false,
         outcome,
     }

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{
-    Endpoint, Handler, Idle, Message, Node, NotOpen, RegionId, Remote, RequestError, Token, Transfer, Transport,
-};
+use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
 use wire::bulk::Segment;
 
 use super::lossy::Knob;
@@ -97,7 +95,7 @@ impl Am {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
-        endpoint.on_request(REGION, |state, region, _| state.told.region = Some(RegionId(region.word(0) as u32)));
+        endpoint.on_request(REGION, |state, region, _| state.told.on_region([region.word(0), region.word(1)]));
         endpoint.on_reply(DATA, on_echo);
         endpoint.on_transfer(on_transfer);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
@@ -143,9 +141,24 @@ impl Am {
     /// Where transfers go, once.
     #[inline]
     fn tell_region(&mut self) -> Result<(), Error> {
-        if let (Some(Transfers::Takes(region, told @ false)), Some(to)) = (&mut self.transfers, self.state.other) {
-            let words = [u64::from(region.id().0)];
-            *told = settle(self.endpoint.request(to, REGION, &words, &[]))?.is_some();
+        let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
+        if let Some(words) = transfers.untold(&self.state.told)
+            && settle(self.endpoint.request(to, REGION, &words, &[]))?.is_some()
+        {
+            transfers.was_told();
+        }
+        Ok(())
+    }
+
+    /// Send back as many transfers as have come.
+    #[inline]
+    fn pay(&mut self) -> Result<(), Error> {
+        if let (Some(transfers), Some(to)) = (&self.transfers, self.state.other)
+            && self.state.told.owed > 0
+        {
+            let owed = self.state.told.owed;
+            let paid = transfers.begin(&self.endpoint, &mut self.state.told, to, owed)?;
+            self.state.told.owed -= paid;
         }
         Ok(())
     }
@@ -195,6 +208,7 @@ fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
     if let Some(bytes) = state.told.over(&transfer) {
         state.arrived.messages += 1;
         state.arrived.bytes += bytes;
+        state.told.owed += usize::from(state.echo);
     }
 }
 
@@ -257,10 +271,14 @@ impl Port for Am {
         // What was there goes first: it may be large.
         self.transfers = None;
         let Am { state, endpoint, .. } = self;
-        self.transfers = Some(match self.is_near {
-            true => Transfers::puts(&mut state.told, size),
-            false => Transfers::takes(endpoint, size),
-        });
+        self.transfers = Some(Transfers::one_way(endpoint, &mut state.told, size, self.is_near));
+        Ok(())
+    }
+
+    fn volley(&mut self, size: usize) -> Result<(), Error> {
+        self.transfers = None;
+        let Am { state, endpoint, .. } = self;
+        self.transfers = Some(Transfers::to_and_fro(endpoint, &mut state.told, size));
         Ok(())
     }
 
@@ -305,6 +323,7 @@ impl Port for Am {
         } else {
             self.endpoint.wait(&mut self.state, A_WHILE);
         }
+        self.pay()?;
         let note = self.state.notes.pop_front();
         Ok(Arrived { note, ..mem::take(&mut self.state.arrived) })
     }

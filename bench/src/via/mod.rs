@@ -6,5 +6,6 @@ pub(crate) mod datagram;
 pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;
+pub(crate) mod sleeping;
 mod transfers;
 pub(crate) mod udp;

@@ -3,12 +3,14 @@
 use std::io;
 use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::libc::{EHOSTUNREACH, ENOBUFS};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::datagram::Layout;
+use super::sleeping::Wakes;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 use crate::plan::{Place, Via};
@@ -91,6 +93,12 @@ fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
         Err(e) if matches!(e.kind(), WouldBlock | ConnectionRefused) => Ok(None),
         Err(e) if matches!(e.raw_os_error(), Some(ENOBUFS | EHOSTUNREACH)) => Ok(None),
         Err(source) => Err(Error::System { doing: "using a UDP socket", source }),
+    }
+}
+
+impl Wakes for Udp {
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 }
 

@@ -1,0 +1,49 @@
+//! What can be said of the comparison with others.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::options::{HostsArg, Options};
+use super::place::check_file;
+use super::{Task, usage};
+use crate::compare::{self, Wanted};
+use crate::error::Error;
+use crate::size::Size;
+
+/// What can be said of the comparison alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct CompareArgs {
+    /// These alone, each by its name or by what several begin with (`tcp` is also
+    /// `tcp-nagle`) [default: all that are installed]
+    #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
+    pub(crate) peers: Vec<String>,
+    /// Draw time and bandwidth over size, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+impl Options {
+    /// Always on a cable of our own.
+    pub(super) fn compare(&self, args: &CompareArgs) -> Result<Task, Error> {
+        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage("compare makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
+        }
+        if !self.via.is_empty() || self.bundles.is_some() {
+            return Err(usage("compare has rows of its own: choose with --peers, and leave --via and --bundles out"));
+        }
+        if self.size.contains(&Size::Full) {
+            return Err(usage("compare takes --size in bytes: no two peers' frames hold the same"));
+        }
+        for wanted in &args.peers {
+            let names = compare::names();
+            if !names.iter().any(|name| compare::means(wanted, name)) {
+                return Err(Error::Usage(format!("no peer `{wanted}`: there are {}", names.join(", "))));
+            }
+        }
+        check_file("--plot", args.plot.as_ref())?;
+        self.no_on()?;
+        let (peers, plot) = (args.peers.clone(), args.plot.clone());
+        Ok(Task::Compare(Wanted { peers, plot, mtu: self.mtu.unwrap_or(1500) }))
+    }
+}

@@ -1,0 +1,136 @@
+//! Our stack beside what a user would take instead: on the same wire, in turn.
+//!
+//! ```text
+//!   peers.rs ─▶ each Peer: is it there? ─▶ rounds: each has its turn ─▶ rows.rs ─▶ table, json, plot
+//!                  │                          │
+//!                  │       house.rs  sessions, as the other commands have them: am, kernel UDP and TCP
+//!                  └────── the others        programs that were not written here
+//! ```
+//!
+//! A peer that is not installed, or does not run, has a row that says why.
+//!
+//! Read first: [`peer`], then [`rows`].
+
+mod house;
+mod json;
+mod offload;
+mod peer;
+mod peers;
+mod plot;
+mod rows;
+mod table;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::Options;
+use crate::cores::Cores;
+use crate::deploy::veth::{Pair, check_mtu};
+use crate::error::Error;
+use crate::out::note;
+use crate::plan::{FramingArg, Via};
+use crate::progress::Progress;
+use crate::size::Size;
+use crate::tell;
+use crate::watch::Watch;
+
+use peer::{Asked, Peer};
+use rows::{Comparison, Row};
+
+pub(crate) use peers::{means, names};
+
+/// How often each has its turn, unless said.
+const ROUNDS: usize = 3;
+/// Length of one measurement, unless said.
+const TIME: Duration = Duration::from_millis(100);
+/// From a word to a megabyte, unless said.
+const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
+/// Who fails so often is not asked again.
+const FAILURES: usize = 2;
+
+/// What the command line says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// These peers alone; all where there are none.
+    pub(crate) peers: Vec<String>,
+    /// Where to draw.
+    pub(crate) plot: Option<PathBuf>,
+    /// Of the cable.
+    pub(crate) mtu: u32,
+}
+
+/// Measure them all in turn, and print it.
+///
+/// # Errors
+/// There is no wire to measure on, or a signal; a peer that fails is none.
+pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(), Error> {
+    check_mtu(wanted.mtu, &[Via::Am])?;
+    let asked = asked(wanted, options)?;
+    let peers = peers::chosen(&wanted.peers);
+    let pair = Pair::new(wanted.mtu)?;
+    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref())).collect();
+    announce(&peers, &rows, &asked);
+    let end = rounds(&peers, &mut rows, &pair, &asked, options.json, watch);
+    let comparison = Comparison { rows, asked };
+    tell(comparison.json(), || comparison.table(), options)?;
+    if let Some(file) = &wanted.plot {
+        fs::write(file, comparison.svg()).map_err(Error::system("writing the plot"))?;
+    }
+    end
+}
+
+fn asked(wanted: &Wanted, options: &Options) -> Result<Asked, Error> {
+    let mut amount = options.amount(TIME);
+    amount.rounds = options.rounds.unwrap_or(ROUNDS);
+    let mut sizes: Vec<usize> = options.size.iter().filter_map(bytes).collect();
+    if sizes.is_empty() {
+        sizes = SIZES.to_vec();
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let cores = Cores::both(options.cores.unwrap_or_default())?;
+    Ok(Asked { sizes, amount, cores, how: options.how(FramingArg::Bare), mtu: wanted.mtu as usize })
+}
+
+fn bytes(size: &Size) -> Option<usize> {
+    match size {
+        Size::Bytes(size) => Some(*size),
+        _ => None,
+    }
+}
+
+/// It takes long: say how long.
+fn announce(peers: &[Box<dyn Peer>], rows: &[Row], asked: &Asked) {
+    let there = peers.iter().zip(rows).filter(|(_, row)| row.absent.is_none());
+    let turns: Vec<Duration> = there.map(|(peer, _)| peer.takes(asked)).collect();
+    let all = turns.iter().sum::<Duration>() * asked.amount.rounds as u32;
+    let (count, rounds) = (turns.len(), crate::report::words::rounds(asked.amount.rounds));
+    note(&format!("{count} of {} peers are here; {rounds} of them take about {} s", rows.len(), all.as_secs().max(1)));
+}
+
+/// Each has its turn in each round; each round begins with another one.
+fn rounds(
+    peers: &[Box<dyn Peer>],
+    rows: &mut [Row],
+    pair: &Pair,
+    asked: &Asked,
+    quiet: bool,
+    watch: &Watch,
+) -> Result<(), Error> {
+    let progress = Progress::new(peers.len() * asked.amount.rounds, quiet);
+    for round in 0..asked.amount.rounds {
+        for nth in 0..peers.len() {
+            let nth = (nth + round) % peers.len();
+            let (peer, row) = (&peers[nth], &mut rows[nth]);
+            progress.say(&format!("round {}: {}", round + 1, peer.name()));
+            if row.absent.is_none() && row.failures.len() < FAILURES {
+                let turn = peer.turn(pair, asked, watch);
+                watch.check()?;
+                row.take(round, turn);
+            }
+            progress.done();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! What a row is of, and what one turn of it brings.
+
+use std::time::Duration;
+
+use crate::cores::Cores;
+use crate::deploy::veth::Pair;
+use crate::error::Error;
+use crate::plan::{Amount, How};
+use crate::watch::Watch;
+
+/// What is between the two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// A veth pair between two network namespaces.
+    Veth,
+}
+
+impl Wire {
+    /// As in the table and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Wire::Veth => "veth",
+        }
+    }
+}
+
+/// What all of them are asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Bytes of a message, smallest first.
+    pub(crate) sizes: Vec<usize>,
+    /// Rounds, and how long each measurement takes.
+    pub(crate) amount: Amount,
+    /// Where both sides run.
+    pub(crate) cores: Cores,
+    /// How ours is opened.
+    pub(crate) how: How,
+    /// Of the cable.
+    pub(crate) mtu: usize,
+}
+
+impl Asked {
+    /// The size that the table is about.
+    pub(crate) fn small(&self) -> usize {
+        const SMALL: usize = 64;
+        if self.sizes.contains(&SMALL) { SMALL } else { self.sizes.first().copied().unwrap_or(SMALL) }
+    }
+}
+
+/// Half of a round trip of one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OneWay {
+    pub(crate) size: usize,
+    /// In nanoseconds, each where the program tells it.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+    pub(crate) mean: Option<f64>,
+}
+
+impl OneWay {
+    /// Most say the median; who says the mean alone has that.
+    pub(crate) fn middle(&self) -> Option<f64> {
+        self.p50.or(self.mean)
+    }
+}
+
+/// As many messages of one size as go, one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Stream {
+    pub(crate) size: usize,
+    /// A second.
+    pub(crate) messages: f64,
+    /// Nanoseconds of processor time a message costs, both sides together.
+    pub(crate) cpu: Option<f64>,
+    /// Messages that never arrived.
+    pub(crate) lost: u64,
+}
+
+impl Stream {
+    /// Bytes a second.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.messages * self.size as f64
+    }
+}
+
+/// What a peer measured in one turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Turn {
+    /// What it said of the way its messages went.
+    pub(crate) mode: String,
+    /// By size.
+    pub(crate) one_way: Vec<OneWay>,
+    /// By size.
+    pub(crate) stream: Vec<Stream>,
+}
+
+/// One row: something that carries messages.
+pub(crate) trait Peer {
+    /// As in the table and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in words.
+    fn what(&self) -> &'static str;
+
+    /// What it goes over.
+    fn wire(&self) -> Wire {
+        Wire::Veth
+    }
+
+    /// Where it measures differently.
+    fn notes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it is there: its version.
+    ///
+    /// # Errors
+    /// Why not, and what installs it.
+    fn find(&self) -> Result<String, String>;
+
+    /// About how long one turn takes.
+    fn takes(&self, asked: &Asked) -> Duration;
+
+    /// Measure everything once.
+    ///
+    /// # Errors
+    /// It does not run, or not as expected.
+    fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error>;
+}

@@ -1,0 +1,222 @@
+//! From turns to rows: medians over the rounds, with how far the rounds lie apart.
+
+use std::collections::BTreeSet;
+
+use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
+use crate::error::Error;
+use crate::stats::median;
+use crate::sweep::Point;
+use crate::sweep::fit::size_of_rate;
+
+/// All of one peer's turns.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) wire: Wire,
+    pub(crate) notes: &'static [&'static str],
+    pub(crate) version: String,
+    /// Why it is not measured at all.
+    pub(crate) absent: Option<String>,
+    /// With the round of each.
+    pub(crate) turns: Vec<(usize, Turn)>,
+    /// Why turns failed.
+    pub(crate) failures: Vec<String>,
+}
+
+/// Everything that was measured.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) asked: Asked,
+}
+
+/// A figure over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// `None` of nothing.
+    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
+        let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let (least, most) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+        Some(Spread { median: median(&values)?, least, most })
+    }
+
+    /// Half of what the rounds lie apart, in per cent of the median.
+    pub(crate) fn per_cent(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median * 100.0 }
+    }
+}
+
+impl Turn {
+    pub(crate) fn one_way(&self, size: usize) -> Option<&OneWay> {
+        self.one_way.iter().find(|one| one.size == size)
+    }
+
+    pub(crate) fn stream(&self, size: usize) -> Option<&Stream> {
+        self.stream.iter().find(|one| one.size == size)
+    }
+
+    /// Bytes a second of the size that moves most.
+    pub(crate) fn peak(&self) -> Option<f64> {
+        self.stream.iter().map(Stream::bytes).filter(|bytes| *bytes > 0.0).reduce(f64::max)
+    }
+
+    /// The smallest message that moves half of the peak; between two sizes, times are on a line.
+    pub(crate) fn n_half(&self) -> Option<f64> {
+        let point = |(nth_size, one): (usize, &Stream)| {
+            let (size, messages) = (one.size, one.messages);
+            Point { nth_size, size, frames: 1, full: false, ns: 1e9 / messages, frames_per_s: messages, lost: one.lost }
+        };
+        let moved = self.stream.iter().filter(|one| one.messages > 0.0);
+        let mut curve: Vec<Point> = moved.enumerate().map(point).collect();
+        curve.sort_by_key(|point| point.size);
+        // One size says nothing of where half of it is reached.
+        if curve.len() < 2 { None } else { size_of_rate(&curve, self.peak()? / 2.0) }
+    }
+}
+
+impl Row {
+    /// Of a peer that is here, or is not.
+    pub(crate) fn new(peer: &dyn Peer) -> Row {
+        let (version, absent) = match peer.find() {
+            Ok(version) => (version, None),
+            Err(why) => (String::new(), Some(why)),
+        };
+        let (name, what, wire, notes) = (peer.name(), peer.what(), peer.wire(), peer.notes());
+        Row { name, what, wire, notes, version, absent, turns: Vec::new(), failures: Vec::new() }
+    }
+
+    /// What a turn brought.
+    pub(crate) fn take(&mut self, round: usize, turn: Result<Turn, Error>) {
+        match turn {
+            Ok(turn) => self.turns.push((round, turn)),
+            Err(why) => self.failures.push(format!("round {}: {why}", round + 1)),
+        }
+    }
+
+    /// What is said of the way: by the last turn that brought something.
+    pub(crate) fn mode(&self) -> &str {
+        match self.turns.last() {
+            Some((_, turn)) => &turn.mode,
+            None if self.absent.is_some() => "not here",
+            None => "failed",
+        }
+    }
+
+    /// Why it has no figures, or fewer rounds than others.
+    pub(crate) fn reasons(&self) -> Vec<&str> {
+        self.absent.iter().chain(&self.failures).map(String::as_str).collect()
+    }
+
+    /// A figure of each round that has it.
+    pub(crate) fn by_round(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<(usize, f64)> {
+        self.turns.iter().filter_map(|(round, turn)| Some((*round, figure(turn)?))).collect()
+    }
+
+    /// The same over the rounds.
+    pub(crate) fn spread(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.by_round(figure).into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+    }
+
+    /// Sizes that it measured, one way or to and fro.
+    pub(crate) fn sizes(&self) -> BTreeSet<usize> {
+        let of = |(_, turn): &(usize, Turn)| -> Vec<usize> {
+            let one_way = turn.one_way.iter().map(|one| one.size);
+            one_way.chain(turn.stream.iter().map(|one| one.size)).collect()
+        };
+        self.turns.iter().flat_map(of).collect()
+    }
+}
+
+impl Comparison {
+    /// A row's figure divided by that of `am`, within each round: the median of those.
+    pub(crate) fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
+        let am = self.rows.iter().find(|row| row.name == "am")?.by_round(&figure);
+        let same_round = |round| am.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
+        let ratios: Vec<f64> = row
+            .by_round(&figure)
+            .into_iter()
+            .filter_map(|(round, value)| Some(value / same_round(round)?))
+            .filter(|ratio| ratio.is_finite())
+            .collect();
+        median(&ratios)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cores::Cores;
+    use crate::plan::{Amount, How};
+
+    /// One that moves these sizes with `start` nanoseconds each and one nanosecond a byte.
+    pub(crate) fn turn(start: f64) -> Turn {
+        let stream = |size: usize| {
+            let messages = 1e9 / (start + size as f64);
+            Stream { size, messages, cpu: Some(2.0 * (start + size as f64)), lost: 0 }
+        };
+        let one_way = |size: usize| OneWay { size, p50: Some(2.0 * start + size as f64), p99: None, mean: None };
+        let sizes = [8, 64, 4096];
+        Turn { mode: "veth kernel".to_owned(), one_way: sizes.map(one_way).into(), stream: sizes.map(stream).into() }
+    }
+
+    /// A row that took these turns.
+    pub(crate) fn row(name: &'static str, turns: &[f64]) -> Row {
+        let turns = turns.iter().enumerate().map(|(round, start)| (round, turn(*start))).collect();
+        let (what, wire, version) = ("something", Wire::Veth, "1.0".to_owned());
+        Row { name, what, wire, notes: &["a note"], version, absent: None, turns, failures: Vec::new() }
+    }
+
+    pub(crate) fn comparison(rows: Vec<Row>) -> Comparison {
+        let time = Duration::from_millis(1);
+        let amount = Amount { rounds: 3, time, warm_up: time };
+        let cores = Cores { near: Some(2), far: Some(3) };
+        Comparison { rows, asked: Asked { sizes: vec![8, 64, 4096], amount, cores, how: How::default(), mtu: 1500 } }
+    }
+
+    #[test]
+    fn rounds_are_a_median_and_how_far_they_lie_apart() {
+        let spread = Spread::of(&[90.0, 100.0, 130.0, f64::NAN]).unwrap();
+        assert_eq!((spread.median, spread.least, spread.most), (100.0, 90.0, 130.0));
+        assert!((spread.per_cent() - 20.0).abs() < 1e-9);
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn half_of_the_peak_is_read_off_the_curve() {
+        // Times are 1000 + size: the peak is 4096/5096 bytes a nanosecond, half of it is reached at n/(1000+n).
+        let half = 4096.0 / 5096.0 / 2.0;
+        let expected = 1000.0 * half / (1.0 - half);
+        assert!((turn(1000.0).n_half().unwrap() / expected - 1.0).abs() < 1e-9);
+        let one = Turn { stream: turn(1000.0).stream[..1].to_vec(), ..Turn::default() };
+        assert_eq!(one.n_half(), None);
+        assert_eq!(Turn::default().peak(), None);
+    }
+
+    #[test]
+    fn a_peer_stands_beside_ours_of_the_same_round() {
+        // The second round of `am` is missing; the machine is ten times slower in the third.
+        let mut am = row("am", &[100.0, 100.0, 1000.0]);
+        am.turns.remove(1);
+        let all = comparison(vec![am, row("udp", &[200.0, 900.0, 2000.0])]);
+        let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.one_way(8)?.p50? - 8.0));
+        assert_eq!(ratio, Some(2.0));
+        assert_eq!(comparison(vec![row("udp", &[1.0])]).beside_am(&row("udp", &[1.0]), Turn::peak), None);
+    }
+
+    #[test]
+    fn what_fails_says_why() {
+        let mut failing = row("udp", &[]);
+        failing.take(1, Err(Error::NoIp));
+        assert_eq!(failing.mode(), "failed");
+        assert!(failing.reasons()[0].starts_with("round 2: the two interfaces"), "{failing:?}");
+    }
+}

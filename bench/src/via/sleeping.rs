@@ -1,0 +1,179 @@
+//! A socket that sleeps while there is nothing to do: what most programs are, and
+//! what leaves the processor to others. The two sides of a round trip wake each other.
+
+use std::mem::take;
+use std::os::fd::BorrowedFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+use crate::error::Error;
+use crate::measure::{Arrived, Note, Port};
+
+/// It wakes by itself after so long: the loops above look at the world every so many turns.
+const AT_MOST: TimeSpec = TimeSpec::new(0, 250_000);
+
+/// What a sleeping port is woken by.
+pub(crate) trait Wakes {
+    /// What has something to read when there is something to receive.
+    fn wakes(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether something was begun that the kernel had no room for.
+    fn has_rest(&self) -> bool {
+        false
+    }
+}
+
+/// A port that sleeps in `poll(2)`.
+pub(crate) struct Sleeping<P> {
+    port: P,
+    /// A whole batch was sent: who sends has the next one ready.
+    has_more: bool,
+    /// The kernel had no room for all that was to be sent.
+    is_full: bool,
+}
+
+impl<P: Port + Wakes> Sleeping<P> {
+    /// Instead of a port that spins.
+    pub(crate) fn new(port: P) -> Sleeping<P> {
+        Sleeping { port, has_more: false, is_full: false }
+    }
+
+    fn sleep(&mut self) -> Result<(), Error> {
+        let Some(wakes) = self.port.wakes() else { return Ok(()) };
+        let full = self.is_full || self.port.has_rest();
+        let events = if full { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        match ppoll(&mut [PollFd::new(wakes, events)], Some(AT_MOST), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(why) => Err(Error::System { doing: "waiting for a socket", source: why.into() }),
+        }
+    }
+}
+
+impl<P: Port + Wakes> Port for Sleeping<P> {
+    fn mode(&self) -> &str {
+        self.port.mode()
+    }
+
+    fn largest(&self) -> usize {
+        self.port.largest()
+    }
+
+    fn most(&self) -> usize {
+        self.port.most()
+    }
+
+    fn frames(&self, size: usize) -> usize {
+        self.port.frames(size)
+    }
+
+    fn filling(&self, frames: usize) -> usize {
+        self.port.filling(frames)
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        self.port.prepare(size)
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.port.echo(on);
+    }
+
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        let sent = self.port.send(count)?;
+        (self.has_more, self.is_full) = (count > 1 && sent == count, sent < count);
+        Ok(sent)
+    }
+
+    fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let arrived = self.port.receive(budget)?;
+        if take(&mut self.has_more) || arrived != Arrived::default() {
+            return Ok(arrived);
+        }
+        self.sleep()?;
+        self.port.receive(budget)
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        self.port.tell(note)
+    }
+
+    fn window(&self) -> Option<u64> {
+        self.port.window()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    /// Counts how often it was asked, and takes so many messages at once.
+    struct Counting {
+        socket: UnixDatagram,
+        asked: u32,
+        room: usize,
+    }
+
+    impl Wakes for Counting {
+        fn wakes(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.socket.as_fd())
+        }
+    }
+
+    impl Port for Counting {
+        fn mode(&self) -> &str {
+            "memory"
+        }
+
+        fn largest(&self) -> usize {
+            1
+        }
+
+        fn prepare(&mut self, _: usize) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn echo(&mut self, _: bool) {}
+
+        fn send(&mut self, count: usize) -> Result<usize, Error> {
+            Ok(count.min(self.room))
+        }
+
+        fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+            self.asked += 1;
+            let messages = self.socket.recv(&mut [0]).unwrap_or(0) as u64;
+            Ok(Arrived { messages, ..Arrived::default() })
+        }
+
+        fn tell(&mut self, _: Note) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn window(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    /// It looks a second time only after it has slept.
+    #[test]
+    fn who_has_nothing_to_do_sleeps_and_who_has_does_not() {
+        let (socket, other) = UnixDatagram::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut sleeping = Sleeping::new(Counting { socket, asked: 0, room: 32 });
+        let looks = |sleeping: &mut Sleeping<Counting>| {
+            let arrived = sleeping.receive(1).unwrap().messages;
+            (std::mem::take(&mut sleeping.port.asked), arrived)
+        };
+        assert_eq!(looks(&mut sleeping), (2, 0));
+        sleeping.send(32).unwrap();
+        assert_eq!(looks(&mut sleeping), (1, 0), "the next batch is ready");
+        sleeping.send(33).unwrap();
+        assert_eq!(looks(&mut sleeping), (2, 0), "there was no room for all of it");
+        other.send(&[1]).unwrap();
+        assert_eq!(looks(&mut sleeping), (1, 1));
+    }
+}
