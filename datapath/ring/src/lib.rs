@@ -50,7 +50,8 @@
 //!
 //! [`Pool`] and [`Frame`]; then `slot.rs`, the count of a frame, and
 //! `region.rs`, which says who frees the memory when pool and frames go in any
-//! order; then [`spsc`], and [`Lender`] for what is out at other threads.
+//! order; then [`spsc`], and [`Lender`] for what is out at other threads. [`lane`] is by itself: frames to
+//! another process, through memory that nobody trusts.
 //!
 //! # How it is tested
 //!
@@ -81,6 +82,7 @@
 
 mod frame;
 mod heap;
+pub mod lane;
 mod layout;
 mod loan;
 mod owner;

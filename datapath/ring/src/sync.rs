@@ -4,12 +4,12 @@
 #[cfg(not(loom))]
 pub(crate) use core::{
     cell::Cell,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::Cell,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 /// What stands for a piece of memory that loom cannot see, so that a race for

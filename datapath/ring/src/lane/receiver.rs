@@ -1,0 +1,151 @@
+//! The side that reads.
+
+use crate::sync::{Ordering::*, fence};
+
+use super::sender::refusal;
+use super::shape::{ACCEPTED, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::{Pair, Shape, Shared};
+
+/// What a receiver finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing now.
+    Nothing,
+    /// A frame of so many bytes, 1 to the longest: [`Receiver::take`] it.
+    Frame(usize),
+    /// The session is over, or none has begun: [`Receiver::accept`] another.
+    Over,
+    /// What is there makes no sense. The session is [refused](Receiver::refuse); it is for the sender to begin again.
+    Nonsense,
+}
+
+/// The side of a lane that reads. It belongs to one process at a time.
+#[derive(Debug)]
+pub struct Receiver {
+    memory: Shared,
+    shape: Shape,
+    /// Accepted last.
+    session: u32,
+    /// It is not over.
+    open: bool,
+    /// Lines ever read; from `released` on they are not the sender's again yet.
+    read: u32,
+    released: u32,
+}
+
+impl Receiver {
+    /// The receiver of a lane in this memory, of which [`Shape::bytes`] are used.
+    ///
+    /// # Panics
+    /// The memory is too small.
+    pub fn new(memory: Shared, shape: Shape) -> Receiver {
+        let memory = memory.part(0, shape.bytes());
+        Receiver { memory, shape, session: 0, open: false, read: 0, released: 0 }
+    }
+
+    /// Forget what was, as if new: for another process than before.
+    pub fn forget(&mut self) {
+        (self.session, self.open) = (0, false);
+    }
+
+    /// Accept the session that is offered, if it is this pair's and none that we had. Returns whether one is open now.
+    #[inline]
+    pub fn accept(&mut self, pair: Pair) -> bool {
+        let offered = self.memory.word(OFFERED).load(Acquire); // H, matches G
+        if self.open && offered == self.session {
+            return true;
+        }
+        self.open = pair.has(offered) && offered != self.session;
+        if self.open {
+            (self.session, self.read, self.released) = (offered, 0, 0);
+            self.memory.word(RELEASED).store(0, Relaxed);
+            self.memory.word(ACCEPTED).store(offered, Release); // J, matches K
+        }
+        self.open
+    }
+
+    /// What comes next.
+    #[inline]
+    pub fn peek(&mut self) -> Next {
+        if !self.open {
+            return Next::Over;
+        }
+        let mut length = self.length();
+        if length == SKIP {
+            self.read = self.read.wrapping_add(self.shape.place(self.read).1);
+            length = self.length();
+        }
+        if length == 0 {
+            return self.check_session().map_or(Next::Over, |()| Next::Nothing);
+        }
+        let (_, to_end) = self.shape.place(self.read);
+        if length as usize > self.shape.longest() || lines_of(length as usize) > to_end {
+            return match self.check_session() {
+                Some(()) => self.refuse(),
+                None => Next::Over,
+            };
+        }
+        Next::Frame(length as usize)
+    }
+
+    #[inline]
+    fn length(&self) -> u32 {
+        self.memory.word(self.shape.word(self.read)).load(Acquire) // C, matches B
+    }
+
+    /// Copy out the frame that [`peek`](Self::peek) has just found: `into` is as long as it said. False if the session
+    /// ended meanwhile: then these bytes mean nothing.
+    #[inline]
+    pub fn take(&mut self, into: &mut [u8]) -> bool {
+        let lines = lines_of(into.len());
+        if !self.open || lines > self.shape.place(self.read).1 {
+            return false;
+        }
+        self.memory.read(self.shape.word(self.read) + behind(into.len()), into);
+        fence(Acquire); // F, matches E
+        if self.check_session().is_none() {
+            return false;
+        }
+        self.read = self.read.wrapping_add(lines);
+        // Lazily, so that the sender's look at it costs a line once in many frames.
+        if self.read.wrapping_sub(self.released) >= self.shape.lines() / 8 {
+            self.release();
+        }
+        true
+    }
+
+    /// Give back what was read.
+    fn release(&mut self) {
+        self.released = self.read;
+        self.memory.word(RELEASED).store(self.released, Release); // D, matches A
+    }
+
+    #[inline]
+    fn check_session(&mut self) -> Option<()> {
+        self.open = self.memory.word(OFFERED).load(Relaxed) == self.session;
+        self.open.then_some(())
+    }
+
+    /// No more of this session: the sender will see it, and begin another.
+    pub fn refuse(&mut self) -> Next {
+        self.open = false;
+        self.memory.word(ACCEPTED).store(refusal(self.session), Release);
+        Next::Nonsense
+    }
+
+    /// Whether the sender has gone on while nothing comes here: somebody wrote over a length. To be asked after long
+    /// silence, when [`peek`](Self::peek) has found nothing; then also all that was read is given back.
+    pub fn is_lost(&mut self) -> bool {
+        let tail = self.memory.word(TAIL).load(Acquire);
+        if !self.open || self.length() != 0 {
+            return false;
+        }
+        if self.released != self.read {
+            self.release();
+        }
+        self.memory.word(ACCEPTED).store(self.session, Release);
+        // Behind is no contradiction: a length shows before the tail does.
+        let ahead = tail.wrapping_sub(self.read);
+        ahead != 0 && ahead <= self.shape.lines() && self.check_session().is_some()
+    }
+}

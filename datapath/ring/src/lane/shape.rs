@@ -1,0 +1,177 @@
+//! How the memory of a lane is cut, and how a record lies in it.
+
+/// Bytes of a line of the cache: what processors hand to each other.
+pub(crate) const LINE: usize = 64;
+
+/// The words that are not records, each on lines of its own (processors fetch them in pairs).
+pub(crate) const OFFERED: usize = 0;
+pub(crate) const TAIL: usize = 128;
+pub(crate) const ACCEPTED: usize = 256;
+pub(crate) const RELEASED: usize = 260;
+pub(crate) const RECORDS: usize = 384;
+
+/// Bytes of the length in front of a record.
+pub(crate) const WORD: usize = 4;
+
+/// Instead of a length: the next record is at the start.
+pub(crate) const SKIP: u32 = u32::MAX;
+
+/// Records up to this many lines have their bytes right behind the length; longer ones on the next
+/// line, since a long copy is faster between aligned addresses.
+const PACKED: usize = 8;
+
+/// So many records of the longest frame fit at least.
+const LEAST_RECORDS: usize = 8;
+
+/// How large a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Log2 of the lines for records.
+    lines: u32,
+    /// The longest frame, in bytes.
+    longest: u32,
+}
+
+/// A [`Shape`] that no lane can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// No frame at all, or one that is too long for a count of lines.
+    #[error("frames of {0} bytes: a lane has frames of 1 byte to 16 MiB")]
+    Longest(usize),
+    /// No room for several of the longest.
+    #[error("{bytes} bytes are too few for {LEAST_RECORDS} frames of {longest}: take {least} or more, a power of two")]
+    Bytes {
+        /// As asked for.
+        bytes: usize,
+        /// As asked for.
+        longest: usize,
+        /// What would do.
+        least: usize,
+    },
+}
+
+impl Shape {
+    /// Frames of `longest` bytes at most, through `bytes` bytes of records, which must be a power of two.
+    ///
+    /// # Errors
+    /// See [`ShapeError`].
+    pub fn new(bytes: usize, longest: usize) -> Result<Shape, ShapeError> {
+        let least = Self::least(longest)?;
+        if bytes < least || !bytes.is_power_of_two() || bytes > 1 << 30 {
+            return Err(ShapeError::Bytes { bytes, longest, least });
+        }
+        Ok(Shape { lines: (bytes / LINE).ilog2(), longest: longest as u32 })
+    }
+
+    /// The fewest bytes of records that frames of this length can do with.
+    ///
+    /// # Errors
+    /// See [`ShapeError`].
+    pub fn least(longest: usize) -> Result<usize, ShapeError> {
+        if longest == 0 || longest > 1 << 24 {
+            return Err(ShapeError::Longest(longest));
+        }
+        Ok((lines_of(longest) as usize * LINE * LEAST_RECORDS).next_power_of_two())
+    }
+
+    /// Bytes of memory that a lane takes in all.
+    pub const fn bytes(&self) -> usize {
+        RECORDS + (LINE << self.lines)
+    }
+
+    /// The longest frame.
+    pub const fn longest(&self) -> usize {
+        self.longest as usize
+    }
+
+    #[inline]
+    pub(crate) const fn lines(&self) -> u32 {
+        1 << self.lines
+    }
+
+    /// Which line, and how many there are from it to the end.
+    #[inline]
+    pub(crate) const fn place(&self, number: u32) -> (u32, u32) {
+        let line = number & (self.lines() - 1);
+        (line, self.lines() - line)
+    }
+
+    /// Where the length of the record on this line is.
+    #[inline]
+    pub(crate) const fn word(&self, number: u32) -> usize {
+        RECORDS + self.place(number).0 as usize * LINE
+    }
+}
+
+/// Lines that the record of so many bytes takes.
+#[inline]
+pub(crate) const fn lines_of(len: usize) -> u32 {
+    (behind(len) + len).div_ceil(LINE) as u32
+}
+
+/// Where the bytes start behind the record's start.
+#[inline]
+pub(crate) const fn behind(len: usize) -> usize {
+    if len <= PACKED * LINE - WORD { WORD } else { LINE }
+}
+
+/// Which two processes a session is for: whoever has another number is not meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair(u32);
+
+/// The part of a session's number that counts starts.
+const ROUND: u32 = 0xff;
+/// A bit of the rest that is always set: fresh memory offers nothing.
+const FIRST: u32 = ROUND + 1;
+
+impl Pair {
+    /// Of the numbers that sender and receiver chose when they came.
+    pub const fn new(sender: u32, receiver: u32) -> Pair {
+        // Any function will do that differs when one of the two does.
+        let mixed = (sender ^ receiver.rotate_left(16).wrapping_mul(0x9e37_79b1)).wrapping_mul(0x85eb_ca6b);
+        Pair(mixed & !ROUND | FIRST)
+    }
+
+    /// The next start after `last`, which may be any number. Never 0.
+    pub(crate) const fn after(self, last: u32) -> u32 {
+        self.0 | ((last & ROUND) % ROUND + 1)
+    }
+
+    #[inline]
+    pub(crate) const fn has(self, session: u32) -> bool {
+        session & !ROUND == self.0 && session & ROUND != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_ethernet_frame_takes_one_line() {
+        assert_eq!([1, 60, 61, 124, 508].map(lines_of), [1, 1, 2, 2, 8]);
+        // One line more, and aligned.
+        assert_eq!((lines_of(509), behind(509)), (9, LINE));
+    }
+
+    #[test]
+    fn no_start_is_like_the_one_before() {
+        let pair = Pair::new(7, 9);
+        for last in 0..=u32::from(u16::MAX) {
+            let next = pair.after(last);
+            assert!(next != last && next != 0 && pair.has(next));
+        }
+        assert!(!pair.has(pair.0), "no count at all");
+        assert!(!Pair::new(9, 7).has(pair.after(0)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(matches!(Shape::new(4096, 0), Err(ShapeError::Longest(0))));
+        let least = Shape::least(1500).unwrap();
+        assert!(Shape::new(least, 1500).is_ok());
+        for bytes in [0, least / 2, least + LINE, usize::MAX] {
+            assert!(matches!(Shape::new(bytes, 1500), Err(ShapeError::Bytes { .. })), "{bytes}");
+        }
+    }
+}

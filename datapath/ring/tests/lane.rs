@@ -1,0 +1,254 @@
+//! Lanes: frames through memory that nobody trusts.
+#![cfg(not(loom))]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use proptest::prelude::*;
+use ring::lane::{Full, Next, Pair, Receiver, Sender, Shape, ShapeError, Shared};
+
+const PAIR: Pair = Pair::new(1, 2);
+
+fn lane(longest: usize) -> Result<(Sender, Receiver, Shared), ShapeError> {
+    let shape = Shape::new(Shape::least(longest)?, longest)?;
+    let memory = Shared::heap(shape.bytes());
+    let (mut sender, mut receiver) = (Sender::new(memory.clone(), shape), Receiver::new(memory.clone(), shape));
+    sender.offer(PAIR);
+    assert!(receiver.accept(PAIR));
+    Ok((sender, receiver, memory))
+}
+
+fn take(receiver: &mut Receiver) -> Option<Vec<u8>> {
+    let Next::Frame(len) = receiver.peek() else { return None };
+    let mut frame = vec![0xee; len];
+    receiver.take(&mut frame).then_some(frame)
+}
+
+fn frame(number: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (number as usize * 31 + at * 7) as u8).collect()
+}
+
+#[test]
+fn frames_of_every_length_arrive_intact() {
+    let (mut sender, mut receiver, _) = lane(3000).unwrap();
+    for len in 1..=3000 {
+        sender.push(&frame(len as u64, len)).unwrap();
+        sender.publish();
+        assert_eq!(take(&mut receiver), Some(frame(len as u64, len)), "{len}");
+        assert_eq!(receiver.peek(), Next::Nothing);
+    }
+    assert_eq!(sender.push(&[]), Err(Full));
+    assert_eq!(sender.push(&[0; 3001]), Err(Full));
+}
+
+#[test]
+fn nothing_is_seen_before_it_is_published_and_then_all_of_it() {
+    let (mut sender, mut receiver, _) = lane(100).unwrap();
+    (0..4).for_each(|number| sender.push(&frame(number, 60)).unwrap());
+    assert_eq!(receiver.peek(), Next::Nothing);
+    assert!(sender.publish() && !sender.publish());
+    (0..4).for_each(|number| assert_eq!(take(&mut receiver), Some(frame(number, 60))));
+}
+
+proptest! {
+    /// As a queue: what was published comes out in order, and a full lane has room again when it is emptied.
+    #[test]
+    fn is_a_queue(steps in proptest::collection::vec((0u8..4, 1usize..400), 1..2000)) {
+        let (mut sender, mut receiver, _) = lane(400).unwrap();
+        let (mut pushed, mut published) = (VecDeque::new(), VecDeque::new());
+        for (number, (step, len)) in steps.into_iter().enumerate() {
+            match step {
+                0 | 1 => {
+                    let frame = frame(number as u64, len);
+                    let room = sender.has_room_for(len);
+                    prop_assert_eq!(sender.push(&frame).is_ok(), room);
+                    if room { pushed.push_back(frame) }
+                }
+                2 => { sender.publish(); published.append(&mut pushed) }
+                _ => prop_assert_eq!(take(&mut receiver), published.pop_front()),
+            }
+        }
+        sender.publish();
+        published.append(&mut pushed);
+        for frame in published { prop_assert_eq!(take(&mut receiver), Some(frame)) }
+        prop_assert_eq!(receiver.peek(), Next::Nothing);
+        (0..3).for_each(|_| sender.push(&[1; 400]).unwrap());
+    }
+}
+
+#[test]
+fn two_threads_pass_what_is_written_in_order() {
+    let (mut sender, mut receiver, _) = lane(1500).unwrap();
+    let many = if cfg!(miri) { 200 } else { 200_000 };
+    let length = |number: u64| 1 + (number * 37 % 1500) as usize;
+    let far = std::thread::spawn(move || {
+        for number in 0..many {
+            while !sender.has_room_for(length(number)) {
+                sender.publish();
+                std::thread::yield_now();
+            }
+            sender.push(&frame(number, length(number))).unwrap();
+            if number % 5 == 0 {
+                sender.publish();
+            }
+        }
+        sender.publish();
+    });
+    for number in 0..many {
+        let got = loop {
+            match take(&mut receiver) {
+                Some(got) => break got,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert!(got == frame(number, length(number)), "frame {number}");
+    }
+    far.join().unwrap();
+}
+
+#[test]
+fn who_comes_anew_starts_from_nothing() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    let shape = Shape::new(Shape::least(100).unwrap(), 100).unwrap();
+    for number in 0..5 {
+        sender.push(&frame(number, 60)).unwrap();
+        sender.publish();
+    }
+    assert_eq!(take(&mut receiver), Some(frame(0, 60)));
+    // The sender dies; another takes its place, and sends more than was read.
+    let anew = Pair::new(3, 2);
+    let mut sender = Sender::new(memory.clone(), shape);
+    sender.offer(anew);
+    for number in 10..13 {
+        sender.push(&frame(number, 60)).unwrap();
+        sender.publish();
+    }
+    assert_eq!(take(&mut receiver), None);
+    assert_eq!(receiver.peek(), Next::Over);
+    assert!(!receiver.accept(PAIR), "that one is over");
+    assert!(receiver.accept(anew));
+    assert_eq!(take(&mut receiver), Some(frame(10, 60)));
+    // Now the receiver dies. The sender learns of the new one, and starts again.
+    let last = Pair::new(3, 4);
+    let mut receiver = Receiver::new(memory, shape);
+    assert!(!receiver.accept(last), "not offered yet");
+    sender.offer(last);
+    assert!(receiver.accept(last));
+    assert_eq!(receiver.peek(), Next::Nothing);
+    sender.push(&frame(20, 99)).unwrap();
+    sender.publish();
+    assert_eq!(take(&mut receiver), Some(frame(20, 99)));
+}
+
+/// Offset of the length of the first record.
+const FIRST: usize = 384;
+
+#[test]
+fn nonsense_is_refused_and_the_sender_begins_again() {
+    for lie in [101, 4000, u32::MAX - 1, u32::MAX] {
+        let (mut sender, mut receiver, memory) = lane(100).unwrap();
+        sender.push(&frame(1, 60)).unwrap();
+        sender.publish();
+        memory.word(FIRST).store(lie, Relaxed);
+        if lie == u32::MAX {
+            // Skipped to the start, which says so again.
+            assert_eq!(receiver.peek(), Next::Nonsense);
+        } else {
+            assert_eq!(receiver.peek(), Next::Nonsense, "{lie}");
+        }
+        assert_eq!(receiver.peek(), Next::Over);
+        assert!(!receiver.accept(PAIR));
+        assert!(sender.is_spoiled());
+        sender.offer(PAIR);
+        assert!(!sender.is_spoiled(), "that was told of");
+        sender.push(&frame(2, 60)).unwrap();
+        sender.publish();
+        assert!(receiver.accept(PAIR));
+        assert_eq!(take(&mut receiver), Some(frame(2, 60)));
+    }
+}
+
+#[test]
+fn a_length_that_vanished_is_noticed() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    assert!(!receiver.is_lost());
+    sender.push(&frame(1, 60)).unwrap();
+    sender.publish();
+    assert!(!receiver.is_lost(), "it is there");
+    memory.word(FIRST).store(0, Relaxed);
+    assert!(receiver.is_lost());
+    // Our own word is looked after too.
+    assert!(!sender.is_spoiled());
+    memory.word(0).store(77, Relaxed);
+    assert!(sender.is_spoiled());
+}
+
+#[test]
+fn credit_that_cannot_be_is_not_taken() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    while sender.push(&[7; 100]).is_ok() {}
+    sender.publish();
+    for lie in [u32::MAX, 1 << 20] {
+        memory.word(260).store(lie, Relaxed);
+        assert_eq!(sender.push(&[8; 100]), Err(Full));
+        assert!(!sender.has_moved());
+    }
+    memory.word(260).store(0, Relaxed);
+    while take(&mut receiver).is_some() {}
+    assert!(sender.has_moved());
+    sender.push(&[8; 100]).unwrap();
+}
+
+/// Write words anywhere, half of them near the start.
+fn lie(memory: &Shared, words: usize, done: &AtomicBool) {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    while !done.load(Relaxed) {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let at = (state >> 40) as usize % if state & 1 == 0 { words } else { 120 };
+        memory.word(at * 4).store((state >> 8) as u32, Relaxed);
+        std::thread::yield_now();
+    }
+}
+
+/// Somebody writes over everything while two threads use it: frames may be lost and be wrong, and nothing else happens.
+#[test]
+fn a_liar_costs_frames_and_nothing_else() {
+    let (mut sender, mut receiver, memory) = lane(1500).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let words = Shape::new(Shape::least(1500).unwrap(), 1500).unwrap().bytes() / 4;
+    let rounds = if cfg!(miri) { 300 } else { 300_000 };
+    let liar = std::thread::spawn({
+        let (memory, done) = (memory.clone(), done.clone());
+        move || lie(&memory, words, &done)
+    });
+    let writer = std::thread::spawn({
+        let done = done.clone();
+        move || {
+            for number in 0..rounds {
+                let _ = sender.push(&frame(number, 1 + number as usize % 1500));
+                sender.publish();
+                if sender.is_spoiled() || number % 1000 == 0 {
+                    sender.offer(PAIR);
+                }
+            }
+            done.store(true, Relaxed);
+        }
+    });
+    let mut into = vec![0; 1500];
+    while !done.load(Relaxed) {
+        match receiver.peek() {
+            Next::Frame(len) => drop(receiver.take(&mut into[..len])),
+            Next::Over => drop(receiver.accept(PAIR)),
+            _ => drop(receiver.is_lost()),
+        }
+    }
+    writer.join().unwrap();
+    liar.join().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "beyond the end")]
+fn a_part_stays_within() {
+    Shared::heap(1024).part(512, 1024);
+}

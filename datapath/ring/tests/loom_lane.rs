@@ -1,0 +1,131 @@
+//! Lanes under the model checker; the command is in `loom_pool.rs`.
+#![cfg(loom)]
+
+use loom::thread;
+use ring::lane::{Next, Pair, Receiver, Sender, Shape, Shared};
+
+const LONGEST: usize = 60;
+const PAIR: Pair = Pair::new(1, 2);
+
+fn shape() -> Shape {
+    Shape::new(Shape::least(LONGEST).unwrap(), LONGEST).unwrap()
+}
+
+fn lane() -> (Sender, Receiver, Shared) {
+    let memory = Shared::heap(shape().bytes());
+    (Sender::new(memory.clone(), shape()), Receiver::new(memory.clone(), shape()), memory)
+}
+
+/// A frame whose every byte says which it is.
+fn push(sender: &mut Sender, number: u8) -> bool {
+    sender.push(&[number; 8]).is_ok()
+}
+
+fn take(receiver: &mut Receiver) -> Option<[u8; 8]> {
+    let Next::Frame(8) = receiver.peek() else { return None };
+    let mut bytes = [0; 8];
+    receiver.take(&mut bytes).then_some(bytes)
+}
+
+/// Take so many; each whole.
+fn collect(receiver: &mut Receiver, pair: Pair, wanted: usize) -> Vec<u8> {
+    let mut got = vec![];
+    while got.len() < wanted {
+        match receiver.accept(pair).then(|| take(receiver)).flatten() {
+            Some(bytes) => {
+                assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn: {bytes:?}");
+                got.push(bytes[0]);
+            }
+            None => thread::yield_now(),
+        }
+    }
+    got
+}
+
+#[test]
+fn frames_arrive_whole_and_in_order() {
+    loom::model(|| {
+        let (mut sender, mut receiver, _) = lane();
+        sender.offer(PAIR);
+        let far = thread::spawn(move || collect(&mut receiver, PAIR, 3));
+        // Two that become visible together, and one more.
+        assert!(push(&mut sender, 1) && push(&mut sender, 2));
+        sender.publish();
+        assert!(push(&mut sender, 3));
+        sender.publish();
+        assert_eq!(far.join().unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn a_line_is_written_again_only_after_it_was_read() {
+    loom::model(|| {
+        let (mut sender, mut receiver, _) = lane();
+        sender.offer(PAIR);
+        assert!(receiver.accept(PAIR));
+        let room = (0..).take_while(|number| push(&mut sender, *number)).count();
+        sender.publish();
+        let far = thread::spawn(move || {
+            let first = take(&mut receiver);
+            (first, receiver)
+        });
+        // Into the line that was read first, as soon as it is given back.
+        let pushed = push(&mut sender, 100);
+        sender.publish();
+        let (first, mut receiver) = far.join().unwrap();
+        assert_eq!(first, Some([0; 8]));
+        let rest = collect(&mut receiver, PAIR, room - 1 + usize::from(pushed));
+        assert!(rest.iter().take(room - 1).copied().eq(1..room as u8), "{rest:?}");
+    });
+}
+
+#[test]
+fn a_session_that_begins_under_a_reader_is_never_mixed_with_the_one_before() {
+    loom::model(|| {
+        let (mut sender, mut receiver, memory) = lane();
+        sender.offer(PAIR);
+        assert!(push(&mut sender, 1));
+        sender.publish();
+        assert!(receiver.accept(PAIR));
+        // The sender is replaced while the receiver reads.
+        let anew = Pair::new(3, 2);
+        let far = thread::spawn(move || {
+            let mut sender = Sender::new(memory, shape());
+            sender.offer(anew);
+            assert!(push(&mut sender, 7));
+            sender.publish();
+        });
+        if let Some(bytes) = take(&mut receiver) {
+            assert_eq!(bytes, [1; 8], "of the first session, or of none");
+        }
+        assert_eq!(collect(&mut receiver, anew, 1), [7]);
+        far.join().unwrap();
+    });
+}
+
+#[test]
+fn credit_of_another_session_is_not_taken() {
+    loom::model(|| {
+        let (mut sender, mut receiver, memory) = lane();
+        // A receiver of before gave much back.
+        sender.offer(Pair::new(1, 9));
+        assert!(receiver.accept(Pair::new(1, 9)));
+        for number in 0..3 {
+            assert!(push(&mut sender, number));
+            sender.publish();
+            assert_eq!(take(&mut receiver), Some([number; 8]));
+        }
+        let mut receiver = Receiver::new(memory, shape());
+        sender.offer(PAIR);
+        let room = (0..).take_while(|number| push(&mut sender, *number)).count();
+        assert_eq!(room, 7, "all lines but one");
+        sender.publish();
+        let far = thread::spawn(move || {
+            receiver.accept(PAIR);
+            receiver
+        });
+        assert!(!push(&mut sender, 50), "nothing was given back");
+        let mut receiver = far.join().unwrap();
+        assert_eq!(collect(&mut receiver, PAIR, room), (0..room as u8).collect::<Vec<_>>());
+    });
+}
