@@ -1,0 +1,181 @@
+//! What a frame through shared memory costs, beside what a line of the cache costs on the same two cores.
+//!
+//! ```text
+//!   cargo run --release -p shm --example roundtrip -- [CORE CORE]
+//! ```
+//!
+//! Two threads, each a member of its own; half a second for each figure. Of many short runs in that time the one is told of
+//! that a tenth of them were faster than: others may use the machine too.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shm::{Options, Shm};
+use transport::Transport;
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+const LONG: Duration = Duration::from_millis(500);
+const FLOW: Flow = match Flow::new(7) {
+    Some(flow) => flow,
+    None => Flow::NODE,
+};
+
+fn pin(core: usize) {
+    core_affinity::set_for_current(core_affinity::CoreId { id: core });
+}
+
+/// Nanoseconds for each of what a run does, which says how many: of all runs the one that a tenth are faster than.
+fn tenth(mut run: impl FnMut() -> f64) -> f64 {
+    let (start, mut all) = (Instant::now(), vec![]);
+    while start.elapsed() < LONG {
+        let begin = Instant::now();
+        let many = run();
+        all.push(begin.elapsed().as_nanos() as f64 / many);
+    }
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 10]
+}
+
+/// One word there and back.
+fn bare(cores: [usize; 2]) -> f64 {
+    #[repr(align(128))]
+    struct Line(AtomicU64);
+    let [there, back] = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            pin(cores[1]);
+            let mut last = 0;
+            while last != u64::MAX {
+                let now = there.0.load(Acquire);
+                if now != last {
+                    last = now;
+                    back.0.store(now, Release);
+                }
+            }
+        });
+        pin(cores[0]);
+        let mut rounds = 0u64;
+        let each = tenth(|| {
+            for _ in 0..200 {
+                rounds += 1;
+                there.0.store(rounds, Release);
+                while back.0.load(Acquire) != rounds {}
+            }
+            200.0
+        });
+        there.0.store(u64::MAX, Release);
+        each
+    })
+}
+
+/// A frame of this length to the other.
+fn send(end: &mut Shm, to: Address, len: usize) -> bool {
+    let Some(mut buffer) = end.caps().pool.take() else { return false };
+    let Some(space) = buffer.space() else { return false };
+    let header = Header { kind: Kind::Request, flow: FLOW, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
+    let body = len - Framing::Bare.body_at();
+    let Ok(len) = frame::emit(space, Framing::Bare, &link, &header, body, None) else { return false };
+    buffer.set_len(len);
+    end.send(to, buffer).is_ok()
+}
+
+/// The end that answers with frames of a length, or takes in only.
+fn far(mut end: Shm, answers: Option<usize>, is: &AtomicU64, done: &AtomicBool) {
+    end.steer(FLOW, true);
+    is.store(end.caps().address.to_u64(), Release);
+    let mut sink = vec![0u8; end.caps().max_frame];
+    let mut from = None;
+    while !done.load(Relaxed) {
+        let taken = end.receive(64, &mut |frame| {
+            let bytes = frame.bytes();
+            sink[..bytes.len()].copy_from_slice(bytes);
+        });
+        if let (Some(len), 1..) = (answers, taken) {
+            let to = *from.get_or_insert_with(|| Address::from_u64(NEAR.load(Acquire)));
+            send(&mut end, to, len);
+        }
+        end.flush();
+    }
+}
+
+/// Two members on their cores: one answers, or takes in, until the other is through.
+fn pair(
+    cores: [usize; 2],
+    answers: Option<usize>,
+    near: impl FnOnce(&mut Shm, Address) -> f64,
+) -> Result<f64, shm::OpenError> {
+    let options = Options::new(format!("roundtrip-{}", std::process::id()));
+    let (done, far_is) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|threads| {
+        let other = threads.spawn(|| {
+            pin(cores[1]);
+            far(shm::open(&options)?, answers, &far_is, &done);
+            Ok::<_, shm::OpenError>(())
+        });
+        pin(cores[0]);
+        let mut end = shm::open(&options)?;
+        end.steer(FLOW, true);
+        NEAR.store(end.caps().address.to_u64(), Release);
+        while far_is.load(Acquire) == 0 && !other.is_finished() {
+            thread::yield_now();
+        }
+        let figure = near(&mut end, Address::from_u64(far_is.load(Acquire)));
+        done.store(true, Relaxed);
+        other.join().expect("the other thread ends")?;
+        Ok(figure)
+    })
+}
+
+/// The address of the end that asks.
+static NEAR: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds there and back.
+fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, shm::OpenError> {
+    pair(cores, Some(len), |end, to| {
+        tenth(|| {
+            for _ in 0..200 {
+                send(end, to, len);
+                end.flush();
+                while end.receive(64, &mut |_| ()) == 0 {}
+            }
+            200.0
+        })
+    })
+}
+
+/// Frames in a second, one way.
+fn rate(cores: [usize; 2], len: usize) -> Result<f64, shm::OpenError> {
+    pair(cores, None, |end, to| {
+        let each = tenth(|| {
+            let mut sent = 0.0;
+            // More than the lane holds, so that the other end's part is in it.
+            while sent < 10_000.0 {
+                (0..32).for_each(|_| sent += f64::from(u8::from(send(end, to, len))));
+                end.flush();
+            }
+            sent
+        });
+        1e9 / each
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let cores: Vec<usize> = std::env::args().skip(1).map(|core| core.parse()).collect::<Result<_, _>>()?;
+    let cores = cores.try_into().unwrap_or([0, 1]);
+    let line = bare(cores);
+    println!("cores {cores:?}; a word there and back  {line:7.0} ns");
+    for len in [60, 128, 256, 1514, 4096, 16384] {
+        let (rtt, rate) = (round_trip(cores, len)?, rate(cores, len)?);
+        println!(
+            "frame of {len:5} bytes  there and back {rtt:7.0} ns = {:4.1} x   one way {:6.2} M/s = {:6.2} GB/s",
+            rtt / line,
+            rate / 1e6,
+            rate * len as f64 / 1e9
+        );
+    }
+    Ok(())
+}

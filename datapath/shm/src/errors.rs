@@ -1,0 +1,120 @@
+//! Why a segment could not be opened, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use ring::LayoutError;
+
+use crate::options::{MOST_MEMBERS, OptionsError};
+
+/// Why a segment could not be opened. Nothing of the attempt is left.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Options that make no sense.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// No name of a segment.
+    #[error("`{0}` is no name of a link: 1 to 64 letters, digits, `.`, `_` and `-`, as in `shm:room1`")]
+    Name(String),
+    /// The directory.
+    #[error("no directory {}: {source}; `dir=` says another, or mount one: `mount -t tmpfs none {}`", dir.display(), dir.display())]
+    Directory {
+        /// As it was named.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file belongs to somebody who does not let us.
+    #[error(
+        "{} belongs to user {owner}, who does not let this process in: choose another name, or have them open it with `mode=660`",
+        path.display()
+    )]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+    },
+    /// What has the name is no file.
+    #[error("{} is a link or no file at all, and is not followed: choose another name, or `rm {}`", path.display(), path.display())]
+    NoFile {
+        /// What it is called.
+        path: PathBuf,
+    },
+    /// A file of something else.
+    #[error("{} is no segment of this transport: choose another name, or `rm {}`", path.display(), path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Processes of another version are using it.
+    #[error("{} is in use by processes of version {found} of this transport, this is version {own}: use one version, or another name", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Theirs.
+        found: u32,
+        /// Ours.
+        own: u32,
+    },
+    /// The header makes no sense, or the file is too short.
+    #[error("{} is broken: {why}; end the processes that use it, or choose another name", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Who came first decided otherwise.
+    #[error("the link has {setting}={has}, not {asked}: leave the setting out, or choose another name")]
+    Conflict {
+        /// Which setting.
+        setting: &'static str,
+        /// What the link has.
+        has: usize,
+        /// What was asked for.
+        asked: usize,
+    },
+    /// No place left.
+    #[error(
+        "{members} processes are on this link, which is all it can have: whoever comes first may say `members=`, up to {MOST_MEMBERS}"
+    )]
+    Full {
+        /// How many it can have.
+        members: usize,
+    },
+    /// No memory for it.
+    #[error("no room for {bytes} bytes in {}: {source}; `df {}` says how much there is, a smaller `frame=` needs less", dir.display(), dir.display())]
+    Space {
+        /// Where.
+        dir: PathBuf,
+        /// How much.
+        bytes: usize,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Somebody opens or closes it and does not come to an end.
+    #[error("a process that opens or closes {} has not come to an end for {seconds} s: `fuser -v {}` says who", path.display(), path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The pool.
+    #[error(transparent)]
+    Pool(#[from] LayoutError),
+    /// Anything else.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// An error of something that should not fail.
+pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> OpenError {
+    move |source| OpenError::System { what: what.into(), source: source.into() }
+}

@@ -1,0 +1,180 @@
+//! The first pages of a segment: what it is, how it is cut, who is there.
+//!
+//! ```text
+//!      0  magic, version          written last
+//!     16  members, frame, granule
+//!    512  changes                 grows when somebody comes or goes
+//!   1024  member 0: birth         0 while nobody is
+//!   1088            asleep        1: ring the bell when you have sent something
+//!   1152  member 1 …
+//! ```
+//!
+//! Behind it, at multiples of the granule: a lane from each member to each other, of which only those have memory
+//! whose two ends have met.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+use ring::lane::{Shape, Shared};
+
+use crate::OpenError;
+use crate::options::{self, MOST_MEMBERS};
+
+const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
+/// Of everything in the segment, lanes too.
+pub(crate) const VERSION: u32 = 1;
+
+const GEOMETRY: usize = 16;
+const CHANGES: usize = 512;
+const MEMBERS: usize = 1024;
+const MEMBER: usize = 128;
+const ASLEEP: usize = 64;
+
+/// How a segment is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) members: usize,
+    pub(crate) frame: usize,
+    pub(crate) granule: usize,
+    pub(crate) shape: Shape,
+}
+
+impl Geometry {
+    /// `None` where no segment is cut so.
+    pub(crate) fn new(members: usize, frame: usize, granule: usize) -> Option<Geometry> {
+        let sane = (2..=MOST_MEMBERS).contains(&members) && granule.is_power_of_two();
+        let fine = sane && (4096..=1 << 30).contains(&granule);
+        fine.then(|| options::shape(frame)).flatten().map(|shape| Geometry { members, frame, granule, shape })
+    }
+
+    pub(crate) fn header(&self) -> usize {
+        (MEMBERS + MOST_MEMBERS * MEMBER).next_multiple_of(self.granule)
+    }
+
+    /// Bytes from one lane to the next.
+    pub(crate) fn lane(&self) -> usize {
+        self.shape.bytes().next_multiple_of(self.granule)
+    }
+
+    /// Where the lane from one member to another starts.
+    pub(crate) fn lane_at(&self, from: usize, to: usize) -> usize {
+        self.header() + (from * self.members + to) * self.lane()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.header() + self.members * self.members * self.lane()
+    }
+}
+
+/// What the header of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing, or something that was never finished.
+    Nothing,
+    /// A segment of this version.
+    Segment(Geometry),
+    /// One of another version.
+    Version(u32),
+    /// Something else.
+    Foreign,
+    /// Ours, and it makes no sense.
+    Broken(&'static str),
+}
+
+/// Look at a file's header, once.
+pub(crate) fn look(file: &File) -> io::Result<Found> {
+    let mut bytes = [0; GEOMETRY + 12];
+    let length = file.metadata()?.len();
+    match file.read_exact_at(&mut bytes, 0) {
+        Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(if length == 0 { Found::Nothing } else { Found::Foreign });
+        }
+        read => read?,
+    }
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let [m0, m1, version, _, members, frame, granule] = words[..] else { return Ok(Found::Foreign) };
+    if [m0, m1] == [0; 2] {
+        return Ok(Found::Nothing);
+    }
+    if [m0, m1] != MAGIC {
+        return Ok(Found::Foreign);
+    }
+    if version != VERSION {
+        return Ok(Found::Version(version));
+    }
+    let Some(geometry) = Geometry::new(members as usize, frame as usize, granule as usize) else {
+        return Ok(Found::Broken("its header makes no sense"));
+    };
+    let whole = length >= geometry.bytes() as u64;
+    Ok(if whole { Found::Segment(geometry) } else { Found::Broken("it was cut short") })
+}
+
+/// The header of a segment that is mapped. Others write it too.
+#[derive(Clone, Debug)]
+pub(crate) struct Header(Shared);
+
+impl Header {
+    pub(crate) fn new(segment: &Shared, geometry: &Geometry) -> Header {
+        Header(segment.part(0, geometry.header()))
+    }
+
+    /// Make it one. The magic comes last: without it there is nothing.
+    pub(crate) fn write(&self, geometry: &Geometry) {
+        let Geometry { members, frame, granule, .. } = *geometry;
+        for (nth, number) in [members, frame, granule].into_iter().enumerate() {
+            self.0.word(GEOMETRY + nth * 4).store(number as u32, Relaxed);
+        }
+        self.0.word(8).store(VERSION, Relaxed);
+        self.0.word(4).store(MAGIC[1], Relaxed);
+        self.0.word(0).store(MAGIC[0], Release);
+    }
+
+    #[inline]
+    pub(crate) fn changes(&self) -> &AtomicU32 {
+        self.0.word(CHANGES)
+    }
+
+    #[inline]
+    pub(crate) fn birth(&self, member: usize) -> &AtomicU32 {
+        self.0.word(MEMBERS + member * MEMBER)
+    }
+
+    #[inline]
+    pub(crate) fn asleep(&self, member: usize) -> &AtomicU32 {
+        self.0.word(MEMBERS + member * MEMBER + ASLEEP)
+    }
+
+    /// Somebody came or went: all shall look.
+    pub(crate) fn tell(&self) {
+        self.changes().fetch_add(1, Release);
+    }
+
+    /// A member is gone, unless another has its place already.
+    pub(crate) fn bury(&self, member: usize, birth: u32) {
+        if self.birth(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
+            self.tell();
+        }
+    }
+}
+
+/// For a setting that was asked for and one that is.
+pub(crate) fn agree(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), OpenError> {
+    match asked {
+        Some(asked) if asked != has => Err(OpenError::Conflict { setting, has, asked }),
+        _ => Ok(()),
+    }
+}
+
+/// As an error, what is no segment to join.
+pub(crate) fn refused(found: Found, path: &Path) -> OpenError {
+    let path = path.to_owned();
+    match found {
+        Found::Version(found) => OpenError::Version { path, found, own: VERSION },
+        Found::Foreign => OpenError::Foreign { path },
+        Found::Broken(why) => OpenError::Broken { path, why: why.into() },
+        Found::Nothing | Found::Segment(_) => OpenError::Broken { path, why: "its header is gone".into() },
+    }
+}

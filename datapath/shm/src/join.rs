@@ -1,0 +1,200 @@
+//! Becoming a member, and ceasing to be one. All of it behind the gate: one process at a time.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::Ordering::*;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use crate::OpenError;
+use crate::errors::system;
+use crate::header::{self, Found, Geometry, Header, agree, refused};
+use crate::locks::{self, Gate};
+use crate::map::Mapped;
+use crate::options::{FRAME, MEMBERS, MOST_MEMBERS, Options};
+use crate::pages::Pages;
+use crate::place::Place;
+
+/// A segment of which this is a member, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) header: Header,
+    pub(crate) mapped: Mapped,
+    pub(crate) geometry: Geometry,
+    pub(crate) pages: Pages,
+    pub(crate) place: Place,
+    /// Our number, and what tells us from who had it before.
+    pub(crate) own: usize,
+    pub(crate) birth: u32,
+    file: File,
+}
+
+impl Membership {
+    /// Come: to the segment that there is, or to a new one. Others do not see us before [`show`](Self::show).
+    pub(crate) fn join(options: &Options) -> Result<Membership, OpenError> {
+        let place = Place::new(&options.dir, &options.name)?;
+        loop {
+            let file = place.open_or_make(options.mode)?;
+            let attempt = Attempt { place: &place, file: &file, options };
+            if let Some(joined) = attempt.run()? {
+                return Ok(joined.with(place, file));
+            }
+        }
+    }
+
+    /// Let the others see us.
+    pub(crate) fn show(&self) {
+        self.header.asleep(self.own).store(0, Relaxed);
+        self.header.birth(self.own).store(self.birth, Release);
+        self.header.tell();
+    }
+
+    /// Whether this member's process lives.
+    pub(crate) fn is_alive(&self, member: usize) -> bool {
+        locks::is_alive(&self.file, member)
+    }
+
+    /// Whether the file is as long as it was: who may write it may also cut it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.file.metadata().is_ok_and(|data| data.len() >= self.geometry.bytes() as u64)
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.header.bury(self.own, self.birth);
+        // Without the gate: whoever comes next cleans up.
+        let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
+        self.place.remove_fifo(self.own);
+        leave(&self.place, &self.file);
+    }
+}
+
+/// Cease to be a member, and remove the segment unless somebody else is in it.
+fn leave(place: &Place, file: &File) {
+    locks::cease(file);
+    let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
+    if !others && place.leads_to(file).unwrap_or(false) {
+        place.remove();
+    }
+}
+
+/// What joining found out.
+struct Joined {
+    mapped: Mapped,
+    geometry: Geometry,
+    pages: Pages,
+    own: usize,
+}
+
+impl Joined {
+    fn with(self, place: Place, file: File) -> Membership {
+        let Joined { mapped, geometry, pages, own } = self;
+        let header = Header::new(&mapped.memory, &geometry);
+        // Different each time, so that nobody takes us for who was here before. Not 0.
+        let birth = RandomState::new().build_hasher().finish() as u32 | 1;
+        Membership { header, mapped, geometry, pages, place, own, birth, file }
+    }
+}
+
+struct Attempt<'a> {
+    place: &'a Place,
+    file: &'a File,
+    options: &'a Options,
+}
+
+impl Attempt<'_> {
+    /// `None` if the last member has left, and removed the file, while we waited.
+    fn run(&self) -> Result<Option<Joined>, OpenError> {
+        let gate = Gate::pass(self.file).map_err(system("cannot lock the segment"))?;
+        let seconds = locks::PATIENCE.as_secs();
+        let _gate = gate.ok_or_else(|| OpenError::Busy { path: self.place.path(), seconds })?;
+        if !self.place.leads_to(self.file).map_err(system("cannot ask about the segment"))? {
+            return Ok(None);
+        }
+        let joined = self.join();
+        if !matches!(joined, Ok(_) | Err(OpenError::Foreign { .. })) {
+            leave(self.place, self.file);
+        }
+        joined.map(Some)
+    }
+
+    fn join(&self) -> Result<Joined, OpenError> {
+        let living: Vec<usize> = (0..MOST_MEMBERS).filter(|member| locks::is_alive(self.file, *member)).collect();
+        let found = header::look(self.file).map_err(system("cannot read the segment"))?;
+        let pages = Pages::of(self.file);
+        let geometry = match found {
+            Found::Foreign => return Err(refused(found, &self.place.path())),
+            _ if living.is_empty() => self.make(pages)?,
+            Found::Segment(geometry) => geometry,
+            _ => return Err(refused(found, &self.place.path())),
+        };
+        agree("frame", self.options.frame, geometry.frame)?;
+        agree("members", self.options.members, geometry.members)?;
+        let mapped = self.map(&geometry, pages)?;
+        if living.is_empty() {
+            Header::new(&mapped.memory, &geometry).write(&geometry);
+        }
+        let own = self.number(&geometry)?;
+        for other in living.into_iter().filter(|other| *other < geometry.members) {
+            self.meet(&mapped, &geometry, own, other)?;
+        }
+        Ok(Joined { mapped, geometry, pages, own })
+    }
+
+    /// A new segment, with nothing left of one whose members are all dead.
+    fn make(&self, pages: Pages) -> Result<Geometry, OpenError> {
+        (0..MOST_MEMBERS).for_each(|member| self.place.remove_fifo(member));
+        let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
+        let geometry = Geometry::new(members, frame, pages.granule());
+        let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
+        let cut = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
+        cut(0)?;
+        cut(geometry.bytes() as u64)?;
+        self.allocate(0, geometry.header())?;
+        Ok(geometry)
+    }
+
+    fn map(&self, geometry: &Geometry, pages: Pages) -> Result<Mapped, OpenError> {
+        let mapped = Mapped::new(self.file, geometry.bytes(), pages == Pages::Maybe);
+        let mapped = mapped.map_err(system("cannot map the segment"))?;
+        mapped.touch(0, geometry.header());
+        Ok(mapped)
+    }
+
+    /// The first number that nobody has.
+    fn number(&self, geometry: &Geometry) -> Result<usize, OpenError> {
+        for member in 0..geometry.members {
+            if locks::be(self.file, member).map_err(system("cannot lock the segment"))? {
+                return Ok(member);
+            }
+        }
+        Err(OpenError::Full { members: geometry.members })
+    }
+
+    /// Memory for the two lanes between us and another, now: later there may be none, and who touches a page that
+    /// there is no memory for is killed.
+    fn meet(&self, mapped: &Mapped, geometry: &Geometry, own: usize, other: usize) -> Result<(), OpenError> {
+        for lane in [geometry.lane_at(own, other), geometry.lane_at(other, own)] {
+            self.allocate(lane, geometry.lane())?;
+            mapped.touch(lane, geometry.lane());
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, offset: usize, bytes: usize) -> Result<(), OpenError> {
+        loop {
+            match fallocate(self.file, FallocateFlags::empty(), offset as i64, bytes as i64) {
+                Err(Errno::EINTR) => (),
+                done => return done.map_err(|why| self.no_space(bytes, why.into())),
+            }
+        }
+    }
+
+    fn no_space(&self, bytes: usize, source: std::io::Error) -> OpenError {
+        let dir: &Path = self.place.dir();
+        OpenError::Space { dir: dir.to_owned(), bytes, source }
+    }
+}

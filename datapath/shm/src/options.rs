@@ -1,0 +1,178 @@
+//! What to open, and how.
+
+use std::path::PathBuf;
+
+use ring::lane::Shape;
+use transport::{Name, NameError};
+use wire::EtherType;
+
+/// What to open, and how. [`Options::new`] has good values for all but the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who opens the same name in the same directory is on the same link: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// Where the segment's file is: on tmpfs, or on hugetlbfs for huge pages.
+    pub dir: PathBuf,
+    /// The file's permissions, where it is made: who may open it may join, and read and write everything in it.
+    pub mode: u32,
+    /// The longest frame, in bytes from the destination address on; the segment's own where it exists already.
+    pub frame: Option<usize>,
+    /// The most processes at a time; the segment's own where it exists already.
+    pub members: Option<usize>,
+    /// Frames of this process's own pool.
+    pub frames: usize,
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+}
+
+pub(crate) const FRAME: usize = 16 * 1024;
+pub(crate) const MEMBERS: usize = 16;
+/// The most: one bit each.
+pub(crate) const MOST_MEMBERS: usize = 64;
+/// Shorter than Ethernet's MTU no segment is, longer than a packet neither.
+const FRAME_RANGE: std::ops::RangeInclusive<usize> = 1514..=65_536;
+const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
+const MODE_RANGE: std::ops::RangeInclusive<u32> = 0o600..=0o777;
+/// Bytes of records on their way from one process to another: few enough to stay in the nearer caches.
+const RECORDS: usize = 256 * 1024;
+
+const EXAMPLE: &str = "room1";
+
+/// Options that make no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{setting}` is out of range: {hint}")]
+pub struct OptionsError {
+    setting: String,
+    hint: String,
+}
+
+impl Options {
+    /// Good values for a link of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Options {
+            name: name.into(),
+            dir: PathBuf::from("/dev/shm"),
+            mode: 0o600,
+            frame: None,
+            members: None,
+            frames: 4096,
+            ethertype: EtherType::DEFAULT,
+        }
+    }
+
+    /// As a user names it: `shm:NAME`, `shm:room1,frame=32768,members=4`. Settings: `dir=`, `mode=` (octal), `frame=`,
+    /// `members=`, `frames=`.
+    ///
+    /// ```
+    /// let options = shm::Options::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
+    /// assert_eq!((&options.name[..], options.frame, options.mode), ("room1", Some(4096), 0o660));
+    /// # Ok::<(), transport::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No name, or a setting that there is not or that makes no sense.
+    pub fn from_name(name: &Name) -> Result<Options, NameError> {
+        let (which, settings) = name.settings(EXAMPLE)?;
+        let mut options = Options::new(which);
+        for (key, value) in settings {
+            options.set(key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), &'static str> {
+        let number = || value.and_then(|value| value.parse().ok()).ok_or("a number goes here, as in `frames=4096`");
+        match (key, value) {
+            ("dir", Some(path)) if !path.is_empty() => self.dir = path.into(),
+            ("dir", _) => return Err("say which directory, as in `dir=/dev/hugepages`"),
+            ("mode", value) => {
+                let octal = value.and_then(|value| u32::from_str_radix(value, 8).ok());
+                self.mode = octal.ok_or("permissions in octal go here, as in `mode=660`")?;
+            }
+            ("frame", _) => self.frame = Some(number()?),
+            ("members", _) => self.members = Some(number()?),
+            ("frames", _) => self.frames = number()?,
+            _ => return Err("there are `dir=`, `mode=`, `frame=`, `members=` and `frames=`"),
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// The first that makes no sense.
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        let (frame, members) = (self.frame.unwrap_or(FRAME), self.members.unwrap_or(MEMBERS));
+        let wrong = |setting: String, hint: String| Err(OptionsError { setting, hint });
+        if !FRAME_RANGE.contains(&frame) {
+            return wrong(format!("frame={frame}"), format!("{FRAME_RANGE:?} bytes"));
+        }
+        if !(2..=MOST_MEMBERS).contains(&members) {
+            return wrong(format!("members={members}"), format!("2 to {MOST_MEMBERS}"));
+        }
+        if !FRAMES_RANGE.contains(&self.frames) {
+            return wrong(format!("frames={}", self.frames), format!("{FRAMES_RANGE:?}"));
+        }
+        if !MODE_RANGE.contains(&self.mode) || self.mode & 0o600 != 0o600 {
+            return wrong(format!("mode={:o}", self.mode), "0600 to 0777, of which the owner has at least 6".into());
+        }
+        Ok(())
+    }
+}
+
+/// How a lane for frames of this length is cut: all members compute the same.
+pub(crate) fn shape(frame: usize) -> Option<Shape> {
+    if !FRAME_RANGE.contains(&frame) {
+        return None;
+    }
+    Shape::new(Shape::least(frame).ok()?.max(RECORDS), frame).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Result<Options, NameError> {
+        Options::from_name(&name.parse().unwrap())
+    }
+
+    #[test]
+    fn names_say_what_there_is() {
+        let options = named("shm:a,dir=/x/y,mode=0660,frame=9000,members=3,frames=128").unwrap();
+        assert_eq!((options.dir.to_str(), options.mode), (Some("/x/y"), 0o660));
+        assert_eq!((options.frame, options.members, options.frames), (Some(9000), Some(3), 128));
+        assert_eq!(named("shm:a").unwrap(), Options::new("a"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_hint() {
+        for (name, hint) in [
+            ("shm", "shm:room1"),
+            ("shm:a,mode=9", "octal"),
+            ("shm:a,frames", "number"),
+            ("shm:a,frames=many", "number"),
+            ("shm:a,dir", "directory"),
+            ("shm:a,speed=fast", "members="),
+        ] {
+            let error = named(name).unwrap_err().to_string();
+            assert!(error.contains(hint), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_limits() {
+        let good = Options::new("a");
+        assert_eq!(good.check(), Ok(()));
+        for wrong in [
+            Options { frame: Some(100), ..good.clone() },
+            Options { frame: Some(1 << 20), ..good.clone() },
+            Options { members: Some(1), ..good.clone() },
+            Options { members: Some(65), ..good.clone() },
+            Options { frames: 1, ..good.clone() },
+            Options { mode: 0o400, ..good.clone() },
+            Options { mode: 0o4600, ..good.clone() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        assert!(FRAME_RANGE.clone().step_by(997).all(|frame| shape(frame).is_some()));
+        assert!(shape(1 << 30).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! What kind of pages a segment is in.
+
+use std::fs::{self, File};
+
+use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
+
+/// Bytes of the pages that a file's memory may be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// The processor's smallest.
+    Small,
+    /// tmpfs gives out huge ones where it can.
+    Maybe,
+    /// hugetlbfs: all of them are so long.
+    Huge(usize),
+}
+
+const SMALL: usize = 4096;
+const HUGE: usize = 2 << 20;
+
+impl Pages {
+    /// Of this file.
+    pub(crate) fn of(file: &File) -> Pages {
+        match fstatfs(file) {
+            Ok(system) if system.filesystem_type() == HUGETLBFS_MAGIC => Pages::Huge(system.block_size() as usize),
+            _ => shmem(&fs::read_to_string(SHMEM).unwrap_or_default()),
+        }
+    }
+
+    /// Parts of the segment start and end at multiples of this.
+    pub(crate) fn granule(self) -> usize {
+        match self {
+            Pages::Small => SMALL,
+            Pages::Maybe => HUGE,
+            Pages::Huge(bytes) => bytes.max(SMALL),
+        }
+    }
+
+    /// What a user asks first; `start` is where the segment is mapped.
+    pub(crate) fn mode(self, start: usize) -> String {
+        let bytes = match self {
+            Pages::Huge(bytes) => bytes,
+            Pages::Maybe if is_huge(&fs::read_to_string("/proc/self/smaps").unwrap_or_default(), start) => HUGE,
+            _ => SMALL,
+        };
+        match bytes >> 20 {
+            0 => format!("shared memory, {} KiB pages", bytes >> 10),
+            mib => format!("shared memory, {mib} MiB pages"),
+        }
+    }
+}
+
+const SHMEM: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+
+/// What the kernel's setting says of tmpfs: one word is in brackets.
+fn shmem(setting: &str) -> Pages {
+    let on = ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word));
+    if on { Pages::Maybe } else { Pages::Small }
+}
+
+/// Whether any of the mapping that starts there is in huge pages.
+fn is_huge(smaps: &str, start: usize) -> bool {
+    let first = format!("{start:x}-");
+    let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&first));
+    let size = lines.find_map(|line| line.strip_prefix("ShmemPmdMapped:"));
+    size.is_some_and(|size| size.trim() != "0 kB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words_are_read() {
+        assert_eq!(shmem("always within_size [advise] never deny force\n"), Pages::Maybe);
+        assert_eq!(shmem("always within_size advise [never] deny force\n"), Pages::Small);
+        assert_eq!(shmem(""), Pages::Small);
+        let smaps = "7f00-7f10 rw-s 0 00:01 /a\nShmemPmdMapped:  0 kB\n7f20-7f30 rw-s 0 00:01 /b\nRss: 4 kB\nShmemPmdMapped:   2048 kB\n";
+        assert!(!is_huge(smaps, 0x7f00) && is_huge(smaps, 0x7f20) && !is_huge(smaps, 0x1));
+    }
+
+    #[test]
+    fn modes_say_the_size() {
+        assert_eq!(Pages::Small.mode(0), "shared memory, 4 KiB pages");
+        assert_eq!(Pages::Huge(2 << 20).mode(0), "shared memory, 2 MiB pages");
+    }
+}
