@@ -44,7 +44,8 @@ pub const BACKENDS: &[&str] = &["afxdp", "dpdk", "sockets", "shm", "bpf", "netde
 pub const FOR_TESTS: &[&str] = &["hosts"];
 
 /// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
-pub const NODES_FOR_TESTS: &[(&str, &[&str])] = &[("netdev-sim", &["engine", "proto"]), ("layers/", &["transport"])];
+pub const NODES_FOR_TESTS: &[(&str, &[&str])] =
+    &[("netdev-sim", &["engine", "proto"]), ("layers/", &["transport"]), ("datapath/dpdk", &["am-api"])];
 
 const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
 const UPWARDS: &str =

@@ -56,7 +56,9 @@ fn uses(text: &str) -> Vec<usize> {
     for tokens in sequences(lex(text)) {
         for (at, token) in tokens.iter().enumerate() {
             let next = |by| word(tokens.get(at + by)).map(Ident::to_string);
-            let pointer = next(1).as_deref() == Some("fn") && next(2).is_none();
+            // As it is, or `unsafe extern "C" fn(..)`.
+            let to = if next(1).as_deref() == Some("extern") { 3 } else { 1 };
+            let pointer = next(to).as_deref() == Some("fn") && next(to + 1).is_none();
             if word(Some(token)).is_some_and(|word| word == "unsafe") && !pointer {
                 lines.push(crate::tokens::line(token));
             }
@@ -106,6 +108,14 @@ mod tests {
         assert_eq!(with("datapath/proto/src/core.rs", block)[0].fix, ELSEWHERE);
         let before = "// SAFETY: of something else.\nlet a = 1;\n\nunsafe impl Send for A {}\n";
         assert_eq!(with("datapath/ring/src/pool.rs", before)[0].place, "datapath/ring/src/pool.rs:4");
+    }
+
+    #[test]
+    fn a_pointer_to_a_function_promises_nothing() {
+        let table = "struct T {\n    a: unsafe fn(u8),\n    b: unsafe extern \"C\" fn(u8),\n}\n";
+        assert_eq!(with("datapath/dpdk/src/abi.rs", table), []);
+        let function = "unsafe extern \"C\" fn f(p: *const u8) {}\n";
+        assert_eq!(with("datapath/dpdk/src/abi.rs", function)[0].fix, ARGUE);
     }
 
     #[test]

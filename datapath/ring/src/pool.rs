@@ -74,8 +74,9 @@ impl Pool {
     ///
     /// # Safety
     /// `base` is the start of `layout.bytes()` bytes of initialised memory that
-    /// stay where they are until `keep` is dropped. In that time nothing else
-    /// accesses them, except for a NIC and the like those of frames that were
+    /// stay where they are until `keep` is dropped. The headroom of each chunk
+    /// is its owner's (DPDK keeps an mbuf in it). In that time nothing else
+    /// accesses the others, except for a NIC and the like those of frames that were
     /// given to it by [`Frame::into_raw`] and not taken back: it may read them,
     /// and may write those that were given to it while they were
     /// [unique](Frame::is_unique).

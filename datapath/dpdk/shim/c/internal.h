@@ -1,0 +1,39 @@
+/* What pool.c and burst.c share. */
+#ifndef AM_INTERNAL_H
+#define AM_INTERNAL_H
+
+#include <rte_spinlock.h>
+
+#include "shim.h"
+
+struct am_pool {
+	struct am_counts counts; /* first: it is what the other side sees */
+	rte_spinlock_t lock;     /* drivers have threads of their own */
+	uint32_t frames, stride;
+	uint64_t reciprocal;     /* of the stride in lines: see am_index() */
+	char *base;              /* where chunk 0 starts */
+	char *first;             /* and its mbuf */
+	struct rte_mempool *mempool;
+	uint32_t *sends;         /* by frame: handles that a driver sends */
+	bool *blank;             /* by frame: whether it is for drivers to receive into */
+	uint32_t *blanks;        /* a stack of those that no driver has */
+	struct am_frame *home;   /* a stack of those that were sent */
+};
+
+/* Chunks are whole cache lines long. */
+#define AM_LINE 64
+
+/* A division by a number that is known only when the pool is made, as a multiplication: exact while
+ * lines * lines-per-chunk is below 2^32, which am_pool_make() sees to. */
+static inline uint32_t am_index(const struct am_pool *pool, const struct rte_mbuf *mbuf)
+{
+	uint64_t lines = (uint64_t)((const char *)mbuf - pool->first) / AM_LINE;
+	return (uint32_t)((lines * pool->reciprocal) >> 32);
+}
+
+static inline struct rte_mbuf *am_mbuf(const struct am_pool *pool, uint32_t index)
+{
+	return (struct rte_mbuf *)(pool->first + (size_t)index * pool->stride);
+}
+
+#endif

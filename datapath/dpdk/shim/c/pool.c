@@ -1,0 +1,260 @@
+/* A mempool whose objects are our frames.
+ *
+ *   chunk i:  | mempool's header | rte_mbuf | driver's headroom | the frame, from its destination on |
+ *             base + i*stride                                   base + i*stride + headroom
+ *
+ * An mbuf never leaves its chunk, so a frame and its mbuf are the same number. Who may use it:
+ *
+ *      the program ── am_give ──▶ blank, here ── driver allocates ──▶ driver ── am_rx ──▶ the program
+ *            │                        ▲────────── driver frees ──────────┘
+ *            ├── am_tx ──▶ driver sends it ── driver frees ──▶ home, here ── am_home ──▶ the program
+ *
+ * DPDK comes here through the operations of the mempool: "allocate" takes a blank, "free" puts back
+ * either kind. A frame that is sent twice at once is one mbuf with two references.
+ *
+ * No memory is asked for once the pool is made. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define OPS "am_pool"
+
+static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
+{
+	struct am_pool *pool = mempool->pool_data;
+	if (unlikely(pool->base == NULL))
+		return 0; /* the mempool is being made, and puts each object here once */
+	rte_spinlock_lock(&pool->lock);
+	for (unsigned int i = 0; i < count; i++) {
+		uint32_t index = am_index(pool, objects[i]);
+		uint32_t sends = pool->sends[index];
+		if (sends != 0) {
+			pool->sends[index] = 0;
+			pool->home[pool->counts.home++] = (struct am_frame){.index = index, .len = sends};
+		} else {
+			pool->blanks[pool->counts.blanks++] = index;
+		}
+	}
+	rte_spinlock_unlock(&pool->lock);
+	return 0;
+}
+
+static int get(struct rte_mempool *mempool, void **objects, unsigned int count)
+{
+	struct am_pool *pool = mempool->pool_data;
+	int result = 0;
+	rte_spinlock_lock(&pool->lock);
+	if (unlikely(pool->counts.blanks < count)) {
+		result = -ENOBUFS;
+	} else {
+		uint32_t *blanks = pool->blanks + pool->counts.blanks;
+		for (unsigned int i = 0; i < count; i++)
+			objects[i] = am_mbuf(pool, *--blanks);
+		pool->counts.blanks -= count;
+	}
+	rte_spinlock_unlock(&pool->lock);
+	return result;
+}
+
+static unsigned int available(const struct rte_mempool *mempool)
+{
+	const struct am_pool *pool = mempool->pool_data;
+	return pool->counts.blanks;
+}
+
+static int alloc(struct rte_mempool *mempool)
+{
+	mempool->pool_data = mempool->pool_config;
+	return 0;
+}
+
+static void nothing(struct rte_mempool *mempool)
+{
+}
+
+static size_t object(const struct rte_mempool *mempool)
+{
+	return mempool->header_size + mempool->elt_size + mempool->trailer_size;
+}
+
+/* All objects one after the other in one piece of memory: a frame's address is a multiplication. */
+static ssize_t size(const struct rte_mempool *mempool, uint32_t count, uint32_t page, size_t *least, size_t *align)
+{
+	*least = count * object(mempool) + RTE_CACHE_LINE_SIZE;
+	*align = RTE_CACHE_LINE_SIZE;
+	return *least;
+}
+
+static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
+		    rte_mempool_populate_obj_cb_t *add, void *argument)
+{
+	struct am_pool *pool = mempool->pool_data;
+	size_t stride = object(mempool);
+	if (most < pool->frames || length < stride * pool->frames)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < pool->frames; i++) {
+		size_t at = i * stride + mempool->header_size;
+		add(mempool, argument, (char *)memory + at, iova == RTE_BAD_IOVA ? RTE_BAD_IOVA : iova + at);
+	}
+	pool->first = (char *)memory + mempool->header_size;
+	return pool->frames;
+}
+
+static const struct rte_mempool_ops ops = {
+	.name = OPS,
+	.alloc = alloc,
+	.free = nothing,
+	.enqueue = put,
+	.dequeue = get,
+	.get_count = available,
+	.calc_mem_size = size,
+	.populate = populate,
+};
+
+int am_pool_register(void)
+{
+	int index = rte_mempool_register_ops(&ops);
+	return index < 0 ? index : 0;
+}
+
+static int make_mempool(struct am_pool *pool, const char *name, uint32_t room, int socket)
+{
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = RTE_PKTMBUF_HEADROOM + room};
+	/* Objects as they are: spreading them over memory channels would break the stride into two. */
+	unsigned int flags = RTE_MEMPOOL_F_NO_SPREAD;
+	uint32_t element = RTE_ALIGN_CEIL(sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM + room, AM_LINE);
+	struct rte_mempool *mempool =
+		rte_mempool_create_empty(name, pool->frames, element, 0, sizeof(private), socket, flags);
+	pool->mempool = mempool;
+	if (mempool == NULL)
+		return -rte_errno;
+	int result = rte_mempool_set_ops_byname(mempool, OPS, pool);
+	if (result != 0)
+		return result;
+	rte_pktmbuf_pool_init(mempool, &private);
+	result = rte_mempool_populate_default(mempool);
+	if (result < 0)
+		return result;
+	rte_mempool_obj_iter(mempool, rte_pktmbuf_init, NULL);
+	pool->stride = object(mempool);
+	pool->base = pool->first - mempool->header_size;
+	return 0;
+}
+
+static int check_stride(struct am_pool *pool)
+{
+	uint64_t lines = pool->stride / AM_LINE;
+	if (pool->stride % AM_LINE != 0 || lines * pool->frames * lines >= UINT32_MAX)
+		return -EINVAL;
+	pool->reciprocal = ((1ull << 32) + lines - 1) / lines;
+	return 0;
+}
+
+static bool make_tables(struct am_pool *pool)
+{
+	pool->sends = calloc(pool->frames, sizeof(*pool->sends));
+	pool->blank = calloc(pool->frames, sizeof(*pool->blank));
+	pool->blanks = calloc(pool->frames, sizeof(*pool->blanks));
+	pool->home = calloc(pool->frames, sizeof(*pool->home));
+	return pool->sends && pool->blank && pool->blanks && pool->home;
+}
+
+struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket)
+{
+	struct am_pool *pool = calloc(1, sizeof(*pool));
+	if (pool == NULL) {
+		rte_errno = ENOMEM;
+		return NULL;
+	}
+	pool->frames = frames;
+	rte_spinlock_init(&pool->lock);
+	int result = make_tables(pool) ? make_mempool(pool, name, room, socket) : -ENOMEM;
+	if (result == 0)
+		result = check_stride(pool);
+	if (result < 0) {
+		am_pool_free(pool);
+		rte_errno = -result;
+		return NULL;
+	}
+	/* The other side may read all of a frame. */
+	for (uint32_t i = 0; i < frames; i++)
+		memset((char *)am_mbuf(pool, i) + sizeof(struct rte_mbuf), 0, RTE_PKTMBUF_HEADROOM + room);
+	return pool;
+}
+
+void am_pool_free(struct am_pool *pool)
+{
+	rte_mempool_free(pool->mempool);
+	free(pool->home);
+	free(pool->blanks);
+	free(pool->blank);
+	free(pool->sends);
+	free(pool);
+}
+
+struct am_counts *am_pool_counts(struct am_pool *pool)
+{
+	return &pool->counts;
+}
+
+struct rte_mempool *am_pool_mempool(struct am_pool *pool)
+{
+	return pool->mempool;
+}
+
+char *am_pool_base(struct am_pool *pool)
+{
+	return pool->base;
+}
+
+uint32_t am_pool_stride(struct am_pool *pool)
+{
+	return pool->stride;
+}
+
+uint32_t am_pool_headroom(struct am_pool *pool)
+{
+	return pool->mempool->header_size + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+}
+
+void am_give(struct am_pool *pool, const uint32_t *indices, uint32_t count)
+{
+	rte_spinlock_lock(&pool->lock);
+	for (uint32_t i = 0; i < count; i++) {
+		pool->blank[indices[i]] = true;
+		pool->blanks[pool->counts.blanks++] = indices[i];
+	}
+	rte_spinlock_unlock(&pool->lock);
+}
+
+uint32_t am_take_back(struct am_pool *pool, uint32_t *indices, uint32_t most)
+{
+	rte_spinlock_lock(&pool->lock);
+	uint32_t count = RTE_MIN(most, pool->counts.blanks);
+	for (uint32_t i = 0; i < count; i++) {
+		indices[i] = pool->blanks[--pool->counts.blanks];
+		pool->blank[indices[i]] = false;
+	}
+	rte_spinlock_unlock(&pool->lock);
+	return count;
+}
+
+uint32_t am_home(struct am_pool *pool, struct am_frame *out, uint32_t most)
+{
+	rte_spinlock_lock(&pool->lock);
+	uint32_t count = RTE_MIN(most, pool->counts.home);
+	pool->counts.home -= count;
+	memcpy(out, pool->home + pool->counts.home, count * sizeof(*out));
+	rte_spinlock_unlock(&pool->lock);
+	return count;
+}
+
+uint32_t am_recall(struct am_pool *pool, uint32_t index)
+{
+	uint32_t handles = pool->sends[index] + pool->blank[index];
+	pool->sends[index] = 0;
+	pool->blank[index] = false;
+	return handles;
+}

@@ -1,0 +1,62 @@
+//! **What `dpdk` loads**: the system's DPDK behind a narrow C ABI.
+//!
+//! ```text
+//!    crate dpdk                      no DPDK needed to build it
+//!        │  dlopen, one symbol, a version
+//!   ═════╪══════════════════════════════ src/abi.rs: one file, compiled into both sides
+//!        ▼
+//!    libdpdk_shim.so                 src/port.rs, eal.rs   calls that Rust can make (bindgen)
+//!        │                           c/*.c                 what DPDK's headers define inline
+//!        ▼
+//!    librte_ethdev, librte_eal, ...  the distribution's
+//!        │  dlopen, all that is in DPDK's directory of drivers
+//!        ▼
+//!    net_memif, net_virtio_user, ...
+//! ```
+//!
+//! It allocates no memory of Rust's for the other side, keeps nothing but what
+//! is DPDK's, and knows nothing of active messages. Read first: `abi.rs`, then
+//! `c/pool.c`.
+
+#[allow(missing_docs, clippy::all, non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code)]
+#[allow(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn, unused_imports)]
+mod dpdk {
+    include!(concat!(env!("OUT_DIR"), "/dpdk.rs"));
+}
+
+#[allow(dead_code)] // what only the other side needs
+mod abi;
+mod eal;
+mod flow;
+mod pool;
+mod port;
+
+static TABLE: abi::Table = abi::Table {
+    version: abi::VERSION,
+    start: eal::start,
+    probe: port::probe,
+    make: pool::make,
+    free: pool::free,
+    give: pool::give,
+    take_back: pool::take_back,
+    home: pool::home,
+    recall: pool::recall,
+    open: port::open,
+    flow: flow::flow,
+    close: port::close,
+    link: port::link,
+    stats: port::stats,
+    receive: pool::receive,
+    send: pool::send,
+    send_copies: pool::send_copies,
+    sent: port::sent,
+};
+
+const _: abi::Entry = am_dpdk_shim;
+
+/// The one symbol: see [`abi::Entry`].
+// SAFETY: nobody else has a function of this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn am_dpdk_shim() -> *const abi::Table {
+    &TABLE
+}

@@ -1,0 +1,153 @@
+//! Ports: from a name to frames that move, and back.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+use crate::abi::{Counts, Port, Stats, Wanted};
+use crate::{dpdk, eal, pool};
+
+/// Each port has one queue each way.
+const QUEUE: u16 = 0;
+/// Entries of a queue where the driver has no opinion.
+const ENTRIES: u16 = 512;
+
+/// Leave with the result of a call that failed.
+macro_rules! check {
+    ($call:expr) => {
+        match $call {
+            result if result < 0 => return result,
+            result => result,
+        }
+    };
+}
+
+/// See [`Table::probe`](crate::abi::Table::probe).
+///
+/// # Safety
+/// `device` and `name` are strings, `port` may be written.
+pub(crate) unsafe extern "C" fn probe(
+    device: *const c_char,
+    name: *const c_char,
+    wanted: Wanted,
+    port: *mut Port,
+) -> c_int {
+    let mut found = Port::default();
+    // SAFETY: DPDK has been started; the strings are the caller's.
+    unsafe {
+        check!(dpdk::rte_dev_probe(device));
+        check!(dpdk::rte_eth_dev_get_port_by_name(name, &mut found.id));
+    }
+    let result = configure(wanted, &mut found);
+    if result < 0 {
+        // SAFETY: probed above, and not open.
+        unsafe { close(found.id) };
+        return result;
+    }
+    // SAFETY: the caller's.
+    unsafe { port.write(found) };
+    0
+}
+
+fn configure(wanted: Wanted, port: &mut Port) -> c_int {
+    let mut info = dpdk::rte_eth_dev_info::default();
+    let mut settings = dpdk::rte_eth_conf::default();
+    // SAFETY: a port that is there; all that is passed lives until the call returns.
+    unsafe {
+        check!(dpdk::rte_eth_dev_info_get(port.id, &mut info));
+        check!(dpdk::rte_eth_dev_get_mtu(port.id, &mut port.mtu));
+        if wanted.mtu != 0 {
+            port.mtu = wanted.mtu;
+        }
+        settings.rxmode.mtu = u32::from(port.mtu);
+        check!(dpdk::rte_eth_dev_configure(port.id, 1, 1, &settings));
+        port.rx = entries(wanted.rx, info.default_rxportconf.ring_size);
+        port.tx = entries(wanted.tx, info.default_txportconf.ring_size);
+        check!(dpdk::rte_eth_dev_adjust_nb_rx_tx_desc(port.id, &mut port.rx, &mut port.tx));
+        let mut address = dpdk::rte_ether_addr::default();
+        check!(dpdk::rte_eth_macaddr_get(port.id, &mut address));
+        port.address = address.addr_bytes;
+        port.socket = dpdk::rte_eth_dev_socket_id(port.id);
+        // The last byte stays the zero that ends it.
+        let room = port.driver.len() - 1;
+        let driver = (0..room).map(|at| *info.driver_name.add(at)).take_while(|&byte| byte != 0);
+        port.driver.iter_mut().zip(driver).for_each(|(place, byte)| *place = byte);
+    }
+    0
+}
+
+fn entries(wanted: u16, default: u16) -> u16 {
+    [wanted, default].into_iter().find(|&entries| entries != 0).unwrap_or(ENTRIES)
+}
+
+/// See [`Table::open`](crate::abi::Table::open).
+///
+/// # Safety
+/// `port` is one that [`probe`] found, `pool` one that [`pool::make`] made, and it lives until the port is closed.
+pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_int {
+    // SAFETY: the caller's.
+    unsafe {
+        let Port { id, rx, tx, socket, .. } = *port;
+        let (socket, mempool) = (socket as u32, pool::mempool(pool));
+        check!(dpdk::rte_eth_rx_queue_setup(id, QUEUE, rx, socket, ptr::null(), mempool));
+        check!(dpdk::rte_eth_tx_queue_setup(id, QUEUE, tx, socket, ptr::null()));
+        dpdk::rte_eth_dev_start(id)
+    }
+}
+
+/// See [`Table::close`](crate::abi::Table::close).
+///
+/// # Safety
+/// A port that [`probe`] found, and that nobody uses any more.
+pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
+    let mut info = dpdk::rte_eth_dev_info::default();
+    let mut error = dpdk::rte_flow_error::default();
+    // SAFETY: the caller's. A device outlives its ports.
+    unsafe {
+        check!(dpdk::rte_eth_dev_info_get(port, &mut info));
+        // It complains of ports that were never opened, or know no rules: nothing is left either way.
+        dpdk::rte_flow_flush(port, &mut error);
+        dpdk::rte_eth_dev_stop(port);
+        dpdk::rte_eth_dev_close(port);
+        dpdk::rte_dev_remove(info.device)
+    }
+}
+
+/// See [`Table::link`](crate::abi::Table::link).
+///
+/// # Safety
+/// The port is open.
+pub(crate) unsafe extern "C" fn link(port: u16) -> c_int {
+    let mut link = dpdk::rte_eth_link::default();
+    // SAFETY: the caller's; the union is a number of the same bits.
+    unsafe {
+        if dpdk::rte_eth_dev_is_removed(port) != 0 {
+            return eal::error();
+        }
+        check!(dpdk::rte_eth_link_get_nowait(port, &mut link));
+        c_int::from(link.link_status() == dpdk::RTE_ETH_LINK_UP as u16)
+    }
+}
+
+/// See [`Table::stats`](crate::abi::Table::stats).
+///
+/// # Safety
+/// The port is open, `stats` may be written.
+pub(crate) unsafe extern "C" fn stats(port: u16, stats: *mut Stats) -> c_int {
+    let mut all = dpdk::rte_eth_stats::default();
+    // SAFETY: the caller's.
+    unsafe {
+        check!(dpdk::rte_eth_stats_get(port, &mut all));
+        let (rx_errors, tx_errors) = (all.ierrors, all.oerrors);
+        stats.write(Stats { missed: all.imissed, rx_errors, no_memory: all.rx_nombuf, tx_errors });
+    }
+    0
+}
+
+/// See [`Table::sent`](crate::abi::Table::sent).
+///
+/// # Safety
+/// The port is open, and used by this thread only; its driver knows what to do when nothing is sent, if it is to.
+pub(crate) unsafe extern "C" fn sent(port: u16, nudge: bool) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { dpdk::am_tx_done(port, nudge) }
+}

@@ -1,0 +1,355 @@
+//! The only calls of the shim: its functions, in the form that the rest of this crate uses.
+//!
+//! A [`Port`] is used by one thread at a time, since it is not `Sync` and every
+//! call that moves frames takes it mutably. Its [`Chunks`] live until the port
+//! is closed and the last frame is home.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ring::{Frame, Layout, Pool};
+
+use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
+use crate::words;
+
+/// Frames that go over the border at once.
+pub(crate) const BURST: usize = 64;
+
+/// Blanks that there always are for a driver: what it takes at once, twice.
+pub(crate) const LEVEL: usize = 2 * BURST;
+
+/// A negative result is an error of the system's.
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
+}
+
+/// Start DPDK, with arguments as of a program, a null at their end.
+///
+/// # Errors
+/// DPDK's; see [`words`] for the reason.
+pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
+    let count = arguments.len() as c_int - 1;
+    // SAFETY: so many strings, which stay; the caller holds the lock on all of DPDK and calls this once.
+    check(unsafe { (table.start)(count, arguments.as_mut_ptr(), words::hear) }).map(drop)
+}
+
+/// The memory of a pool, freed when dropped.
+pub(crate) struct Chunks {
+    table: &'static Table,
+    memory: Memory,
+    frames: u32,
+}
+
+// SAFETY: what is in it is constant, the memory that it points to is used as `Port` and `Pool` say, and
+// whichever thread drops it last may free it: DPDK's allocator has a lock.
+unsafe impl Send for Chunks {}
+// SAFETY: as above.
+unsafe impl Sync for Chunks {}
+
+impl Chunks {
+    /// Memory for so many frames with so much room.
+    ///
+    /// # Errors
+    /// DPDK has not so much.
+    pub(crate) fn new(table: &'static Table, name: &str, frames: u32, room: u32, socket: c_int) -> io::Result<Chunks> {
+        let name = CString::new(name)?;
+        let mut memory = Memory { pool: ptr::null_mut(), base: ptr::null_mut(), stride: 0, headroom: 0 };
+        // SAFETY: DPDK has been started, since there is a table to call; a string, and a place to write to.
+        check(unsafe { (table.make)(name.as_ptr(), frames, room, socket, &mut memory) })?;
+        Ok(Chunks { table, memory, frames })
+    }
+
+    /// A pool of frames over it.
+    ///
+    /// # Errors
+    /// DPDK returned nonsense.
+    pub(crate) fn pool(self: &Arc<Chunks>) -> io::Result<Pool> {
+        let Memory { base, stride, headroom, .. } = self.memory;
+        let layout = Layout { frames: self.frames as usize, stride: stride as usize, headroom: headroom as usize };
+        let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidData)?;
+        // SAFETY: that much memory, all of it written when it was made, which
+        // stays until the clone is dropped. DPDK uses the headroom of each
+        // chunk, which is its own, and of frames those that `Port` gave to it.
+        unsafe { Pool::over(base, layout, Box::new(Arc::clone(self))) }.map_err(io::Error::other)
+    }
+
+    /// What drivers have sent, home into the pool; returns how many handles.
+    #[inline]
+    fn reap(&self, pool: &Pool) -> usize {
+        let mut home = [abi::Frame::default(); BURST];
+        let mut handles = 0;
+        loop {
+            // SAFETY: there is room for so many.
+            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
+            for frame in &home[..count] {
+                handles += frame.len as usize;
+                // SAFETY: made raw when the driver took them; the shim gives back each once.
+                unsafe { self.drop_handles(pool, frame.index, frame.len) };
+            }
+            if count < BURST {
+                return handles;
+            }
+        }
+    }
+
+    /// # Safety
+    /// So many handles on the frame were made raw, and belong to nobody now.
+    #[inline]
+    unsafe fn drop_handles(&self, pool: &Pool, index: u32, handles: u32) {
+        for _ in 0..handles {
+            // SAFETY: the caller's.
+            drop(unsafe { pool.adopt(index, self.memory.headroom, 0) });
+        }
+    }
+
+    fn counts(&self) -> &Counts {
+        // SAFETY: they live as long as the pool, and are atomic.
+        unsafe { &*self.memory.pool }
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        // SAFETY: the port has one of these, and is closed before it drops it; so has each pool of frames.
+        unsafe { (self.table.free)(self.memory.pool) }
+    }
+}
+
+/// A device that DPDK has, with a port that is not open yet.
+pub(crate) struct Probed {
+    table: &'static Table,
+    pub(crate) port: abi::Port,
+}
+
+impl Probed {
+    /// Have DPDK find or make the device.
+    ///
+    /// # Errors
+    /// DPDK's; see [`words`] for the reason.
+    pub(crate) fn new(table: &'static Table, arguments: &str, name: &str, wanted: Wanted) -> io::Result<Probed> {
+        let (arguments, name) = (CString::new(arguments)?, CString::new(name)?);
+        let mut port = abi::Port::default();
+        // SAFETY: DPDK has been started, since there is a table to call; strings, and a place to write to.
+        check(unsafe { (table.probe)(arguments.as_ptr(), name.as_ptr(), wanted, &mut port) })?;
+        Ok(Probed { table, port })
+    }
+
+    /// The driver's name.
+    pub(crate) fn driver(&self) -> String {
+        let bytes = self.port.driver.map(|byte| byte as u8);
+        CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Its port over this memory, not open yet.
+    pub(crate) fn with(self, chunks: Arc<Chunks>) -> Port {
+        Port { probed: self, chunks, gives_back: GivesBack::AtOnce, level: LEVEL }
+    }
+}
+
+/// Closes the port, open or not, and takes the device away.
+impl Drop for Probed {
+    fn drop(&mut self) {
+        // SAFETY: `new` found it, and nobody can use it after this.
+        if let Err(error) = check(unsafe { (self.table.close)(self.port.id) }) {
+            tracing::warn!(%error, complaints = words::complaints(), "closing a port of DPDK's");
+        }
+    }
+}
+
+/// A port and its memory. Fields are dropped in this order: closed first.
+pub(crate) struct Port {
+    probed: Probed,
+    chunks: Arc<Chunks>,
+    gives_back: GivesBack,
+    level: usize,
+}
+
+/// How a driver gives back what it has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivesBack {
+    /// Before its call returns, because it copies.
+    AtOnce,
+    /// When it is asked.
+    Asked,
+    /// When it is to send, be it nothing.
+    Nudged,
+    /// Perhaps only when more is sent, which may be never. So what it gets are copies.
+    Late,
+}
+
+impl GivesBack {
+    fn of(driver: &str, knows_the_call: bool) -> GivesBack {
+        match driver {
+            _ if knows_the_call => GivesBack::Asked,
+            "net_memif" | "net_vhost" | "net_af_packet" | "net_tap" | "net_pcap" | "net_null" => GivesBack::AtOnce,
+            "net_af_xdp" => GivesBack::Nudged,
+            _ => GivesBack::Late,
+        }
+    }
+}
+
+impl Port {
+    fn table(&self) -> &'static Table {
+        self.probed.table
+    }
+
+    fn id(&self) -> u16 {
+        self.probed.port.id
+    }
+
+    fn pool(&self) -> *mut Counts {
+        self.chunks.memory.pool
+    }
+
+    /// Open it: from here on frames move.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn open(&mut self) -> io::Result<()> {
+        // SAFETY: `probed` found it, and `chunks` stay until it is closed.
+        check(unsafe { (self.table().open)(&self.probed.port, self.pool()) })?;
+        // SAFETY: it is open.
+        let knows_the_call = unsafe { (self.table().sent)(self.id(), false) } >= 0;
+        self.gives_back = GivesBack::of(&self.probed.driver(), knows_the_call);
+        self.level = LEVEL + if self.copies() { self.probed.port.tx.into() } else { 0 };
+        Ok(())
+    }
+
+    /// Whether what is sent is copied, since the driver might keep it for ever.
+    #[inline]
+    pub(crate) fn copies(&self) -> bool {
+        self.gives_back == GivesBack::Late
+    }
+
+    /// Have the device itself look for an EtherType. Whether it does.
+    pub(crate) fn flow(&mut self, ethertype: u16) -> bool {
+        // SAFETY: it is open.
+        unsafe { (self.table().flow)(self.id(), ethertype) == 0 }
+    }
+
+    /// Frames that a driver may receive into.
+    #[inline]
+    pub(crate) fn blanks(&self) -> usize {
+        self.chunks.counts().blanks.load(Relaxed) as usize
+    }
+
+    /// Whether there are frames that were sent.
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        self.chunks.counts().home.load(Relaxed) > 0
+    }
+
+    /// Frames to receive into, as many as `most` and the pool has; returns how many.
+    #[inline]
+    pub(crate) fn give(&mut self, pool: &Pool, most: usize) -> usize {
+        let mut indices = [0; BURST];
+        let mut count = 0;
+        for (place, frame) in indices[..most.min(BURST)].iter_mut().zip(std::iter::from_fn(|| pool.take())) {
+            *place = frame.into_raw().index;
+            count += 1;
+        }
+        // SAFETY: frames of this pool that nobody else has a handle on.
+        unsafe { (self.table().give)(self.pool(), indices.as_ptr(), count as u32) };
+        count
+    }
+
+    /// Blanks that there should be; where what is sent is copied into blanks, for that too.
+    #[inline]
+    pub(crate) fn level(&self) -> usize {
+        self.level
+    }
+
+    /// The driver has taken what it keeps: what is left beyond the level goes home.
+    pub(crate) fn settle(&mut self, pool: &Pool) {
+        while self.blanks() > self.level && self.take_back(pool, self.blanks() - self.level) > 0 {}
+    }
+
+    fn take_back(&mut self, pool: &Pool, most: usize) -> usize {
+        let mut indices = [0; BURST];
+        // SAFETY: there is room for so many.
+        let count = unsafe { (self.table().take_back)(self.pool(), indices.as_mut_ptr(), most.min(BURST) as u32) };
+        for &index in &indices[..count as usize] {
+            // SAFETY: `give` made it a number, and it is nobody's now.
+            unsafe { self.chunks.drop_handles(pool, index, 1) };
+        }
+        count as usize
+    }
+
+    /// Frames that have arrived; returns how many. What made no sense is added to `odd`.
+    #[inline]
+    pub(crate) fn receive(&mut self, arrived: &mut [abi::Frame; BURST], odd: &mut u32) -> usize {
+        // SAFETY: it is open, and there is room for so many.
+        let count = unsafe { (self.table().receive)(self.id(), self.pool(), arrived.as_mut_ptr(), BURST as u16, odd) };
+        count.into()
+    }
+
+    /// The handle on a frame that arrived.
+    ///
+    /// # Safety
+    /// [`receive`](Self::receive) gave it, and it has not been adopted since.
+    #[inline]
+    pub(crate) unsafe fn adopt(&self, pool: &Pool, frame: abi::Frame) -> Frame {
+        // SAFETY: `give` made it a number, the driver has handed it over, and its bytes are in the chunk.
+        unsafe { pool.adopt(frame.index, frame.start, frame.len) }
+    }
+
+    /// Send these; returns how many from the first on were taken, which the
+    /// caller then makes raw, unless the port [copies](Self::copies).
+    #[inline]
+    pub(crate) fn send(&mut self, frames: &[abi::Frame]) -> usize {
+        let send = if self.copies() { self.table().send_copies } else { self.table().send };
+        // SAFETY: it is open; the frames are held by the caller, who has read
+        // these numbers off them, and lets go of none until it is home.
+        unsafe { send(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+    }
+
+    /// Have the driver give back what it has sent, where that takes a call.
+    pub(crate) fn ask_sent(&mut self) {
+        let nudge = match self.gives_back {
+            GivesBack::AtOnce | GivesBack::Late => return,
+            GivesBack::Asked => false,
+            GivesBack::Nudged => true,
+        };
+        // SAFETY: it is open, and the driver is one that this fits.
+        unsafe { (self.table().sent)(self.id(), nudge) };
+    }
+
+    /// Frames that were sent, home into the pool; returns how many handles.
+    #[inline]
+    pub(crate) fn reap(&mut self, pool: &Pool) -> usize {
+        self.chunks.reap(pool)
+    }
+
+    /// Whether its link is up.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub(crate) fn link(&self) -> io::Result<bool> {
+        // SAFETY: it is open.
+        check(unsafe { (self.table().link)(self.id()) }).map(|up| up > 0)
+    }
+
+    /// What its driver counts; nothing where it does not.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        // SAFETY: it is open; a place to write to.
+        unsafe { (self.table().stats)(self.id(), &mut stats) };
+        stats
+    }
+
+    /// Close it, and bring home what drivers had.
+    pub(crate) fn close(self, pool: &Pool) {
+        let Port { probed, chunks, .. } = self;
+        drop(probed);
+        chunks.reap(pool);
+        for index in 0..chunks.frames {
+            // SAFETY: no driver uses the pool any more.
+            let handles = unsafe { (chunks.table.recall)(chunks.memory.pool, index) };
+            // SAFETY: made raw for a driver, which is gone.
+            unsafe { chunks.drop_handles(pool, index, handles) };
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The transport.
+
+use std::fmt;
+
+use ring::Frame;
+use transport::{Caps, Steering, Transport};
+use wire::{Address, Flow};
+
+use crate::open::{self, Opened};
+use crate::rx::Rx;
+use crate::tx::Tx;
+use crate::{OpenError, Options};
+
+/// One port of DPDK's, with a queue each way.
+pub struct Dpdk {
+    // Frames that wait are dropped, and so go home, before the port is closed.
+    rx: Rx,
+    tx: Tx,
+    opened: Opened,
+    steering: Steering,
+    caps: Caps,
+    broken: Option<String>,
+}
+
+/// Open a device.
+///
+/// # Errors
+/// What is in the way, and what to do about it: see [`OpenError`].
+pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
+    let opened = open::open(options)?;
+    let caps = Caps {
+        name: format!("dpdk:{}", options.arguments),
+        mode: opened.mode.clone(),
+        address: opened.address,
+        max_frame: opened.max_frame,
+        reliable: false,
+        // One queue, one ring: in the order of the wire.
+        ordered: true,
+        pool: opened.pool.clone(),
+        wake: None,
+    };
+    Ok(Dpdk {
+        rx: Rx::default(),
+        tx: Tx::new(&opened),
+        steering: Steering::new(options.ethertype, opened.address),
+        opened,
+        caps,
+        broken: None,
+    })
+}
+
+impl Dpdk {
+    /// Whether the link is up: of memif and vhost, whether there is somebody at the other end. What is sent
+    /// while it is down is lost.
+    pub fn is_up(&self) -> bool {
+        self.opened.ask().link().unwrap_or(false)
+    }
+}
+
+impl Transport for Dpdk {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let Dpdk { rx, opened, steering, .. } = self;
+        rx.receive(opened, steering, budget, each)
+    }
+
+    #[inline]
+    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+        self.tx.send(&self.opened, frame)
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.tx.flush(&mut self.opened);
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+    }
+
+    fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        if self.broken.is_none() {
+            let gone = |why| format!("{} is gone: {why}", self.caps.name);
+            self.broken = self.opened.ask().link().err().map(gone);
+        }
+        self.broken.as_deref()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let stats = self.opened.ask().stats();
+        each("dpdk_link_down", u64::from(!self.is_up()));
+        self.rx.counters(each);
+        each("dpdk_rx_missed", stats.missed);
+        each("dpdk_rx_errors", stats.rx_errors);
+        each("dpdk_rx_no_memory", stats.no_memory);
+        self.tx.counters(each);
+        each("dpdk_tx_errors", stats.tx_errors);
+        self.steering.counters(each);
+    }
+}
+
+/// What has arrived and nobody has seen goes home with the rest.
+impl Drop for Dpdk {
+    fn drop(&mut self) {
+        self.rx.clear(&mut self.opened);
+    }
+}
+
+impl fmt::Debug for Dpdk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dpdk").field("caps", &self.caps).finish_non_exhaustive()
+    }
+}

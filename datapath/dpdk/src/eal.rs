@@ -1,0 +1,122 @@
+//! DPDK itself, which is started once a process and never ends before it.
+//!
+//! How it is started, and why:
+//!
+//! | argument | because |
+//! | --- | --- |
+//! | `--in-memory`; with normal pages `--no-huge -m --no-shconf` | nothing is left in the file system, however we end |
+//! | `--file-prefix` with our number | several processes side by side |
+//! | `--lcores 0@CPU` | it wants a core; the thread may run where it could before all the same |
+//! | `--no-telemetry` | no socket that nobody asked for |
+//! | `--no-pci`, `--iova-mode=va`, unless a PCI device is what is opened first | no search for devices that nobody asked for |
+
+use std::ffi::{CString, c_char};
+use std::process;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::options::{Options, Pages};
+use crate::{OpenError, abi, border, pages, shim, words};
+
+/// DPDK as it was started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) table: &'static abi::Table,
+    pub(crate) huge: bool,
+    pci: bool,
+}
+
+/// DPDK, and who has which of its devices. Held while a device comes or goes: DPDK wants one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Eal {
+    started: Option<Result<Started, String>>,
+    /// Devices that are open, by name.
+    pub(crate) devices: Vec<String>,
+    /// Pools made so far: each has a name of its own.
+    pub(crate) pools: u32,
+}
+
+/// Wait for whoever opens or closes a device.
+pub(crate) fn lock() -> MutexGuard<'static, Eal> {
+    static EAL: Mutex<Eal> = Mutex::new(Eal { started: None, devices: Vec::new(), pools: 0 });
+    EAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Eal {
+    /// DPDK, started for these options if nobody has.
+    ///
+    /// # Errors
+    /// [`OpenError::Shim`], [`OpenError::HugePages`]; [`OpenError::Start`], which stays; [`OpenError::Decided`].
+    pub(crate) fn start(&mut self, options: &Options) -> Result<Started, OpenError> {
+        let started = match &self.started {
+            Some(started) => started.clone(),
+            None => {
+                let table = shim::table()?;
+                let huge = pages::use_huge(options.pages)?;
+                self.started.insert(start(Started { table, huge, pci: options.is_pci() }, options)).clone()
+            }
+        };
+        let started = started.map_err(|why| OpenError::Start { why })?;
+        started.suits(options)?;
+        Ok(started)
+    }
+}
+
+impl Started {
+    /// # Errors
+    /// [`OpenError::Decided`]: it was started for another kind of device.
+    fn suits(&self, options: &Options) -> Result<(), OpenError> {
+        let decided = |wanted| Err(OpenError::Decided { device: options.device().into(), wanted });
+        match options.pages {
+            _ if options.is_pci() && !self.pci => decided("PCI devices"),
+            Pages::Huge if !self.huge => decided("huge pages"),
+            Pages::Normal if self.huge => decided("normal pages"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn start(wanted: Started, options: &Options) -> Result<Started, String> {
+    words::forget();
+    let us = Pid::from_raw(0);
+    let before = sched_getaffinity(us).map_err(|error| format!("asking where this thread may run: {error}"))?;
+    let arguments = arguments(&wanted, options, first(&before));
+    tracing::debug!(?arguments, "starting DPDK");
+    let result = border::start(wanted.table, leak(arguments));
+    // It has pinned the thread to that core.
+    let restored = sched_setaffinity(us, &before);
+    result.map_err(|error| format!("{error}: {}", words::complaints()))?;
+    restored.map_err(|error| format!("letting this thread run where it could before: {error}"))?;
+    Ok(wanted)
+}
+
+fn first(set: &CpuSet) -> usize {
+    (0..CpuSet::count()).find(|&cpu| set.is_set(cpu).unwrap_or(false)).unwrap_or(0)
+}
+
+fn arguments(wanted: &Started, options: &Options, cpu: usize) -> Vec<String> {
+    let prefix = match options.file_prefix.as_str() {
+        "" => format!("am-{}", process::id()),
+        prefix => prefix.to_owned(),
+    };
+    let mut all = vec!["am".to_owned(), "--no-telemetry".into()];
+    all.extend([format!("--file-prefix={prefix}"), format!("--lcores=0@{cpu}")]);
+    if wanted.huge {
+        all.push("--in-memory".into());
+    } else {
+        all.extend(["--no-huge".into(), "--no-shconf".into(), "-m".into(), options.memory.to_string()]);
+    }
+    if !wanted.pci {
+        all.extend(["--no-pci".into(), "--iova-mode=va".into()]);
+    }
+    all
+}
+
+/// As of a program; DPDK keeps them, so they stay.
+fn leak(arguments: Vec<String>) -> &'static mut [*mut c_char] {
+    let strings = arguments.into_iter().filter_map(|argument| CString::new(argument).ok());
+    strings.map(CString::into_raw).chain([ptr::null_mut()]).collect::<Vec<_>>().leak()
+}

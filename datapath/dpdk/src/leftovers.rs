@@ -1,0 +1,88 @@
+//! What a process that was killed left behind.
+//!
+//! DPDK's memory is nowhere in the file system (see `eal.rs`), so all that can
+//! be left are the sockets that devices listen on, and drivers refuse to listen
+//! where there is a file. One that nobody listens on any more is removed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::Options;
+
+/// Remove the file that the device of these options is going to listen on, if it is dead.
+pub(crate) fn clear(options: &Options) {
+    if let Some(path) = listens_on(options).map(Path::new)
+        && is_dead(path)
+    {
+        match fs::remove_file(path) {
+            Ok(()) => tracing::info!(path = %path.display(), "removed a socket that nobody listens on"),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "nobody listens on this socket, and it cannot be removed")
+            }
+        }
+    }
+}
+
+fn listens_on(options: &Options) -> Option<&str> {
+    let is = |key, value| options.argument(key) == Some(value);
+    match options.device().trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "net_memif" if is("role", "server") && is("socket-abstract", "no") => options.argument("socket"),
+        "net_vhost" | "eth_vhost" if !is("client", "1") => options.argument("iface"),
+        "net_virtio_user" | "virtio_user" if is("server", "1") => options.argument("path"),
+        _ => None,
+    }
+}
+
+/// A socket that refuses: its file is there, who listened is not. (Where it is of another kind than the one
+/// that is tried, it does not refuse.)
+fn is_dead(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refuses = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).err().is_some_and(refuses)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn vhost(path: &Path) -> Options {
+        Options::new(format!("net_vhost0,iface={}", path.display()))
+    }
+
+    #[test]
+    fn only_a_dead_socket_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.sock");
+        clear(&vhost(&path));
+        let alive = UnixListener::bind(&path).unwrap();
+        clear(&vhost(&path));
+        assert!(path.exists(), "somebody listens");
+        drop(alive);
+        clear(&Options::new(format!("net_vhost0,client=1,iface={}", path.display())));
+        assert!(path.exists(), "a client does not listen");
+        clear(&vhost(&path));
+        assert!(!path.exists(), "nobody listens");
+        fs::write(&path, "a file").unwrap();
+        clear(&vhost(&path));
+        assert!(path.exists(), "it is no socket");
+    }
+
+    #[test]
+    fn each_driver_has_its_word_for_it() {
+        for (arguments, path) in [
+            ("net_memif0,role=server,socket-abstract=no,socket=/x", Some("/x")),
+            ("net_memif0,role=server,socket=/x", None),
+            ("net_memif0,role=client,socket-abstract=no,socket=/x", None),
+            ("net_virtio_user1,path=/x,server=1", Some("/x")),
+            ("net_virtio_user1,path=/x", None),
+            ("net_af_packet0,iface=x", None),
+        ] {
+            assert_eq!(listens_on(&Options::new(arguments)), path, "{arguments}");
+        }
+    }
+}

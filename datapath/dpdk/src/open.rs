@@ -1,0 +1,155 @@
+//! From a name to an open port, step by step. Each step has its errors, and
+//! whatever a failed attempt had opened is closed when it returns.
+
+use std::io;
+use std::sync::Arc;
+
+use ring::Pool;
+use wire::frame::ETHERNET;
+use wire::{Address, EtherType};
+
+use crate::abi::Wanted;
+use crate::border::{Chunks, LEVEL, Port, Probed};
+use crate::eal::{self, Eal, Started};
+use crate::{OpenError, Options, leftovers, words};
+
+/// Frames where nobody says how many: as many as the queues take and as many
+/// again, but not fewer than these.
+const FRAMES: u32 = 8192;
+
+/// Bytes that drivers expect a frame to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
+const ROOM: u32 = 2048;
+
+/// An open port, and what there is to know of it. Closed when dropped.
+pub(crate) struct Opened {
+    device: String,
+    /// `None` only while it is being dropped.
+    port: Option<Port>,
+    pub(crate) pool: Pool,
+    pub(crate) address: Address,
+    pub(crate) max_frame: usize,
+    pub(crate) mode: String,
+}
+
+impl Opened {
+    /// Its port, and the pool of its frames.
+    #[inline]
+    pub(crate) fn port(&mut self) -> (&mut Port, &Pool) {
+        match &mut self.port {
+            Some(port) => (port, &self.pool),
+            None => unreachable!("taken by `drop` only"),
+        }
+    }
+
+    /// As [`port`](Self::port), to ask it something.
+    pub(crate) fn ask(&self) -> &Port {
+        match &self.port {
+            Some(port) => port,
+            None => unreachable!("taken by `drop` only"),
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let mut eal = eal::lock();
+        if let Some(port) = self.port.take() {
+            port.close(&self.pool);
+        }
+        eal.devices.retain(|device| *device != self.device);
+    }
+}
+
+/// Open a device.
+///
+/// # Errors
+/// See [`OpenError`].
+pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
+    let mut eal = eal::lock();
+    // 1. DPDK itself, once a process.
+    let started = eal.start(options)?;
+    let device = options.device().to_owned();
+    if eal.devices.contains(&device) {
+        return Err(OpenError::Busy { device });
+    }
+    words::forget();
+
+    // 2. The device and its port.
+    leftovers::clear(options);
+    let probed = probe(started, options)?;
+    let (address, driver) = (Address(probed.port.address), probed.driver());
+    if address.is_group() || address.to_u64() == 0 {
+        return Err(OpenError::Address { device, address });
+    }
+
+    // 3. Memory for frames, and blanks for the device before it starts.
+    let max_frame = usize::from(probed.port.mtu) + ETHERNET;
+    let queue = usize::from(probed.port.rx);
+    let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
+    let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
+    let mut port = probed.with(chunks);
+    give(&mut port, &pool, queue + LEVEL);
+
+    // 4. From here on frames come.
+    port.open().map_err(|source| refused("opening", options, source))?;
+    port.settle(&pool);
+    let steering = steering(&mut port, options.ethertype);
+
+    let mode = mode(&driver, started.huge, steering);
+    tracing::info!(device, mode, %address, max_frame, "opened");
+    eal.devices.push(device.clone());
+    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode })
+}
+
+fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
+    let wanted = Wanted { rx: options.rx, tx: options.tx, mtu: options.mtu };
+    Probed::new(started.table, &options.arguments, options.device(), wanted).map_err(|source| match options.is_pci() {
+        true => OpenError::Pci { device: options.device().into(), source, why: words::complaints() },
+        false => refused("making the device", options, source),
+    })
+}
+
+fn refused(doing: &'static str, options: &Options, source: io::Error) -> OpenError {
+    OpenError::Refused { doing, device: options.arguments.clone(), source, why: words::complaints() }
+}
+
+fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -> Result<Chunks, OpenError> {
+    let (rx, tx) = (u32::from(probed.port.rx), u32::from(probed.port.tx));
+    let least = rx + tx + 2 * LEVEL as u32;
+    let frames = if options.frames == 0 { FRAMES.max(2 * least) } else { options.frames };
+    if frames < least {
+        return Err(OpenError::Frames { device: options.device().into(), frames, least });
+    }
+    // For tags that we never use, which drivers insist on.
+    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32).max(ROOM);
+    let name = format!("am{}", eal.pools);
+    eal.pools += 1;
+    Chunks::new(started.table, &name, frames, room, probed.port.socket).map_err(|source| {
+        let hint = match started.huge {
+            true => "`sysctl -w vm.nr_hugepages=1024` gives it more",
+            false => "am.memory=1024 gives it 1 GiB, where the first device that is opened says so",
+        };
+        OpenError::Memory { frames, room, hint, source, why: words::complaints() }
+    })
+}
+
+fn give(port: &mut Port, pool: &Pool, mut blanks: usize) {
+    while blanks > 0 {
+        match port.give(pool, blanks) {
+            0 => return,
+            given => blanks -= given,
+        }
+    }
+}
+
+/// Who looks for our EtherTypes among all that arrives.
+fn steering(port: &mut Port, ethertype: EtherType) -> &'static str {
+    let both = [ethertype.hidden(), ethertype.plain()].into_iter().all(|ethertype| port.flow(ethertype));
+    if both { "flow rules" } else { "software steering" }
+}
+
+fn mode(driver: &str, huge: bool, steering: &str) -> String {
+    let driver = driver.strip_prefix("net_").unwrap_or(driver);
+    let pages = if huge { "huge pages" } else { "no huge pages" };
+    format!("{driver}, {pages}, {steering}")
+}

@@ -1,0 +1,64 @@
+//! Huge pages: are there enough?
+
+use std::fs;
+use std::path::Path;
+
+use crate::OpenError;
+use crate::options::Pages;
+
+/// MiB that DPDK and a pool of the usual size need.
+const NEEDED: u64 = 64;
+const SIZES: &str = "/sys/kernel/mm/hugepages";
+
+/// Whether to use huge pages.
+///
+/// # Errors
+/// They are required, and too few are free.
+pub(crate) fn use_huge(wanted: Pages) -> Result<bool, OpenError> {
+    decide(wanted, free(Path::new(SIZES)) >> 20)
+}
+
+fn decide(wanted: Pages, free: u64) -> Result<bool, OpenError> {
+    match wanted {
+        Pages::Normal => Ok(false),
+        Pages::IfAvailable => Ok(free >= NEEDED),
+        Pages::Huge if free < NEEDED => Err(OpenError::HugePages { free, needed: NEEDED }),
+        Pages::Huge => Ok(true),
+    }
+}
+
+/// Bytes in huge pages that nobody uses, of all sizes.
+fn free(sizes: &Path) -> u64 {
+    let Ok(sizes) = fs::read_dir(sizes) else { return 0 };
+    let of_size = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let kib: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        let count: u64 = fs::read_to_string(entry.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
+        Some((kib << 10) * count)
+    };
+    sizes.flatten().filter_map(of_size).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_pages_of_all_sizes_count() {
+        let sizes = tempfile::tempdir().unwrap();
+        for (size, count) in [("hugepages-2048kB", "3\n"), ("hugepages-1048576kB", "1\n"), ("other", "7\n")] {
+            fs::create_dir(sizes.path().join(size)).unwrap();
+            fs::write(sizes.path().join(size).join("free_hugepages"), count).unwrap();
+        }
+        assert_eq!(free(sizes.path()), (6 << 20) + (1 << 30));
+        assert_eq!(free(Path::new("/nowhere")), 0);
+    }
+
+    #[test]
+    fn they_are_used_where_there_are_enough() {
+        assert!(decide(Pages::IfAvailable, 64).unwrap() && !decide(Pages::IfAvailable, 63).unwrap());
+        assert!(decide(Pages::Huge, 64).unwrap() && !decide(Pages::Normal, 1 << 20).unwrap());
+        let text = decide(Pages::Huge, 10).unwrap_err().to_string();
+        assert!(text.contains("10 MiB") && text.contains("nr_hugepages"), "{text}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Frames that arrive.
+//!
+//! The driver is always asked for a whole burst, because some give nothing to
+//! who asks for less; what the caller has no budget for waits here.
+
+use ring::{Frame, Pool};
+use transport::Steering;
+use wire::Buffer;
+
+use crate::abi;
+use crate::border::{BURST, Port};
+use crate::open::Opened;
+
+/// Frames looked at in one call, at most: who floods us with what steering drops must not keep us here.
+const MOST: usize = 16 * BURST;
+/// So many blanks may lack while frames arrive; the others wait until nothing does.
+const FEW: usize = BURST / 2;
+
+/// What has arrived.
+pub(crate) struct Rx {
+    arrived: [abi::Frame; BURST],
+    /// Of which these have not been handed over.
+    next: usize,
+    end: usize,
+    received: u64,
+    bytes: u64,
+    odd: u32,
+    starved: u64,
+}
+
+impl Default for Rx {
+    fn default() -> Rx {
+        Rx { arrived: [abi::Frame::default(); BURST], next: 0, end: 0, received: 0, bytes: 0, odd: 0, starved: 0 }
+    }
+}
+
+impl Rx {
+    /// Hand over what has arrived, at most `budget` frames.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        opened: &mut Opened,
+        steering: &mut Steering,
+        budget: usize,
+        each: &mut dyn FnMut(Frame),
+    ) -> usize {
+        let (port, pool) = opened.port();
+        let (mut taken, mut looked) = (0, 0);
+        while taken < budget && looked < MOST {
+            let whole = self.next < self.end || self.burst(port);
+            let Some(frame) = self.pop(port, pool) else { break };
+            looked += 1;
+            taken += self.hand(frame, steering, each);
+            while taken < budget
+                && let Some(frame) = self.pop(port, pool)
+            {
+                looked += 1;
+                taken += self.hand(frame, steering, each);
+            }
+            self.refill(port, pool, FEW);
+            if !whole {
+                break;
+            }
+        }
+        if looked == 0 {
+            self.refill(port, pool, 0);
+        }
+        self.received += taken as u64;
+        taken
+    }
+
+    /// Ask the driver; whether there may be more.
+    #[inline]
+    fn burst(&mut self, port: &mut Port) -> bool {
+        self.next = 0;
+        self.end = port.receive(&mut self.arrived, &mut self.odd);
+        self.end == BURST
+    }
+
+    #[inline]
+    fn pop(&mut self, port: &Port, pool: &Pool) -> Option<Frame> {
+        let frame = *self.arrived[..self.end].get(self.next)?;
+        self.next += 1;
+        // SAFETY: `burst` got it, and it is passed by once.
+        Some(unsafe { port.adopt(pool, frame) })
+    }
+
+    #[inline]
+    fn hand(&mut self, frame: Frame, steering: &mut Steering, each: &mut dyn FnMut(Frame)) -> usize {
+        if !steering.admits(frame.bytes()) {
+            return 0;
+        }
+        self.bytes += frame.bytes().len() as u64;
+        each(frame);
+        1
+    }
+
+    /// Blanks for the driver, if it lacks more than `few`.
+    #[inline]
+    fn refill(&mut self, port: &mut Port, pool: &Pool, few: usize) {
+        let lacking = port.level().saturating_sub(port.blanks());
+        if lacking > few {
+            let given = port.give(pool, lacking);
+            self.starved += u64::from(given < lacking.min(BURST));
+        }
+    }
+
+    /// Nobody will see what is here.
+    pub(crate) fn clear(&mut self, opened: &mut Opened) {
+        let (port, pool) = opened.port();
+        while self.pop(port, pool).is_some() {}
+    }
+
+    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("dpdk_received", self.received);
+        each("dpdk_received_bytes", self.bytes);
+        each("dpdk_lost_in_pieces", self.odd.into());
+        each("dpdk_starved", self.starved);
+    }
+}

@@ -1,0 +1,136 @@
+//! Finding and loading the shim, once a process.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+use crate::abi::{Entry, SYMBOL, Table, VERSION};
+
+/// The file's name.
+pub(crate) const FILE: &str = "libdpdk_shim.so";
+/// The variable that says where it is.
+pub(crate) const VARIABLE: &str = "AM_DPDK_SHIM";
+
+/// Why there is no DPDK.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShimError {
+    /// The shim is nowhere.
+    #[error(
+        "DPDK needs {FILE}, which is not there: `scripts/setup --with-dpdk` installs DPDK and builds it; \
+         looked for {}, and set {VARIABLE} to where else it is",
+        .looked.join(", ")
+    )]
+    Missing {
+        /// Where it was looked for.
+        looked: Vec<String>,
+    },
+    /// It is there, and the system does not load it.
+    #[error("{path} cannot be loaded: {why}; `scripts/setup --with-dpdk` installs DPDK and builds it anew")]
+    Unloadable {
+        /// Which file.
+        path: String,
+        /// The system's words.
+        why: String,
+    },
+    /// It was built for another version of this program.
+    #[error(
+        "{path} has version {found} of the ABI, this program needs {VERSION}: `scripts/setup --with-dpdk` builds it anew"
+    )]
+    Version {
+        /// Which file.
+        path: String,
+        /// What it says.
+        found: u32,
+    },
+}
+
+/// The functions of the shim. It is loaded at the first call, and stays: DPDK has threads in it.
+///
+/// # Errors
+/// See [`ShimError`]. It is the same for the rest of the process.
+pub(crate) fn table() -> Result<&'static Table, ShimError> {
+    static TABLE: OnceLock<Result<&'static Table, ShimError>> = OnceLock::new();
+    TABLE.get_or_init(|| load(&places(env::var_os(VARIABLE), env::current_exe().ok().as_deref()))).clone()
+}
+
+/// Where it may be: where the user says, or else beside the program (tests and
+/// examples are one directory further down), or where the system looks.
+fn places(variable: Option<OsString>, program: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(path) = variable {
+        return vec![path.into()];
+    }
+    let beside = program
+        .and_then(Path::parent)
+        .into_iter()
+        .flat_map(|directory| [directory.join(FILE), directory.join("..").join(FILE)]);
+    beside.chain([PathBuf::from(FILE)]).collect()
+}
+
+fn load(places: &[PathBuf]) -> Result<&'static Table, ShimError> {
+    for path in places {
+        // A name alone is for the system to find: whether it is there shows when it is loaded.
+        let is_name = path.components().count() == 1;
+        if !is_name && !path.exists() {
+            continue;
+        }
+        match load_one(path) {
+            Err(ShimError::Unloadable { why, .. }) if is_name && why.contains("No such file") && why.contains(FILE) => {
+            }
+            result => return result,
+        }
+    }
+    Err(ShimError::Missing { looked: places.iter().map(|path| path.display().to_string()).collect() })
+}
+
+fn load_one(path: &Path) -> Result<&'static Table, ShimError> {
+    let shown = || path.display().to_string();
+    let unloadable = |why: libloading::Error| ShimError::Unloadable { path: shown(), why: why.to_string() };
+    // SAFETY: a file of this name is ours, or put in its place by who runs this
+    // program, who could as well put another program in this one's place.
+    let library = unsafe { Library::new(path) }.map_err(unloadable)?;
+    // SAFETY: the symbol has had this type in all versions.
+    let entry = unsafe { library.get::<Entry>(SYMBOL) }.map_err(unloadable)?;
+    // SAFETY: the library is loaded, and the function has no conditions.
+    let table = unsafe { entry() };
+    // SAFETY: whatever the version, a table starts with it.
+    let found = unsafe { (&raw const (*table).version).read() };
+    if found != VERSION {
+        return Err(ShimError::Version { path: shown(), found });
+    }
+    std::mem::forget(library);
+    // SAFETY: the version says that it is this type; it is a constant of a library that stays loaded.
+    Ok(unsafe { &*table })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_says_goes_before_all_others() {
+        assert_eq!(places(Some("/x/y.so".into()), Some(Path::new("/a/b"))), [PathBuf::from("/x/y.so")]);
+        let beside = places(None, Some(Path::new("/a/debug/deps/test")));
+        assert_eq!(beside[0], Path::new("/a/debug/deps").join(FILE));
+        assert_eq!(beside[1], Path::new("/a/debug/deps/..").join(FILE));
+        assert_eq!(beside[2], Path::new(FILE));
+    }
+
+    #[test]
+    fn a_missing_shim_is_named_with_what_makes_it() {
+        let error = load(&["/nowhere/libdpdk_shim.so".into()]).map(|_| ()).unwrap_err();
+        assert!(matches!(error, ShimError::Missing { .. }));
+        let text = error.to_string();
+        assert!(text.contains("scripts/setup --with-dpdk") && text.contains("/nowhere/"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_library_is_not_loaded() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "no library").unwrap();
+        let error = load(&[file.path().into()]).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, ShimError::Unloadable { why, .. } if !why.is_empty()), "{error}");
+    }
+}

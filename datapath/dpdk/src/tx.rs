@@ -1,0 +1,148 @@
+//! Frames that leave.
+
+use ring::{Frame, Pool};
+use wire::Buffer;
+use wire::frame::ETHERNET;
+
+use crate::abi;
+use crate::border::{BURST, Port};
+use crate::open::Opened;
+
+/// Frames that wait for the doorbell, at most.
+const QUEUE: usize = 4 * BURST;
+
+/// What is on its way out.
+pub(crate) struct Tx {
+    queued: Vec<Frame>,
+    /// Handles that the driver has.
+    lent: usize,
+    /// The most that it may have: the shim has a place for so many.
+    most_lent: usize,
+    longest: usize,
+    stride: usize,
+    sent: u64,
+    bytes: u64,
+    full: u64,
+    copied: u64,
+    invalid: u64,
+    down: u64,
+}
+
+impl Tx {
+    pub(crate) fn new(opened: &Opened) -> Tx {
+        let layout = opened.pool.layout();
+        Tx {
+            queued: Vec::with_capacity(QUEUE),
+            lent: 0,
+            most_lent: layout.frames,
+            longest: opened.max_frame,
+            stride: layout.stride,
+            sent: 0,
+            bytes: 0,
+            full: 0,
+            copied: 0,
+            invalid: 0,
+            down: 0,
+        }
+    }
+
+    /// Queue a frame.
+    ///
+    /// # Errors
+    /// The queue is full: the frame comes back.
+    #[inline]
+    pub(crate) fn send(&mut self, opened: &Opened, frame: Frame) -> Result<(), Frame> {
+        if self.queued.len() == QUEUE || self.lent + self.queued.len() >= self.most_lent {
+            self.full += 1;
+            return Err(frame);
+        }
+        if !(ETHERNET..=self.longest).contains(&frame.bytes().len()) {
+            self.invalid += 1;
+            return Ok(());
+        }
+        let frame = if opened.pool.owns(&frame) { frame } else { self.copy(&opened.pool, frame)? };
+        self.queued.push(frame);
+        Ok(())
+    }
+
+    /// A frame of somebody else's pool.
+    #[cold]
+    fn copy(&mut self, pool: &Pool, foreign: Frame) -> Result<Frame, Frame> {
+        let copy = pool.copy(foreign.bytes()).ok_or(foreign)?;
+        self.copied += 1;
+        Ok(copy)
+    }
+
+    /// To the driver with all that is queued, and back what it has sent.
+    #[inline]
+    pub(crate) fn flush(&mut self, opened: &mut Opened) {
+        if self.queued.is_empty() && self.lent == 0 {
+            return;
+        }
+        let (port, pool) = opened.port();
+        let waiting = self.queued.len();
+        self.submit(port);
+        if waiting == 0 {
+            port.ask_sent();
+        } else if self.queued.len() == waiting {
+            self.stuck(port);
+        }
+        if port.has_sent() {
+            self.lent -= port.reap(pool);
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, port: &mut Port) {
+        let mut taken = 0;
+        while taken < self.queued.len() {
+            let mut burst = [abi::Frame::default(); BURST];
+            let frames = &self.queued[taken..];
+            let count = frames.len().min(BURST);
+            for (place, frame) in burst.iter_mut().zip(frames) {
+                *place = describe(frame, self.stride);
+            }
+            let sent = port.send(&burst[..count]);
+            self.bytes += burst[..sent].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+            taken += sent;
+            if sent < count {
+                break;
+            }
+        }
+        self.sent += taken as u64;
+        if port.copies() {
+            return drop(self.queued.drain(..taken));
+        }
+        for frame in self.queued.drain(..taken) {
+            // The driver has the handle now, or has given it back already: `reap` makes it one again.
+            let _ = frame.into_raw();
+        }
+        self.lent += taken;
+    }
+
+    /// The driver takes nothing. With nobody at the other end it never will: what is sent then is lost, as it
+    /// is on a cable that is not plugged in.
+    #[cold]
+    fn stuck(&mut self, port: &mut Port) {
+        port.ask_sent();
+        if !port.link().unwrap_or(false) {
+            self.down += self.queued.len() as u64;
+            self.queued.clear();
+        }
+    }
+
+    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("dpdk_sent", self.sent);
+        each("dpdk_sent_bytes", self.bytes);
+        each("dpdk_full", self.full);
+        each("dpdk_copied", self.copied);
+        each("dpdk_lost_invalid", self.invalid);
+        each("dpdk_lost_link_down", self.down);
+    }
+}
+
+#[inline]
+fn describe(frame: &Frame, stride: usize) -> abi::Frame {
+    let (index, len) = (frame.index(), frame.bytes().len() as u32);
+    abi::Frame { index: index as u32, start: (frame.offset() - index * stride) as u32, len }
+}
