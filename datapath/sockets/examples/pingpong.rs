@@ -1,0 +1,128 @@
+//! Round trips over 127.0.0.1 with both ends on one thread, so that nothing is measured but the calls:
+//! a bare UDP socket, and a transport of this crate with nothing above it, in turns.
+//!
+//! ```text
+//! cargo run --release -p sockets --example pingpong [BYTES [ROUNDS]]
+//! ```
+//!
+//! Short stretches, of which the fastest count: so it says something on a machine that has other work, too.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use ring::Frame;
+use sockets::{Options, udp};
+use transport::Transport;
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+const STRETCHES: usize = 1000;
+const TRIPS: u32 = 20;
+const FLOW: Flow = Flow::new(7).unwrap();
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
+    let (len, rounds) = (numbers.next().unwrap_or(64), numbers.next().unwrap_or(5));
+    for _ in 0..rounds {
+        let [bare, udp] = compare([&mut bare(len), &mut through(acquaint(["udp:127.0.0.1:0"; 2].map(open_udp)), len)]);
+        println!("{len} bytes: bare UDP {bare:?}; udp {udp:?}, {:.3} of it", udp.as_secs_f64() / bare.as_secs_f64());
+    }
+}
+
+/// The time of each trip where nothing disturbs it: of short stretches in turns, the tenth part that was fastest.
+fn compare<const N: usize>(mut trips: [&mut dyn FnMut(); N]) -> [Duration; N] {
+    let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| vec![]);
+    for _ in 0..STRETCHES {
+        for (trip, times) in trips.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            (0..TRIPS).for_each(|_| trip());
+            times.push(start.elapsed() / TRIPS);
+        }
+    }
+    times.map(|mut times| {
+        times.sort_unstable();
+        times[STRETCHES / 10]
+    })
+}
+
+fn spin<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+    }
+}
+
+fn bare(len: usize) -> impl FnMut() {
+    let ends = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    ends.iter().for_each(|end| end.set_nonblocking(true).unwrap());
+    let places = [0, 1].map(|end: usize| ends[end].local_addr().unwrap());
+    let mut bytes = vec![0; 65536];
+    move || {
+        for (from, to) in [(0, 1), (1, 0)] {
+            ends[from].send_to(&bytes[..len], places[to]).unwrap();
+            // Each waits as one does that spins: it has looked, and found nothing.
+            assert!(ends[from].recv_from(&mut bytes).is_err());
+            spin(|| ends[to].recv_from(&mut bytes).ok());
+        }
+    }
+}
+
+fn through<T: Transport>(mut ends: [T; 2], len: usize) -> impl FnMut() {
+    let addresses = [0, 1].map(|end: usize| ends[end].caps().address);
+    let mut frame = Some(build(&ends[0], addresses[1], len));
+    move || {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let mut sent = frame.take().expect("it came back");
+            readdress(&mut sent, addresses[to], addresses[from]);
+            ends[from].send(addresses[to], sent).unwrap();
+            ends[from].flush();
+            assert!(next(&mut ends[from]).is_none());
+            frame = Some(spin(|| next(&mut ends[to])));
+        }
+    }
+}
+
+fn open_udp(name: &str) -> impl Transport {
+    udp::open(&Options::from_name(&name.parse().unwrap()).unwrap()).unwrap()
+}
+
+/// Both know each other, and let the flow in.
+fn acquaint<T: Transport>(mut ends: [T; 2]) -> [T; 2] {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let place = ends[to].caps().name.split_once(':').unwrap().1.to_owned();
+        ends[from].introduce(&place).unwrap();
+        let hello = build(&ends[from], Address::BROADCAST, 100);
+        ends[from].send(Address::BROADCAST, hello).unwrap();
+        ends[from].flush();
+        spin(|| next(&mut ends[to]));
+        ends[from].steer(FLOW, true);
+    }
+    ends
+}
+
+fn next(end: &mut impl Transport) -> Option<Frame> {
+    let mut arrived = None;
+    end.receive(64, &mut |frame| arrived = Some(frame));
+    arrived
+}
+
+fn readdress(frame: &mut Frame, to: Address, from: Address) {
+    let space = frame.space().expect("nobody shares it");
+    space[..6].copy_from_slice(&to.0);
+    space[6..12].copy_from_slice(&from.0);
+}
+
+/// What everybody gets introduces its sender; a request is for one.
+fn build(end: &impl Transport, to: Address, len: usize) -> Frame {
+    let mut frame = end.caps().pool.take().expect("none is used yet");
+    let space = frame.space().expect("nobody shares it");
+    let (kind, flow) = if to.is_group() { (Kind::Control, Flow::NODE) } else { (Kind::Request, FLOW) };
+    let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
+    let body = len - Framing::Plain.body_at();
+    frame::body(space, Framing::Plain, body).unwrap().fill(7);
+    let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
+    frame.set_len(len);
+    frame
+}

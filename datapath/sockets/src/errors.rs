@@ -1,0 +1,107 @@
+//! Why a socket could not be opened, and what to do about it.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use ring::LayoutError;
+use transport::IntroduceError;
+
+/// Why a socket could not be opened. Nothing of the attempt is left.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody has the port.
+    #[error(
+        "{scheme} port {} of {} is in use: `ss -lnp{} sport = :{}` says by whom; choose another, or 0 for any that is free",
+        local.port(), local.ip(), &scheme[..1], local.port()
+    )]
+    InUse {
+        /// `udp` or `tcp`.
+        scheme: &'static str,
+        /// The place that was asked for.
+        local: SocketAddr,
+    },
+    /// The address is no interface's.
+    #[error("no interface has the address {0}: `ip -brief address` lists those that there are")]
+    NotHere(std::net::IpAddr),
+    /// The system has no IPv6, or no IPv4.
+    #[error(
+        "this system does not speak the protocol of {0}: `sysctl net.ipv6.conf.all.disable_ipv6` must say 0 for IPv6"
+    )]
+    Family(SocketAddr),
+    /// A port that not everybody may have.
+    #[error(
+        "port {0} needs the right CAP_NET_BIND_SERVICE: take one from 1024 on, or \
+         `sudo setcap cap_net_bind_service+ep PROGRAM`"
+    )]
+    Port(u16),
+    /// Busy polling that not everybody may ask for.
+    #[error(
+        "busy-poll={0} needs the right CAP_NET_ADMIN: `sudo setcap cap_net_admin+ep PROGRAM`, or \
+         `sudo sysctl -w net.core.busy_read={0}` for everybody"
+    )]
+    BusyPoll(u128),
+    /// The kernel gives smaller buffers than were asked for.
+    #[error(
+        "buffer={asked}: the system gives {got} bytes at most; `sudo sysctl -w net.core.{limit}={asked}` allows it"
+    )]
+    Buffer {
+        /// As asked for.
+        asked: usize,
+        /// What there was.
+        got: usize,
+        /// The setting that limits it.
+        limit: &'static str,
+    },
+    /// A longest frame that cannot be.
+    #[error("frame={asked}: the longest frame is {least} to {most} bytes here{}", if *by_mtu { ", or more with `fragment`" } else { "" })]
+    Frame {
+        /// As asked for.
+        asked: usize,
+        /// The shortest that can be the longest: set-up must fit.
+        least: usize,
+        /// The longest.
+        most: usize,
+        /// What limits it is the MTU of the interface.
+        by_mtu: bool,
+    },
+    /// A pool that was given has shorter frames than were asked for.
+    #[error("the frames of the pool have room for {room} bytes, and frames of {frame} are asked for")]
+    PoolRoom {
+        /// Bytes of a frame of the pool.
+        room: usize,
+        /// Bytes that are needed.
+        frame: usize,
+    },
+    /// A pool that cannot be.
+    #[error(transparent)]
+    Pool(#[from] LayoutError),
+    /// A peer that cannot be introduced.
+    #[error(transparent)]
+    Peer(#[from] IntroduceError),
+    /// The system refused, for a reason of its own.
+    #[error("{doing}: {error}")]
+    System {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// What it says.
+        error: io::Error,
+    },
+}
+
+/// For `map_err`: what was tried.
+pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
+    move |error| OpenError::System { doing, error }
+}
+
+impl OpenError {
+    /// What the system means when it does not let us bind.
+    pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> OpenError {
+        match error.kind() {
+            ErrorKind::AddrInUse => OpenError::InUse { scheme, local },
+            ErrorKind::AddrNotAvailable => OpenError::NotHere(local.ip()),
+            ErrorKind::PermissionDenied => OpenError::Port(local.port()),
+            _ if error.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32) => OpenError::Family(local),
+            _ => OpenError::System { doing: "bind a socket", error },
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! **Any network that the kernel reaches.** Frames through ordinary sockets: no rights, no
+//! NIC of a certain kind, IPv4 and IPv6, over routers too. Slower than AF_XDP, and everywhere.
+//!
+//! ```text
+//!                     Transport: whole Ethernet frames, owned, steered
+//!   ┌──────────────────────────────────┐
+//!   │ udp     a frame is a datagram    │   a flush is one sendmmsg: runs of one length leave as one (GSO)
+//!   │         neither reliable nor     │   a look is one recvmmsg: what the kernel merged is cut (GRO)
+//!   │         ordered                  │
+//!   └──────────────┬───────────────────┘
+//!              the kernel's stack ──▶ any interface, loopback too
+//! ```
+//!
+//! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](wire::Address)
+//! when it is opened, and frames to everybody go to whoever was
+//! [introduced](transport::Transport::introduce) or has been heard; behind which place an address is, it learns
+//! from control frames that arrive, as a switch does.
+//!
+//! Read first: [`udp`], its page; then [`Options`]. `examples/pingpong.rs` measures the crate beside bare sockets.
+//!
+//! ```
+//! use sockets::{Options, udp};
+//! use transport::Transport;
+//! use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, control, frame};
+//!
+//! let mut left = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+//! let mut right = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+//! left.introduce(right.caps().name.strip_prefix("udp:").unwrap())?;
+//!
+//! let mut hello = left.caps().pool.take().expect("none is used yet");
+//! let link = frame::Link { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
+//! let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+//! let space = hello.space().expect("nobody shares it");
+//! frame::body(space, Framing::Plain, 5)?.copy_from_slice(b"hello");
+//! let length = frame::emit(space, Framing::Plain, &link, &header, 5, None)?;
+//! hello.set_len(length);
+//!
+//! left.send(link.to, hello).expect("the queue is empty");
+//! left.flush();
+//! let mut heard = 0;
+//! while heard == 0 {
+//!     heard = right.receive(64, &mut |frame| assert_eq!(frame.bytes().len(), length));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod errors;
+mod identity;
+mod options;
+mod path;
+mod place;
+mod tune;
+pub mod udp;
+
+pub use errors::OpenError;
+pub use options::Options;
+pub use udp::Udp;

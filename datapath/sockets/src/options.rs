@@ -1,0 +1,186 @@
+//! What to open, and how.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use transport::{Name, NameError};
+use wire::EtherType;
+
+/// What to open, and how. [`Options::new`] has good values for all but the
+/// socket's own place; [`Options::from_name`] reads all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the socket is; with port 0 the system chooses one.
+    pub local: SocketAddr,
+    /// Who is introduced at once: see [`transport::Transport::introduce`].
+    pub peers: Vec<SocketAddr>,
+    /// The longest frame, in bytes from the destination address on. `None`: for UDP what fits the MTU
+    /// of the interface, at most a jumbo frame; for TCP [`TCP_FRAME`](Self::TCP_FRAME).
+    pub frame: Option<usize>,
+    /// Frames in the pool. `None`: as many as [`MEMORY`](Self::MEMORY) has room for, 4096 at most.
+    pub frames: Option<usize>,
+    /// Bytes of the kernel's buffers, in each direction. `None`: several
+    /// megabytes if the system allows it, for TCP what the kernel thinks right.
+    pub buffer: Option<usize>,
+    /// For so long the kernel looks at the NIC's queue itself when nothing has arrived (`SO_BUSY_POLL`).
+    pub busy_poll: Option<Duration>,
+    /// The network's EtherTypes.
+    pub ethertype: EtherType,
+    /// UDP only: frames of one length to one place leave as one, and the
+    /// kernel or the NIC cuts them (`UDP_SEGMENT`). Used where the kernel has it.
+    pub gso: bool,
+    /// UDP only: datagrams of one length arrive as one, and are cut here
+    /// (`UDP_GRO`). Used where the kernel has it.
+    pub gro: bool,
+    /// UDP only: datagrams that are longer than the way's MTU are cut by IP,
+    /// and lost as a whole with any of their pieces. Otherwise they are not sent.
+    pub fragment: bool,
+}
+
+/// What a setting is for, and whether TCP has it too.
+const SETTINGS: [(&str, bool); 8] = [
+    ("peer=IP:PORT (as often as there are peers)", true),
+    ("frame=BYTES", true),
+    ("frames=NUMBER", true),
+    ("buffer=BYTES", true),
+    ("busy-poll=MICROSECONDS", true),
+    ("gso=off", false),
+    ("gro=off", false),
+    ("fragment", false),
+];
+
+const EXAMPLE: &str = "127.0.0.1:7000";
+const PLACE: &str = "an address and a port, as in 127.0.0.1:7000 or [::1]:7000 (names of hosts are not looked up)";
+
+impl Options {
+    /// Bytes of a pool whose number of frames nobody has chosen, at most. They
+    /// are the system's until they are used.
+    pub const MEMORY: usize = 64 << 20;
+    /// The longest frame over TCP, unless chosen: what is long costs least
+    /// where no link limits it, and a frame of a page less leaves room for what
+    /// stands around it.
+    pub const TCP_FRAME: usize = 65_000;
+
+    /// Good values for a socket at this place.
+    pub fn new(local: SocketAddr) -> Options {
+        Options {
+            local,
+            peers: vec![],
+            frame: None,
+            frames: None,
+            buffer: None,
+            busy_poll: None,
+            ethertype: EtherType::DEFAULT,
+            gso: true,
+            gro: true,
+            fragment: false,
+        }
+    }
+
+    /// As a name says: `udp:127.0.0.1:7000`, `tcp:[::1]:0,peer=[::1]:7000,frame=9000`.
+    ///
+    /// ```
+    /// use sockets::Options;
+    ///
+    /// let options = Options::from_name(&"udp:[::1]:7000,frame=4000,peer=[::1]:7001".parse()?)?;
+    /// assert_eq!((options.frame, options.peers.len()), (Some(4000), 1));
+    /// let refused = Options::from_name(&"udp:[::1]:7000,speed=11".parse()?).unwrap_err();
+    /// assert!(refused.to_string().contains("busy-poll=MICROSECONDS"));
+    /// # Ok::<(), transport::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The name says no place, or has a setting that there is not.
+    pub fn from_name(name: &Name) -> Result<Options, NameError> {
+        let is_udp = match name.scheme() {
+            "udp" => true,
+            "tcp" => false,
+            _ => return Err(name.unknown(&["udp:IP:PORT", "tcp:IP:PORT"])),
+        };
+        let (place, settings) = name.settings(EXAMPLE)?;
+        let mut options = Options::new(place.parse().map_err(|_| name.bad_setting(place, None, PLACE))?);
+        for (key, value) in settings {
+            options.set(is_udp, key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
+        }
+        Ok(options)
+    }
+
+    /// One setting; what would make sense, where it does not.
+    fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
+        match (key, value) {
+            ("peer", Some(place)) => self.peers.push(place.parse().map_err(|_| PLACE)?),
+            ("frame", Some(bytes)) => self.frame = Some(number(bytes)?),
+            ("frames", Some(frames)) => self.frames = Some(number(frames)?),
+            ("buffer", Some(bytes)) => self.buffer = Some(number(bytes)?),
+            ("busy-poll", Some(micros)) => self.busy_poll = Some(Duration::from_micros(number(micros)? as u64)),
+            ("gso", Some(switch)) if is_udp => self.gso = is_on(switch)?,
+            ("gro", Some(switch)) if is_udp => self.gro = is_on(switch)?,
+            ("fragment", None) if is_udp => self.fragment = true,
+            _ => {
+                let fits = SETTINGS.iter().filter(|(_, tcp)| is_udp || *tcp).map(|(setting, _)| *setting);
+                return Err(format!("the settings are {}", fits.collect::<Vec<_>>().join(", ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number(text: &str) -> Result<usize, &'static str> {
+    text.parse::<u32>().map(|number| number as usize).map_err(|_| "a whole number")
+}
+
+fn is_on(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("`on` or `off`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Options, String> {
+        let name: Name = text.parse().map_err(|error: NameError| error.to_string())?;
+        Options::from_name(&name).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let text = "udp:[::1]:7,peer=[::1]:8,peer=[::1]:9,frame=1000,frames=64,buffer=5000,busy-poll=50,gso=off,gro=off,fragment";
+        let options = read(text).unwrap();
+        let expected = Options {
+            peers: vec!["[::1]:8".parse().unwrap(), "[::1]:9".parse().unwrap()],
+            frame: Some(1000),
+            frames: Some(64),
+            buffer: Some(5000),
+            busy_poll: Some(Duration::from_micros(50)),
+            gso: false,
+            gro: false,
+            fragment: true,
+            ..Options::new("[::1]:7".parse().unwrap())
+        };
+        assert_eq!(options, expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_would() {
+        for (text, hint) in [
+            ("udp:", "write `udp:127.0.0.1:7000`"),
+            ("udp:localhost:7000", "not looked up"),
+            ("udp:127.0.0.1", "an address and a port"),
+            ("udp:127.0.0.1:7000,peer=here", "not looked up"),
+            ("udp:127.0.0.1:7000,frame=-1", "a whole number"),
+            ("udp:127.0.0.1:7000,gso=maybe", "`on` or `off`"),
+            ("udp:127.0.0.1:7000,fragment=yes", "the settings are"),
+            ("udp:127.0.0.1:7000,what", "peer=IP:PORT"),
+            ("xdp:eth1", "udp:IP:PORT"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+        let error = read("tcp:127.0.0.1:7000,gso=off").unwrap_err();
+        assert!(error.contains("frame=BYTES") && !error.contains("gro=off"), "{error}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What sockets of both kinds are told before they are used.
+
+use std::io;
+use std::net::SocketAddr;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use ring::{Layout, Pool};
+use socket2::{Domain, Protocol, Socket, Type};
+use wire::Framing;
+use wire::control::Control;
+
+use crate::errors::doing;
+use crate::{OpenError, Options};
+
+/// The longest frame is at least so long: set-up must fit.
+pub(crate) const LEAST_FRAME: usize = Framing::Plain.body_at() + Control::LONGEST;
+
+/// Frames start on a cache line of their own.
+const ALIGN: usize = 128;
+
+/// Frames in a pool whose size nobody has chosen.
+const FRAMES: std::ops::RangeInclusive<usize> = 512..=4096;
+
+/// A socket that never blocks.
+pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(local), kind, Some(protocol))?;
+    socket.set_nonblocking(true)?;
+    if local.is_ipv6() {
+        // So that a place is written in one way only.
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}
+
+/// Buffers of this size, or an error that says what stands against it.
+pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> Result<(), OpenError> {
+    enlarge(socket, bytes);
+    // The kernel doubles what it was asked for, for its own use.
+    let failed = doing("ask for a buffer's size");
+    let got = [socket.recv_buffer_size().map_err(&failed)? / 2, socket.send_buffer_size().map_err(&failed)? / 2];
+    let sizes = [("rmem_max", got[0]), ("wmem_max", got[1])];
+    match sizes.into_iter().find(|(_, got)| *got < bytes) {
+        Some((limit, got)) => Err(OpenError::Buffer { asked: bytes, got, limit }),
+        None => Ok(()),
+    }
+}
+
+/// Buffers of this size, or as large as the system allows.
+pub(crate) fn enlarge(socket: &Socket, bytes: usize) {
+    // What goes beyond the limit needs CAP_NET_ADMIN; up to the limit everybody may.
+    if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
+        let _ = socket.set_recv_buffer_size(bytes);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &bytes).is_err() {
+        let _ = socket.set_send_buffer_size(bytes);
+    }
+}
+
+/// Have the kernel look at the NIC's queue when nothing has arrived.
+pub(crate) fn busy_poll(socket: &Socket, options: &Options) -> Result<(), OpenError> {
+    let Some(time) = options.busy_poll else { return Ok(()) };
+    let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX >> 1);
+    socket.set_busy_poll(micros).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => OpenError::BusyPoll(time.as_micros()),
+        _ => OpenError::System { doing: "set busy polling", error },
+    })
+}
+
+/// A pool for frames of this length; the one that is given, if it will do.
+pub(crate) fn pool(given: Option<Pool>, options: &Options, max_frame: usize) -> Result<Pool, OpenError> {
+    if let Some(pool) = given {
+        let room = pool.layout().room();
+        return if room < max_frame { Err(OpenError::PoolRoom { room, frame: max_frame }) } else { Ok(pool) };
+    }
+    let stride = max_frame.next_multiple_of(ALIGN);
+    let usual = (Options::MEMORY / stride).clamp(*FRAMES.start(), *FRAMES.end());
+    Ok(Pool::heap(Layout { frames: options.frames.unwrap_or(usual), stride, headroom: 0 })?)
+}
+
+/// Whether frames can be that long.
+pub(crate) fn check_frame(asked: usize, most: usize, by_mtu: bool) -> Result<usize, OpenError> {
+    if (LEAST_FRAME..=most).contains(&asked) {
+        Ok(asked)
+    } else {
+        Err(OpenError::Frame { asked, least: LEAST_FRAME, most, by_mtu })
+    }
+}

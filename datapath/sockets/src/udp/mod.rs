@@ -1,0 +1,263 @@
+//! Frames in UDP datagrams: each the whole of one.
+//!
+//! ```text
+//!   send ──▶ queue ──▶ flush: runs ──▶ one sendmmsg      nothing waits but for room in the socket
+//!            To::One / To::All
+//!                       ▲
+//!                    Places       address ─▶ place, introduced or learned; bounded
+//!                       ▲
+//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
+//!            to a frame of the pool   64 KiB a message, which GRO may have made of many
+//! ```
+//!
+//! Neither reliable nor ordered. A datagram never needs to be cut by IP,
+//! unless that is asked for: what is longer than the way allows is not sent, and counted.
+//!
+//! # Who is behind an address
+//!
+//! What a node says of itself arrives in control frames of `plain` framing, whose
+//! Ethernet source is the sender's own: where they come from is where frames
+//! for that address go. Nothing proves it. Who can send datagrams to this socket can
+//!
+//! - pretend to be any address that no introduced place has: frames for it go to him from then on, until its
+//!   owner is heard again. What an introduced place has said stays with introduced places;
+//! - become one of those whom frames to everybody are sent to, a small beacon now and then, also in the name of a third;
+//! - fill the table with places: then no new stranger is learned until some of them have been
+//!   silent for half a minute. Introduced places are kept.
+//!
+//! Like Ethernet it is for networks whose hosts trust each other.
+
+mod open;
+mod places;
+mod plan;
+mod receive;
+mod send;
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
+
+pub use open::{open, open_with};
+use places::{Learned, Places};
+use receive::Stage;
+use ring::Frame;
+use send::{Sender, To};
+use transport::{Caps, IntroduceError, Steering, Transport};
+use wire::{Address, Buffer, EtherType, Flow, Kind, frame};
+
+use crate::place;
+
+/// A UDP socket as a transport.
+pub struct Udp {
+    caps: Caps,
+    socket: UdpSocket,
+    local: SocketAddr,
+    ethertype: EtherType,
+    steering: Steering,
+    places: Places,
+    sender: Sender,
+    stage: Stage,
+    /// For what arrives next.
+    blank: Option<Frame>,
+    count: Count,
+    broken: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    received: u64,
+    learned: u64,
+    moved: u64,
+    not_learned: u64,
+    taken: u64,
+    own: u64,
+    nobody: u64,
+    too_long: u64,
+    received_too_long: u64,
+    no_frame: u64,
+}
+
+impl Udp {
+    /// What has arrived and was not handed over yet, at most `budget` frames of it.
+    #[inline]
+    fn hand_over(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut taken = 0;
+        while taken < budget && !self.stage.is_empty() {
+            let Some(blank) = self.blank.take().or_else(|| self.caps.pool.take()) else {
+                // It stays, and behind it what the kernel has.
+                self.count.no_frame += 1;
+                break;
+            };
+            match self.take_in(blank) {
+                Ok(frame) => {
+                    taken += 1;
+                    each(frame);
+                }
+                Err(blank) => self.blank = Some(blank),
+            }
+            self.stage.next();
+        }
+        taken
+    }
+
+    /// The datagram that is next, in this frame, if it is for us; the frame otherwise.
+    #[inline]
+    fn take_in(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
+        let Some((bytes, from)) = self.stage.peek() else { return Err(frame) };
+        if bytes.len() > self.caps.max_frame {
+            self.count.received_too_long += 1;
+            return Err(frame);
+        }
+        if !self.steering.admits(bytes) {
+            return Err(frame);
+        }
+        let Some(space) = frame.space().and_then(|space| space.get_mut(..bytes.len())) else { return Err(frame) };
+        space.copy_from_slice(bytes);
+        frame.set_len(bytes.len());
+        if is_plain(frame.bytes(), self.ethertype) && !self.learn_from(frame.bytes(), from) {
+            return Err(frame);
+        }
+        Ok(frame)
+    }
+
+    /// What a control frame says about where its sender is. Whether it is another's than our own.
+    fn learn_from(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
+        let Ok(parsed) = frame::parse(bytes, self.ethertype) else { return true };
+        let source = parsed.source;
+        if source == self.caps.address {
+            self.count.own += 1;
+            return false;
+        }
+        let makes_sense = !source.is_group() && source.to_u64() != 0 && place::can_be_reached(from);
+        if parsed.header.kind == Kind::Control && makes_sense {
+            let count = match self.places.learn(source, from, Instant::now()) {
+                Learned::Known => return true,
+                Learned::New => &mut self.count.learned,
+                Learned::Moved => &mut self.count.moved,
+                Learned::Full => &mut self.count.not_learned,
+                Learned::Taken => &mut self.count.taken,
+            };
+            *count += 1;
+        }
+        true
+    }
+
+    fn introduce_at(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
+        // A list of all nodes may be everybody's.
+        if place == self.local || self.places.introduce(place) {
+            return Ok(());
+        }
+        Err(IntroduceError::TooMany { known: self.places.len() })
+    }
+
+    /// Datagrams that the kernel had no room for, as it says itself.
+    fn dropped_by_kernel(&self) -> Option<u64> {
+        let inode = fs::metadata(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?.ino().to_string();
+        let table = if self.local.is_ipv4() { "udp" } else { "udp6" };
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?;
+        let line = table.lines().find(|line| line.split_whitespace().nth(9) == Some(&inode))?;
+        line.split_whitespace().last()?.parse().ok()
+    }
+}
+
+#[inline]
+fn is_plain(bytes: &[u8], ethertype: EtherType) -> bool {
+    bytes.get(12..14) == Some(&ethertype.plain().to_be_bytes())
+}
+
+impl Transport for Udp {
+    #[inline]
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        if self.stage.is_empty()
+            && budget > 0
+            && let Err(error) = self.stage.look(&self.socket)
+        {
+            self.broken = Some(error.to_string());
+        }
+        let taken = self.hand_over(budget, each);
+        self.count.received += taken as u64;
+        taken
+    }
+
+    #[inline]
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.caps.max_frame {
+            self.count.too_long += 1;
+            return Ok(());
+        }
+        match self.places.find(to) {
+            Some(ticket) => self.sender.push(To::One(ticket), frame),
+            None if self.places.len() == 0 => {
+                self.count.nobody += 1;
+                Ok(())
+            }
+            // Everybody's, or somebody's who was not heard yet: as a switch, to all.
+            None => self.sender.push(To::All, frame),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.sender.flush(&self.socket, &self.places);
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+    }
+
+    fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.introduce_at(place::read(place, self.local)?)
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.places.forget(place::read(place, self.local)?);
+        Ok(())
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let (sent, stage, count) = (&self.sender.count, &self.stage.count, &self.count);
+        each("udp_sent", sent.sent);
+        each("udp_received", count.received);
+        each("udp_send_calls", sent.calls);
+        each("udp_receive_calls", stage.calls);
+        each("udp_gso_messages", sent.gso);
+        each("udp_gso_refused", sent.gso_refused);
+        each("udp_gro_messages", stage.merged);
+        each("udp_places", self.places.len() as u64);
+        each("udp_learned", count.learned);
+        each("udp_learned_moved", count.moved);
+        each("udp_not_learned_full", count.not_learned);
+        each("udp_not_learned_introduced", count.taken);
+        each("udp_full", sent.full);
+        each("udp_no_frame", count.no_frame);
+        each("udp_receive_errors", stage.errors);
+        each("udp_lost_nobody", count.nobody);
+        each("udp_lost_too_long", count.too_long);
+        each("udp_lost_longer_than_mtu", sent.path);
+        each("udp_lost_no_room", sent.no_room);
+        each("udp_lost_no_buffers", sent.no_buffers);
+        each("udp_lost_unreachable", sent.unreachable);
+        each("udp_lost_refused", sent.refused);
+        each("udp_lost_forgotten", sent.forgotten);
+        each("udp_lost_send_error", sent.other);
+        each("udp_lost_own", count.own);
+        each("udp_lost_received_too_long", count.received_too_long);
+        each("udp_lost_kernel_full", self.dropped_by_kernel().unwrap_or(0));
+        self.steering.counters(each);
+    }
+}

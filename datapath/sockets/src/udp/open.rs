@@ -1,0 +1,140 @@
+//! Opening, step by step.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use quinn_udp::UdpSocketState;
+use ring::Pool;
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
+use socket2::{Protocol, Socket, Type};
+use transport::{Caps, Steering};
+
+use super::places::Places;
+use super::receive::Stage;
+use super::send::Sender;
+use super::{Count, Udp};
+use crate::errors::doing;
+use crate::{OpenError, Options, identity, path, tune};
+
+/// Places that are known, introduced or learned, at most.
+pub(super) const PLACES: usize = 1024;
+
+/// As long as a frame on Ethernet with jumbo frames: longer ones, which loopback
+/// would carry, take more memory than they save time.
+const JUMBO: usize = 9014;
+
+/// Room for a few thousand short datagrams, since nothing else holds back who sends.
+const BUFFER: usize = 4 << 20;
+
+/// Open a UDP socket as a transport, with a pool of its own.
+///
+/// ```
+/// use sockets::{Options, udp};
+/// use transport::Transport;
+///
+/// let socket = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
+/// println!("{} ({})", socket.caps().name, socket.caps().mode); // udp:127.0.0.1:40713 (udp, mmsg, gso, gro)
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(options: &Options) -> Result<Udp, OpenError> {
+    open_with(options, None)
+}
+
+/// As [`open`]; with a pool that exists already, if one is given.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError> {
+    let max_frame = longest(options)?;
+    let socket = bind(options)?;
+    let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
+    simplify(&socket, options)?;
+    let gro = options.gro && state.gro_segments() > 1;
+    let gso = options.gso && state.max_gso_segments() > 1;
+    let socket: std::net::UdpSocket = socket.into();
+    let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
+    let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
+    let parts = [("udp, mmsg", true), (", gso", gso), (", gro", gro)];
+    let caps = Caps {
+        name: format!("udp:{local}"),
+        mode: parts.into_iter().filter(|(_, used)| *used).map(|(part, _)| part).collect(),
+        address: identity::choose(local),
+        max_frame,
+        reliable: false,
+        ordered: false,
+        pool: tune::pool(pool, options, max_frame)?,
+        wake: Some(Arc::new(wake)),
+    };
+    let mut udp = Udp {
+        steering: Steering::new(options.ethertype, caps.address),
+        ethertype: options.ethertype,
+        places: Places::new(PLACES),
+        sender: Sender::new(gso),
+        stage: Stage::new(state, gro, max_frame),
+        blank: None,
+        count: Count::default(),
+        broken: None,
+        caps,
+        socket,
+        local,
+    };
+    options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read(&peer.to_string(), local)?))?;
+    Ok(udp)
+}
+
+/// The longest frame: as asked for, if it can be.
+fn longest(options: &Options) -> Result<usize, OpenError> {
+    let by_mtu = path::longest_datagram(options.local);
+    let by_ip = u16::MAX as usize - path::headers(options.local);
+    match options.frame {
+        None => Ok(by_mtu.min(JUMBO)),
+        Some(asked) if options.fragment => tune::check_frame(asked, by_ip, false),
+        Some(asked) => tune::check_frame(asked, by_mtu, by_mtu < by_ip),
+    }
+}
+
+fn bind(options: &Options) -> Result<Socket, OpenError> {
+    let local = options.local;
+    let refused = |error| OpenError::bind("udp", local, error);
+    let socket = tune::socket(local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
+    match options.buffer {
+        Some(bytes) => tune::set_buffers(&socket, bytes)?,
+        None => tune::enlarge(&socket, BUFFER),
+    }
+    tune::busy_poll(&socket, options)?;
+    socket.bind(&local.into()).map_err(refused)?;
+    Ok(socket)
+}
+
+/// Of what [`UdpSocketState`] has set up we need GRO, and that IP does not cut
+/// datagrams. The rest costs time for each: the kernel need not tell us where
+/// a datagram went to, when it came, or how crowded its way was.
+fn simplify(socket: &Socket, options: &Options) -> Result<(), OpenError> {
+    let failed = doing("set up a UDP socket");
+    let set = |result: nix::Result<()>| result.map_err(|errno| failed(errno.into()));
+    if !options.gro {
+        // A kernel without it has nothing to switch off.
+        let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
+    }
+    set(setsockopt(socket, sockopt::ReceiveTimestampns, &false))?;
+    if options.local.is_ipv4() {
+        set(setsockopt(socket, sockopt::Ipv4PacketInfo, &false))?;
+        socket.set_recv_tos_v4(false).map_err(&failed)?;
+    } else {
+        set(setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &false))?;
+        socket.set_recv_tclass_v6(false).map_err(&failed)?;
+    }
+    if options.fragment {
+        if options.local.is_ipv4() {
+            set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT).map_err(|errno| failed(errno.into()))?;
+        } else {
+            set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT).map_err(|errno| failed(errno.into()))?;
+            set(setsockopt(socket, sockopt::Ipv6DontFrag, &false))?;
+        }
+    }
+    Ok(())
+}

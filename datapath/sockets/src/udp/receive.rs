@@ -1,0 +1,113 @@
+//! Datagrams as they arrive: many with one system call, and with GRO many in one.
+
+use std::array;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+
+use quinn_udp::{RecvMeta, UdpSocketState};
+
+/// Messages of a call, at most.
+const MOST: usize = 16;
+
+/// Bytes of the longest message that GRO makes.
+const MERGED: usize = 1 << 16;
+
+/// Where datagrams arrive, and stay until somebody wants them.
+///
+/// One look costs one system call, whatever it brings, and asks for few
+/// messages as long as few come: the empty look of a node that waits is the
+/// cheapest that there is. Each look that got all it asked for doubles what the next asks for.
+pub(super) struct Stage {
+    state: UdpSocketState,
+    memory: Vec<u8>,
+    /// Bytes for each message.
+    room: usize,
+    metas: [RecvMeta; MOST],
+    /// Messages here, and how far they have been handed over.
+    filled: usize,
+    message: usize,
+    offset: usize,
+    /// How many to ask for next.
+    ask: usize,
+    pub(super) count: Count,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    pub(super) calls: u64,
+    /// Messages that were several datagrams.
+    pub(super) merged: u64,
+    pub(super) errors: u64,
+}
+
+impl Stage {
+    /// For datagrams up to this length.
+    pub(super) fn new(state: UdpSocketState, gro: bool, longest: usize) -> Stage {
+        // One byte more shows what is longer than allowed.
+        let room = if gro { MERGED } else { longest + 1 };
+        let memory = vec![0; room * MOST];
+        let metas = array::from_fn(|_| RecvMeta::default());
+        Stage { state, memory, room, metas, filled: 0, message: 0, offset: 0, ask: 1, count: Count::default() }
+    }
+
+    /// Whether all that has arrived was handed over.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.message == self.filled
+    }
+
+    /// Look for more; the stage must be empty.
+    ///
+    /// # Errors
+    /// The socket is none any more.
+    #[inline]
+    pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
+        (self.filled, self.message, self.offset) = (0, 0, 0);
+        let mut rooms = self.memory.chunks_exact_mut(self.room);
+        let mut buffers: [_; MOST] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
+        self.count.calls += 1;
+        match self.state.recv(socket.into(), &mut buffers[..self.ask], &mut self.metas) {
+            Ok(filled) => {
+                self.filled = filled;
+                self.ask = if filled == self.ask { (2 * filled).min(MOST) } else { filled.max(1) };
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.ask = 1;
+                Ok(())
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// What the network says of what was sent, and a system short of memory, pass.
+    #[cold]
+    fn failed(&mut self, error: io::Error) -> Result<(), io::Error> {
+        use nix::errno::Errno;
+        self.count.errors += 1;
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EOPNOTSUPP) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next datagram and where it is from; stays the next until [`Stage::next`].
+    #[inline]
+    pub(super) fn peek(&self) -> Option<(&[u8], SocketAddr)> {
+        let meta = self.metas[..self.filled].get(self.message)?;
+        let start = self.message * self.room + self.offset;
+        let len = meta.stride.min(meta.len - self.offset);
+        Some((&self.memory[start..start + len], meta.addr))
+    }
+
+    /// The datagram that was looked at is done with.
+    #[inline]
+    pub(super) fn next(&mut self) {
+        let meta = &self.metas[self.message];
+        self.offset += meta.stride;
+        if self.offset >= meta.len {
+            self.count.merged += (meta.stride < meta.len) as u64;
+            (self.message, self.offset) = (self.message + 1, 0);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Frames on their way out: queued, then sent with as few system calls as there can be.
+
+use std::array;
+use std::io::IoSlice;
+use std::net::UdpSocket;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use ring::Frame;
+use rustix::io::Errno;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg, sendto};
+use wire::Buffer;
+
+use super::places::{Places, Ticket};
+use super::plan::{BATCH, Call};
+
+/// Frames that wait for a flush, at most.
+const QUEUE: usize = 256;
+/// Messages for which less is set up.
+const FEW: usize = 8;
+const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+/// Whom a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// Who is there, or, when it is sent, nobody.
+    One(Ticket),
+    /// Every place that is known when it is sent.
+    All,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    queue: Vec<(To, Frame)>,
+    /// Whether runs are left to the kernel to cut.
+    gso: bool,
+    /// The length at which the socket cuts now; 0 if it does not.
+    segment: usize,
+    pub(super) count: Count,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    pub(super) sent: u64,
+    pub(super) calls: u64,
+    /// Messages that the kernel was left to cut.
+    pub(super) gso: u64,
+    pub(super) gso_refused: u64,
+    pub(super) full: u64,
+    pub(super) no_room: u64,
+    pub(super) forgotten: u64,
+    pub(super) refused: u64,
+    pub(super) path: u64,
+    pub(super) unreachable: u64,
+    pub(super) no_buffers: u64,
+    pub(super) other: u64,
+}
+
+/// What has become of frames, so many of them.
+enum Step {
+    Done(usize),
+    /// The socket has no room.
+    Full,
+}
+
+impl Sender {
+    pub(super) fn new(gso: bool) -> Sender {
+        Sender { queue: Vec::with_capacity(QUEUE), gso, segment: 0, count: Count::default() }
+    }
+
+    /// Into the queue, or back.
+    #[inline]
+    pub(super) fn push(&mut self, to: To, frame: Frame) -> Result<(), Frame> {
+        if self.queue.len() == QUEUE {
+            self.count.full += 1;
+            return Err(frame);
+        }
+        self.queue.push((to, frame));
+        Ok(())
+    }
+
+    /// Send what is queued, as far as the socket has room.
+    #[inline]
+    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &Places) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let mut done = 0;
+        while done < self.queue.len() {
+            let step = match self.queue[done].0 {
+                To::One(_) => self.batch(socket, places, done),
+                To::All => self.flood(socket, places, done),
+            };
+            match step {
+                Step::Done(frames) => done += frames,
+                Step::Full => break,
+            }
+        }
+        self.queue.drain(..done);
+    }
+
+    /// Frames for one place each, from `start` on.
+    fn batch(&mut self, socket: &UdpSocket, places: &Places, start: usize) -> Step {
+        let queue = &self.queue[start..];
+        let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
+        match frames {
+            0 => {
+                self.count.forgotten += 1;
+                Step::Done(1)
+            }
+            1 => self.one(socket, places, start),
+            _ => {
+                let call = Call::of(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
+                if call.frames == 1 {
+                    self.one(socket, places, start)
+                } else {
+                    self.several(socket, places, start, &call)
+                }
+            }
+        }
+    }
+
+    fn one(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
+        self.fit(socket, self.queue[at].1.bytes().len());
+        let Some(raw) = place(places, self.queue[at].0) else { return Step::Done(1) };
+        self.count.calls += 1;
+        match sendto(socket, self.queue[at].1.bytes(), FLAGS, raw) {
+            Ok(_) => {
+                self.count.sent += 1;
+                Step::Done(1)
+            }
+            Err(error) => self.failed(error, 1),
+        }
+    }
+
+    fn several(&mut self, socket: &UdpSocket, places: &Places, start: usize, call: &Call) -> Step {
+        if call.segment > 0 && call.segment != self.segment {
+            self.cut_at(socket, call.segment);
+        }
+        if call.segment == 0 {
+            self.fit(socket, call.longest_single);
+        }
+        self.count.calls += 1;
+        let queue = &self.queue[start..start + call.frames];
+        let result = if call.messages <= FEW && call.frames <= FEW {
+            send::<FEW>(socket, places, queue, call)
+        } else {
+            send::<BATCH>(socket, places, queue, call)
+        };
+        let first = call.runs[0] as usize;
+        match result {
+            Ok(messages) => {
+                let runs = &call.runs[..messages];
+                let frames = runs.iter().map(|run| *run as usize).sum();
+                self.count.gso += runs.iter().filter(|run| **run > 1).count() as u64;
+                self.count.sent += frames as u64;
+                Step::Done(frames)
+            }
+            Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
+                self.uncut(socket, places, start, first, result == Err(Errno::IO))
+            }
+            Err(error) => self.failed(error, first),
+        }
+    }
+
+    /// The way of these frames does not take a run: each alone then. If the
+    /// device cannot, no more runs at all.
+    #[cold]
+    fn uncut(&mut self, socket: &UdpSocket, places: &Places, start: usize, frames: usize, never: bool) -> Step {
+        self.count.gso_refused += 1;
+        self.gso &= !never;
+        self.cut_at(socket, 0);
+        for at in 0..frames {
+            if let Step::Full = self.one(socket, places, start + at) {
+                return if at == 0 { Step::Full } else { Step::Done(at) };
+            }
+        }
+        Step::Done(frames)
+    }
+
+    /// A frame to all places: one call for each, since it is rare.
+    #[cold]
+    fn flood(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
+        self.fit(socket, self.queue[at].1.bytes().len());
+        for raw in places.all() {
+            self.count.calls += 1;
+            match sendto(socket, self.queue[at].1.bytes(), FLAGS, raw) {
+                Ok(_) => self.count.sent += 1,
+                // Whoever had it already must not get it again, so it does not wait for room.
+                Err(Errno::AGAIN) => self.count.no_room += 1,
+                Err(error) => drop(self.failed(error, 1)),
+            }
+        }
+        Step::Done(1)
+    }
+
+    /// What has failed, so many frames of it, is lost unless room will come; it is never the end of the socket.
+    #[cold]
+    fn failed(&mut self, error: Errno, frames: usize) -> Step {
+        let lost = match error {
+            Errno::AGAIN => return Step::Full,
+            // An answer from the network to an earlier frame, told of now; this one did not leave.
+            Errno::CONNREFUSED => &mut self.count.refused,
+            Errno::MSGSIZE => &mut self.count.path,
+            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ADDRNOTAVAIL => {
+                &mut self.count.unreachable
+            }
+            Errno::NOBUFS | Errno::NOMEM => &mut self.count.no_buffers,
+            _ => &mut self.count.other,
+        };
+        *lost += frames as u64;
+        Step::Done(frames)
+    }
+
+    /// Nothing of this length is to be cut.
+    #[inline]
+    fn fit(&mut self, socket: &UdpSocket, len: usize) {
+        if self.segment != 0 && len > self.segment {
+            self.cut_at(socket, 0);
+        }
+    }
+
+    fn cut_at(&mut self, socket: &UdpSocket, segment: usize) {
+        // It was tried when the socket was opened, and is no more than two bytes can say.
+        if setsockopt(socket, sockopt::UdpGsoSegment, &(segment as i32)).is_ok() {
+            self.segment = segment;
+        }
+    }
+}
+
+/// One system call; how many of the messages went.
+fn send<const N: usize>(
+    socket: &UdpSocket,
+    places: &Places,
+    queue: &[(To, Frame)],
+    call: &Call,
+) -> Result<usize, Errno> {
+    let pieces: [IoSlice<'_>; N] =
+        array::from_fn(|at| IoSlice::new(queue.get(at).map_or(&[][..], |(_, frame)| frame.bytes())));
+    let mut controls: [SendAncillaryBuffer<'_, '_, '_>; N] = array::from_fn(|_| SendAncillaryBuffer::default());
+    let mut start = 0;
+    let mut runs = call.runs[..call.messages].iter();
+    let mut messages = controls.each_mut().map(|control| {
+        let run = runs.next().map_or(0, |run| *run as usize);
+        start += run;
+        let pieces = &pieces[start - run..start];
+        match queue.get(start - run).and_then(|(to, _)| place(places, *to)) {
+            Some(to) if run > 0 => MMsgHdr::new_with_addr(to, pieces, control),
+            _ => MMsgHdr::new(pieces, control),
+        }
+    });
+    sendmmsg(socket, &mut messages[..call.messages], FLAGS)
+}
+
+fn place(places: &Places, to: To) -> Option<&SocketAddrAny> {
+    match to {
+        To::One(ticket) => places.get(ticket),
+        To::All => None,
+    }
+}

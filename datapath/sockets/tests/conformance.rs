@@ -1,0 +1,78 @@
+//! The suite that every transport passes, over loopback.
+
+mod ends;
+
+use allocation_counter::measure;
+use ends::udp_pair;
+use sockets::Udp;
+use transport::Transport;
+use transport::conformance::{self, Pair};
+use transport::faulty::{Faults, Faulty};
+
+fn passes<T: Transport + 'static>(mut open: impl FnMut() -> [T; 2]) {
+    let pair = || {
+        let [near, far] = open();
+        Pair::new(near, far)
+    };
+    let report = conformance::run(pair, |run| measure(run).count_total);
+    println!("{report}");
+    report.assert_passed();
+}
+
+/// No flow is open: the suite opens its own.
+fn closed(name: &str) -> [Udp; 2] {
+    let mut ends = udp_pair(name);
+    ends.iter_mut().for_each(|end| end.steer(ends::FLOW, false));
+    ends
+}
+
+#[test]
+fn udp_passes() {
+    passes(|| closed("udp:127.0.0.1:0"));
+}
+
+#[test]
+fn udp_passes_over_ipv6() {
+    passes(|| closed("udp:[::1]:0"));
+}
+
+#[test]
+fn udp_passes_without_gso_and_gro() {
+    passes(|| closed("udp:127.0.0.1:0,gso=off,gro=off"));
+}
+
+#[test]
+fn udp_passes_where_only_one_side_has_them() {
+    for [near, far] in [["gso=off", "gro=off"], ["gro=off", "gso=off"]] {
+        passes(|| {
+            let mut ends = [closed(&format!("udp:127.0.0.1:0,{near}")), closed(&format!("udp:127.0.0.1:0,{far}"))]
+                .map(|[end, _]| end);
+            let places = [0, 1].map(|end| ends::place(&ends[end]));
+            ends[0].introduce(&places[1]).unwrap();
+            ends[1].introduce(&places[0]).unwrap();
+            ends
+        });
+    }
+}
+
+#[test]
+fn udp_passes_with_the_longest_frames() {
+    passes(|| closed("udp:127.0.0.1:0,frame=65507"));
+    passes(|| closed("udp:[::1]:0,frame=65487"));
+}
+
+#[test]
+fn udp_passes_with_short_frames() {
+    passes(|| closed("udp:127.0.0.1:0,frame=300"));
+}
+
+#[test]
+fn udp_passes_on_a_bad_link() {
+    let mut seed = 0;
+    passes(|| {
+        closed("udp:127.0.0.1:0").map(|end| {
+            seed += 1;
+            Faulty::new(end, Faults { corrupt: 0.05, delay: 0.1, ..Faults::lossy(seed, 0.05) })
+        })
+    });
+}
