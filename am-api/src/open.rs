@@ -201,6 +201,9 @@ impl Adjust {
     fn config(&self, name: wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
         let run = self.incarnation.unwrap_or_else(incarnation);
         let mut config = Config::new(names::node_id(name), run, name, caps.address);
+        if caps.reliable && caps.ordered {
+            config = config.reliable();
+        }
         config.framing = self.framing;
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;

@@ -46,6 +46,8 @@ pub struct Config {
     pub bundle_below: usize,
     /// An acknowledgement waits so long for something to ride on.
     pub ack_delay: Duration,
+    /// So many messages at most wait for one acknowledgement (FM 1.0 aggregates them: §4.5).
+    pub ack_every: u16,
     /// The retransmission time-out is never shorter.
     pub min_timeout: Duration,
     /// The retransmission time-out is never longer.
@@ -83,12 +85,26 @@ impl Config {
             window: 128,
             bundle_below: Config::BUNDLE_BELOW,
             ack_delay: Duration::from_micros(50),
+            ack_every: 32,
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),
             patience: Duration::from_millis(1500),
             beacon: Duration::from_secs(5),
             seed: incarnation.0 ^ node.0,
             first_number: None,
+        }
+    }
+    /// The same over a transport that loses nothing and keeps the order: what is told of
+    /// messages is credit, and nothing is asked before a peer is silent for long.
+    /// A transport may be reliable only as long as its connection lives, so
+    /// what is not acknowledged stays at hand all the same (its frame, not a copy).
+    #[must_use]
+    pub fn reliable(self) -> Self {
+        Config {
+            ack_every: u16::MAX,
+            min_timeout: Duration::from_millis(200),
+            max_timeout: Duration::from_millis(400),
+            ..self
         }
     }
 }

@@ -13,10 +13,6 @@ use crate::output::Delivery;
 use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
 
-/// Messages from a peer that are acknowledged at once, without waiting for
-/// something to ride on: FM 1.0's aggregated acknowledgements (§4.5).
-const ACK_EVERY: u16 = 32;
-
 /// What is kept of a message's frame when the frame itself moves on.
 struct Message {
     header: Header,
@@ -89,7 +85,7 @@ impl<B: Buffer> Core<B> {
             self.turn_away(id, class, seq, message.piggyback);
             return Ok(());
         }
-        if record.accept(class, seq, verdict, &mut self.gaps) {
+        if record.accept(class, seq, verdict, self.waits.ack_every, &mut self.gaps) {
             record.queue_ack(&mut self.acks_due);
         }
         if let Some(told) = message.piggyback {
@@ -147,11 +143,11 @@ impl FlowRecord {
     /// something to ride on, but not when there are gaps, nor when much has
     /// gathered: whether it has to go now.
     #[inline(always)]
-    pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, gaps: &mut Gaps) -> bool {
+    pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, every: u16, gaps: &mut Gaps) -> bool {
         self.receive[class].accept(seq, gaps);
         self.unacked += 1;
         self.ack_forced |= verdict == Verdict::Ahead;
-        self.ack_forced || self.unacked >= ACK_EVERY
+        self.ack_forced || self.unacked >= every
     }
 
     /// An acknowledgement of this flow goes out with the next outputs.

@@ -2,10 +2,17 @@
 
 use crate::config::Config;
 
+/// A round trip that was not measured yet, and the longest pause, in nanoseconds. Time-outs may be
+/// much longer, where nothing is lost.
+const GUESS: u64 = 250_000;
+const LONGEST_PAUSE: u64 = 50_000_000;
+
 /// The configured waits, in nanoseconds: every message asks for one of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) ack_delay: u64,
+    /// Messages, not nanoseconds.
+    pub(crate) ack_every: u16,
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
@@ -15,6 +22,7 @@ impl Waits {
         let nanoseconds = |duration: core::time::Duration| duration.as_nanos() as u64;
         Waits {
             ack_delay: nanoseconds(config.ack_delay),
+            ack_every: config.ack_every,
             least: nanoseconds(config.min_timeout),
             most: nanoseconds(config.max_timeout),
         }
@@ -57,10 +65,10 @@ impl Rtt {
     }
 
     /// How long a message that was returned waits before it is sent again: a
-    /// round trip, doubled `backoff` times.
+    /// round trip, or what may be one, doubled `backoff` times.
     pub(crate) fn pause(&self, waits: &Waits, backoff: u8) -> u64 {
-        let way = if self.is_measured() { self.smoothed as u64 } else { waits.least };
-        (way << backoff.min(20)).min(waits.most)
+        let way = if self.is_measured() { self.smoothed as u64 } else { waits.least.min(GUESS) };
+        (way << backoff.min(20)).min(waits.most).min(LONGEST_PAUSE)
     }
 
     /// A message is sent again before its time-out only if so long ago it was
@@ -74,7 +82,7 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    const WAITS: Waits = Waits { ack_delay: 0, least: 100_000, most: 50_000_000 };
+    const WAITS: Waits = Waits { ack_delay: 0, ack_every: 32, least: 100_000, most: 50_000_000 };
 
     #[test]
     fn follows_the_samples_and_backs_off() {

@@ -22,6 +22,7 @@ struct Arrival<'a, B> {
     bounces: &'a mut Bounces,
     counters: &'a mut Counters,
     class: Class,
+    ack_every: u16,
     frame: &'a B,
     /// Where in it the bundle starts.
     body_at: usize,
@@ -51,8 +52,8 @@ impl<B: Buffer> Core<B> {
         record.touch(&mut self.touched);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
         let Core { endpoints, gaps, bounces, counters, .. } = self;
-        let (body_at, outcome) = (parsed.framing.body_at(), Outcome::default());
-        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, frame, body_at, outcome };
+        let (ack_every, body_at, outcome) = (self.waits.ack_every, parsed.framing.body_at(), Outcome::default());
+        let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, ack_every, frame, body_at, outcome };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
             arrival.outcome.returned |= n == 0 && arrival.outcome.is_full;
@@ -95,7 +96,7 @@ impl<B: Buffer> Arrival<'_, B> {
                 self.outcome.is_full = true;
             }
             _ => {
-                self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.gaps);
+                self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
                 self.outcome.accepted += 1;
                 let delivery = self.delivery(record, item);
                 self.endpoints.push(record.endpoint, delivery);
