@@ -25,6 +25,8 @@ pub struct Description {
     pub transport: String,
     /// The mode that it is in: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
+    /// Of several transports the one that is taken now, and why.
+    pub way: Option<String>,
 }
 
 impl Description {
@@ -41,6 +43,7 @@ impl Description {
             max_body,
             transport: caps.name.clone(),
             mode: caps.mode.clone(),
+            way: core.address(remote.0).and_then(|to| shared.transport.way_to(to)),
         })
     }
 }
@@ -53,7 +56,11 @@ impl fmt::Display for Description {
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive",
         };
-        let Description { node, endpoint, framing, max_body, transport, mode, .. } = self;
-        write!(f, "{node}/{endpoint} by {transport} ({mode}), {framing} framing ({why}), {max_body} bytes a message")
+        let Description { node, endpoint, framing, max_body, transport, mode, way, .. } = self;
+        match way {
+            Some(way) => write!(f, "{node}/{endpoint} by {way}")?,
+            None => write!(f, "{node}/{endpoint} by {transport} ({mode})")?,
+        }
+        write!(f, ", {framing} framing ({why}), {max_body} bytes a message")
     }
 }

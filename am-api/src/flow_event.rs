@@ -58,7 +58,7 @@ impl Inboxes {
             Event::Ended(endpoint, flow, ending) => {
                 (endpoint, (FlowChange::Ended(ending.reason), flow, Some((ending.node, ending.endpoint))))
             }
-            Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) => return,
+            Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) | Event::Silent(_) => return,
         };
         let Some(inbox) = self.0.get_mut(&endpoint) else { return };
         if inbox.len() == MOST {

@@ -111,6 +111,6 @@ pub use proto::{FramingWhy, Peer, ReturnReason, WINDOW};
 pub use reply::{ReplyError, Token};
 pub use request::RequestError;
 pub use returned::Returned;
-pub use transport::Transport;
+pub use transport::{IntroduceError, Transport};
 pub use wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use wire::{Address, Class, EtherType, Framing};

@@ -1,6 +1,8 @@
 //! Names of nodes and endpoints.
 
-use wire::control::{Name, NodeId};
+use proto::Peer;
+use wire::Address;
+use wire::control::{Incarnation, Name, NodeId};
 
 /// The text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +18,13 @@ pub(crate) fn parse(text: &str) -> Result<Name, BadName> {
 pub(crate) fn node_id(name: Name) -> NodeId {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     NodeId(name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
+}
+
+/// A peer of a static table.
+pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, BadName> {
+    let name = parse(name)?;
+    // Run 0 is before any that a peer will tell of.
+    Ok(Peer { node: node_id(name), incarnation: Incarnation(0), name, address })
 }
 
 #[cfg(test)]

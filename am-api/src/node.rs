@@ -4,7 +4,7 @@ use std::fmt;
 
 use engine::Idle;
 use proto::Peer;
-use transport::Transport;
+use transport::{IntroduceError, Transport};
 use wire::Address;
 use wire::control::Name;
 
@@ -100,6 +100,65 @@ impl Node {
     /// The nodes that are known, by discovery or from the static table.
     pub fn peers(&self) -> Vec<Peer> {
         self.shared.borrow().engine.core().peers().copied().collect()
+    }
+
+    /// Somebody may be at this place, named as their transport is:
+    /// `udp:10.0.0.7:7000`, which is what [`Node::place`] says over there. They
+    /// are asked for their name, and this node is introduced; it makes no difference
+    /// which of the two does this, or whether both do, or when.
+    ///
+    /// Over a transport that reaches everybody on its link (AF_XDP, shared
+    /// memory) nobody needs to be introduced.
+    ///
+    /// # Errors
+    /// See [`IntroduceError`].
+    pub fn introduce(&self, place: &str) -> Result<(), IntroduceError> {
+        let mut shared = self.shared.borrow_mut();
+        shared.transport.introduce(place)?;
+        shared.core().seek();
+        Ok(())
+    }
+
+    /// Nobody is to be looked for at this place any more. Conversations with
+    /// whoever was there go on as long as they can: [`Node::remove_peer`] ends them.
+    ///
+    /// # Errors
+    /// See [`IntroduceError`].
+    pub fn forget(&self, place: &str) -> Result<(), IntroduceError> {
+        self.shared.borrow_mut().transport.forget(place)
+    }
+
+    /// A peer that is known without discovery, from now on: as [`Builder::peer`], while the node runs.
+    ///
+    /// # Errors
+    /// The name is none.
+    pub fn add_peer(&self, name: &str, address: Address) -> Result<(), BadName> {
+        let peer = names::fixed(name, address)?;
+        self.shared.borrow_mut().core().add_peer(peer);
+        Ok(())
+    }
+
+    /// This peer is to go: conversations with it end, as if it had closed them, what was on its
+    /// way comes back, and it is told. It is known again when it is heard again.
+    ///
+    /// # Errors
+    /// The name is none. One that is not known is no error.
+    pub fn remove_peer(&self, name: &str) -> Result<(), BadName> {
+        let node = names::node_id(names::parse(name)?);
+        self.shared.borrow_mut().core().remove_peer(node);
+        Ok(())
+    }
+
+    /// Where this node can be reached, as a text that can be passed to others:
+    /// [`Node::introduce`] takes it, if it is of their kind.
+    pub fn place(&self) -> String {
+        self.shared.borrow().transport.caps().name.clone()
+    }
+
+    /// Why nothing leaves or arrives now, if that is so: the interface is down,
+    /// the socket was closed.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.borrow_mut().transport.broken().map(str::to_owned)
     }
 
     /// Everything counted so far, in every layer.

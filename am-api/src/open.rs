@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Clock, Engine, Idle, incarnation};
-use proto::{Config, Core, FramingChoice, Peer};
+use proto::{Config, Core, FramingChoice};
 use transport::{Caps, Transport};
 use wire::control::Incarnation;
 use wire::{Address, EtherType, Framing};
@@ -179,7 +179,8 @@ impl Builder {
     /// See [`OpenError`].
     pub fn open(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         let name = names::parse(&self.name)?;
-        let peers = self.peers.iter().map(|(name, address)| peer(name, *address)).collect::<Result<Vec<_>, _>>()?;
+        let peers =
+            self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
         let caps = transport.caps();
         let config = self.adjust.config(name, caps)?;
         let mut core = Core::new(config, self.clock.now());
@@ -189,12 +190,6 @@ impl Builder {
         shared.exhale();
         Ok(Node { shared: Rc::new(RefCell::new(shared)), name, idle: self.idle })
     }
-}
-
-fn peer(name: &str, address: Address) -> Result<Peer, BadName> {
-    let name = names::parse(name)?;
-    // Run 0 is before any that a peer will tell of.
-    Ok(Peer { node: names::node_id(name), incarnation: Incarnation(0), name, address })
 }
 
 impl Adjust {

@@ -25,6 +25,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/afxdp", &["bpf", "transport", "ring", "wire"]),
     ("datapath/dpdk", &["transport", "ring", "wire"]),
     ("datapath/sockets", &["transport", "ring", "wire"]),
+    ("datapath/paths", &["transport", "ring", "wire"]),
     ("datapath/shm", &["transport", "ring", "wire"]),
     ("netdev-sim", &["transport", "ring", "wire"]),
     ("am-api", &["engine", "proto", "transport", "ring", "wire"]),
@@ -38,7 +39,7 @@ pub const RULES: &[(&str, &[&str])] = &[
 ];
 
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-pub const BACKENDS: &[&str] = &["afxdp", "dpdk", "sockets", "shm", "bpf", "netdev-sim"];
+pub const BACKENDS: &[&str] = &["afxdp", "paths", "dpdk", "sockets", "shm", "bpf", "netdev-sim"];
 
 /// What only tests may need besides.
 pub const FOR_TESTS: &[&str] = &["hosts"];

@@ -113,6 +113,10 @@ impl<T: Transport> Transport for Lossy<T> {
         self.inner.suspect(to);
     }
 
+    fn way_to(&self, to: Address) -> Option<String> {
+        self.inner.way_to(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("lost_on_purpose", self.lost);

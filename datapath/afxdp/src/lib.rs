@@ -84,6 +84,7 @@
 
 mod bind;
 mod busy_poll;
+mod carrier;
 mod close;
 mod doorbell;
 mod errors;

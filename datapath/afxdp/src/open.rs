@@ -9,6 +9,7 @@ use transport::Caps;
 
 use crate::bind::Bound;
 use crate::busy_poll::{self, Deferred};
+use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::interface::Interface;
@@ -55,7 +56,8 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     mode.attach = program.mode();
 
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
-    Ok(Xdp { program, path, _deferred: deferred, caps, mode })
+    let carrier = Carrier::of(&interface.name, interface.index);
+    Ok(Xdp { program, path, _deferred: deferred, caps, mode, carrier })
 }
 
 /// Memory, and a socket over it. Where the kernel does not do frames of several

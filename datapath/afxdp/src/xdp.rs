@@ -9,6 +9,7 @@ use wire::bounce::Back;
 use wire::{Address, Flow};
 
 use crate::busy_poll::Deferred;
+use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::mode::Mode;
@@ -29,6 +30,7 @@ pub struct Xdp {
     pub(crate) _deferred: Deferred,
     pub(crate) caps: Caps,
     pub(crate) mode: Mode,
+    pub(crate) carrier: Carrier,
 }
 
 /// The rings, and the frames that go through them.
@@ -116,6 +118,10 @@ impl Transport for Xdp {
 
     fn stray(&mut self) -> Option<Flow> {
         self.program.stray()
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.carrier.look()
     }
 
     fn promise(&mut self, frames: usize) {

@@ -32,9 +32,11 @@ pub struct Engine {
     due: bool,
     /// Then the transport is asked for strays.
     strays_at: Time,
+    /// The transport said that it is broken.
+    broken: bool,
 }
 
-/// The transport is asked for strays so often.
+/// The transport is asked for strays so often, and how it is.
 const STRAYS: Duration = Duration::from_millis(1);
 
 /// What a turn that finds no frame looks at.
@@ -67,7 +69,18 @@ impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
         let (held, settled, postponed, due) = (None, false, false, false);
-        Engine { core, pool, held, sent: 0, received: 0, settled, postponed, due, strays_at: Time::default() }
+        Engine {
+            core,
+            pool,
+            held,
+            sent: 0,
+            received: 0,
+            settled,
+            postponed,
+            due,
+            strays_at: Time::default(),
+            broken: false,
+        }
     }
 
     /// The protocol's state.
@@ -100,6 +113,11 @@ impl Engine {
         } else {
             self.core.sleep_until()
         }
+    }
+
+    /// Whether the transport carried nothing when it was last asked.
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Whether the last turn left what could wait to the next, and so did not
@@ -226,6 +244,7 @@ impl Engine {
     #[cold]
     fn look_for_strays<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.strays_at = now + STRAYS;
+        self.broken = transport.broken().is_some();
         if let Some(flow) = transport.stray() {
             self.core.on_stray(flow);
         }
@@ -241,6 +260,7 @@ impl Engine {
                 Event::WayBack(flow, back) => transport.way_back(flow, &back),
                 Event::Promised => (),
                 Event::Full(is_full) => transport.full(is_full),
+                Event::Silent(to) => transport.suspect(to),
                 other => events(other),
             }
         }

@@ -1,7 +1,7 @@
 //! Discovery: nodes introduce themselves, at the start to everybody and then
 //! from time to time, so that switches remember where their true address is.
 
-use wire::control::{Beacon, Control};
+use wire::control::{Beacon, Control, NodeId};
 use wire::{Address, Buffer, Framings};
 
 use crate::flow::{FlowRecord, Phase};
@@ -17,6 +17,24 @@ impl<B: Buffer> Core<B> {
     pub fn add_peer(&mut self, peer: Peer) {
         self.learned(self.now, peer);
         self.peers.keep(peer.node);
+    }
+
+    /// From above: ask who is there, with the next outputs. Nodes that were
+    /// not within reach before may be now.
+    pub fn seek(&mut self) {
+        self.announce(true);
+    }
+
+    /// From above: this peer is to go. Conversations with it end, as if it had
+    /// closed them, and it is told; it is not known any more until it is heard again.
+    pub fn remove_peer(&mut self, node: NodeId) {
+        let its = |record: &&FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
+        let ids: Vec<_> = self.flows.iter().filter(its).map(|record| record.id).collect();
+        for id in ids {
+            self.say_farewell(id);
+            self.end(id, ReturnReason::Closed);
+        }
+        self.peers.remove(node);
     }
 
     /// Introduce this node to everybody; `answer`: and ask who is there.

@@ -70,7 +70,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// The other side of an open flow is told that it is over.
-    fn say_farewell(&mut self, id: FlowId) {
+    pub(crate) fn say_farewell(&mut self, id: FlowId) {
         let Some(record) = self.flows.get(id) else { return };
         if record.phase == Phase::Open {
             let (to, close) = (record.route.to, Close { flow: record.route.flow, nonce: record.route.nonce });

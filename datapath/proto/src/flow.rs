@@ -114,9 +114,11 @@ impl Silence {
         self.since != Time::default()
     }
 
-    /// A time-out: messages go out again.
-    pub(crate) fn ask(&mut self) {
+    /// A time-out: messages go out again. Whether that is not the first: one frame
+    /// may have been lost, which says nothing of the way.
+    pub(crate) fn ask(&mut self) -> bool {
         self.asked = self.asked.saturating_add(1);
+        self.asked > 1
     }
 
     /// Whether it has lasted longer than `patience`. It may be us who were

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use wire::control::Name;
-use wire::{Acks, Buffer, Class, Flow};
+use wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::bounce::Bounces;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use crate::control_queue::ControlQueue;
 use crate::counters::Counters;
 use crate::credits::Budget;
 use crate::endpoint::Endpoints;
-use crate::flow::PerClass;
+use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
 use crate::output::{Event, FlowState, Peer};
@@ -127,6 +127,11 @@ impl<B: Buffer> Core<B> {
     /// Getter: the names of the node and the endpoint at the other side.
     pub fn remote(&self, flow: FlowId) -> Option<(Name, Name)> {
         self.flows.get(flow).map(|record| (record.remote.node_name, record.remote.endpoint))
+    }
+
+    /// Getter: where frames of an open flow go.
+    pub fn address(&self, flow: FlowId) -> Option<Address> {
+        self.flows.get(flow).filter(|record| record.phase == Phase::Open).map(|record| record.route.to)
     }
 
     /// Getter: the nodes that are known.

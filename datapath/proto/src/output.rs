@@ -199,6 +199,8 @@ pub enum Event {
     /// More messages may arrive at once than ever before: tell the transport
     /// [`Core::promised`](crate::Core::promised).
     Promised,
+    /// Frames to this address seem not to arrive: tell the transport, which may know another way.
+    Silent(Address),
     /// There is no room for requests, or there is again: tell the transport,
     /// which may return them by itself.
     Full(bool),

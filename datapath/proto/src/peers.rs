@@ -39,6 +39,8 @@ pub(crate) struct PeerRecord {
     pub(crate) armed: Armed,
     /// Of a static table: nothing on the network may make us forget it.
     fixed: bool,
+    /// Removed: its place is for the next that comes.
+    vacant: bool,
 }
 
 /// The most peers that are remembered, so that a flood of made-up beacons
@@ -57,6 +59,8 @@ pub(crate) struct Peers {
     places: HashMap<NodeId, u32>,
     /// Where to look next for one to forget.
     hand: usize,
+    /// Places of those that were removed.
+    vacant: Vec<u32>,
 }
 
 /// The run of a peer that has not said itself which it is.
@@ -83,7 +87,13 @@ impl Peers {
     /// Learn or refresh.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
         let Some(record) = self.by_node(peer.node).and_then(|at| self.records.get_mut(at)) else {
-            return self.add(PeerRecord { peer, path: Path::Unknown, armed: Armed::default(), fixed: false });
+            return self.add(PeerRecord {
+                peer,
+                path: Path::Unknown,
+                armed: Armed::default(),
+                fixed: false,
+                vacant: false,
+            });
         };
         let known = record.peer.incarnation;
         if peer.incarnation < known {
@@ -101,6 +111,11 @@ impl Peers {
     }
 
     fn add(&mut self, record: PeerRecord) -> News {
+        if let Some(at) = self.vacant.pop() {
+            self.places.insert(record.peer.node, at);
+            self.records[at as usize] = record;
+            return News::New;
+        }
         if self.records.len() < MOST {
             if self.records.len() == self.records.capacity() {
                 self.records.reserve_exact(MORE);
@@ -126,6 +141,15 @@ impl Peers {
         unused.or_else(|| around().find(|&at| matches!(self.records[at].path, Path::Known(..))))
     }
 
+    /// It is not known any more, until it is heard again.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        let Some(at) = self.places.remove(&node) else { return };
+        let record = &mut self.records[at as usize];
+        // A timer of its probes finds it not armed.
+        (record.vacant, record.fixed, record.armed) = (true, false, Armed::default());
+        self.vacant.push(at);
+    }
+
     /// Never forget this one.
     pub(crate) fn keep(&mut self, node: NodeId) {
         let record = self.by_node(node).and_then(|at| self.records.get_mut(at));
@@ -141,7 +165,7 @@ impl Peers {
 
     /// The node with this name; of several, the one that was started last.
     pub(crate) fn by_name(&self, name: Name) -> Option<usize> {
-        let named = self.records.iter().enumerate().filter(|(_, record)| record.peer.name == name);
+        let named = self.records.iter().enumerate().filter(|(_, record)| record.peer.name == name && !record.vacant);
         named.max_by_key(|(_, record)| record.peer.incarnation).map(|(at, _)| at)
     }
 
@@ -150,7 +174,7 @@ impl Peers {
     }
 
     pub(crate) fn by_address(&self, address: Address) -> Option<usize> {
-        self.records.iter().position(|record| record.peer.address == address)
+        self.records.iter().position(|record| record.peer.address == address && !record.vacant)
     }
 
     pub(crate) fn get(&mut self, at: usize) -> Option<&mut PeerRecord> {
@@ -158,7 +182,7 @@ impl Peers {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.records.iter().map(|record| &record.peer)
+        self.records.iter().filter(|record| !record.vacant).map(|record| &record.peer)
     }
 }
 
@@ -213,6 +237,21 @@ mod tests {
             peers.learn(peer(node, 1));
         }
         assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_some());
+    }
+
+    #[test]
+    fn who_is_removed_leaves_a_place() {
+        let mut peers = Peers::default();
+        for node in [1, 2, 3] {
+            peers.learn(peer(node, 1));
+        }
+        peers.keep(NodeId(2));
+        peers.remove(NodeId(2));
+        peers.remove(NodeId(2));
+        assert_eq!((peers.by_node(NodeId(2)), peers.by_address(Address::from_u64(2))), (None, None));
+        assert_eq!(peers.iter().count(), 2);
+        assert_eq!((peers.learn(peer(4, 1)), peers.learn(peer(2, 1))), (News::New, News::New), "known anew");
+        assert_eq!((peers.iter().count(), peers.records.len()), (4, 4));
     }
 
     #[test]

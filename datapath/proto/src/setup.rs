@@ -122,6 +122,10 @@ impl<B: Buffer> Core<B> {
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
         record.route.to = peer.peer.address;
+        // The first that may have been too soon; the next was not answered either.
+        if record.setup.tries > 2 {
+            self.events.push_back(Event::Silent(peer.peer.address));
+        }
         let question = Connect {
             id: record.setup.id,
             node: self.config.node,

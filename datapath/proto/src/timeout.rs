@@ -4,7 +4,7 @@ use wire::{Buffer, Class, Flow};
 
 use crate::flow::FlowRecord;
 use crate::node::Core;
-use crate::output::ReturnReason;
+use crate::output::{Event, ReturnReason};
 use crate::slots::Slots;
 use crate::time::Time;
 use crate::timers::Wait;
@@ -67,7 +67,9 @@ impl<B: Buffer> Core<B> {
         for class in Class::ALL {
             record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
         }
-        record.silence.ask();
+        if record.silence.ask() {
+            self.events.push_back(Event::Silent(record.route.to));
+        }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);

@@ -133,9 +133,8 @@ pub trait Transport {
     /// For those that can keep more or less of it ready.
     fn promise(&mut self, _frames: usize) {}
 
-    /// Somebody may be at this place, as this transport names places (its own
-    /// is what stands behind the colon of its [`Caps::name`]): frames to
-    /// everybody reach them too from now on, and so discovery does. Nothing
+    /// Somebody may be at this place, as a transport of this kind is named
+    /// (`udp:10.0.0.7:7000`, what the [`Caps::name`] there says): frames to everybody reach them too from now on, and so discovery does. Nothing
     /// says yet that anybody is there. A call of set-up, not of every turn: it
     /// may allocate; it does not block. Twice is once.
     ///
@@ -156,9 +155,8 @@ pub trait Transport {
         Err(IntroduceError::Needless { transport: self.caps().name.clone() })
     }
 
-    /// Why nothing will leave or arrive any more, whatever is tried: the
-    /// interface is gone, the device was closed. Asked from time to time, not
-    /// every turn. `None` while there is hope.
+    /// Why nothing leaves or arrives now: the interface is down or gone, the
+    /// socket was closed. Asked every millisecond or so, not every turn.
     fn broken(&mut self) -> Option<&str> {
         None
     }
@@ -166,6 +164,11 @@ pub trait Transport {
     /// What is sent to this address seems not to arrive. For those that know
     /// another way.
     fn suspect(&mut self, _to: Address) {}
+
+    /// Which way frames to this address take, and why, where there are several.
+    fn way_to(&self, _to: Address) -> Option<String> {
+        None
+    }
 
     /// Name and value of every counter it keeps. For people and reports, not
     /// for every turn: it may ask the system, and may allocate.

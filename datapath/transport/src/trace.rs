@@ -159,6 +159,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.suspect(to);
     }
 
+    fn way_to(&self, to: Address) -> Option<String> {
+        self.inner.way_to(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("trace_frames", self.log.frames);

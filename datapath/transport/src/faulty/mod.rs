@@ -215,6 +215,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.suspect(to);
     }
 
+    fn way_to(&self, to: Address) -> Option<String> {
+        self.inner.way_to(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("faulty_dropped", self.count.dropped);

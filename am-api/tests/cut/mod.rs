@@ -1,0 +1,82 @@
+//! A transport that can be cut, in each of the ways in which they die.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use am_api::{Address, Transport};
+use ring::Frame;
+use transport::{Caps, IntroduceError};
+use wire::Flow;
+
+/// How a way is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    #[default]
+    Whole,
+    /// What is sent is lost, and nothing says so.
+    Silent,
+    /// What is sent is lost, and it says that it is broken.
+    Broken,
+    /// It takes no frames.
+    Full,
+}
+
+/// The hand at the switch.
+pub(crate) type Switch = Rc<Cell<State>>;
+
+pub(crate) struct Cut {
+    inner: Box<dyn Transport>,
+    caps: Caps,
+    state: Switch,
+}
+
+impl Cut {
+    pub(crate) fn new(name: &str, inner: Box<dyn Transport>) -> (Cut, Switch) {
+        let state = Switch::default();
+        let caps = Caps { name: name.to_owned(), ..inner.caps().clone() };
+        (Cut { inner, caps, state: Rc::clone(&state) }, state)
+    }
+}
+
+impl Transport for Cut {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let state = self.state.get();
+        if state == State::Whole || state == State::Full {
+            return self.inner.receive(budget, each);
+        }
+        self.inner.receive(budget, &mut drop);
+        0
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        match self.state.get() {
+            State::Whole => self.inner.send(to, frame),
+            State::Silent | State::Broken => Ok(()),
+            State::Full => Err(frame),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.inner.steer(flow, open);
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.inner.introduce(place)
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        (self.state.get() == State::Broken).then_some("it was cut")
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+    }
+}

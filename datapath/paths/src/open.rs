@@ -1,0 +1,51 @@
+//! Ways become one.
+
+use transport::{Caps, Transport};
+use wire::EtherType;
+
+use crate::Paths;
+use crate::wake;
+use crate::way::Way;
+
+/// More ways than anybody has.
+pub(crate) const MOST_WAYS: usize = 8;
+
+/// Why ways do not become one transport.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// None was given.
+    #[error("no transport was given: one at least is needed, as in `udp:127.0.0.1:7000`")]
+    None,
+    /// Too many were given.
+    #[error("{0} transports are too many for one node: {MOST_WAYS} are the most")]
+    TooMany(usize),
+    /// Their wake-ups could not be joined.
+    #[error("cannot wait for several transports at once: epoll: {0}")]
+    Wake(String),
+}
+
+impl Paths {
+    /// These transports, the best first, on a network with these EtherTypes.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn new(ways: Vec<Box<dyn Transport>>, ethertype: EtherType) -> Result<Paths, OpenError> {
+        if ways.len() > MOST_WAYS {
+            return Err(OpenError::TooMany(ways.len()));
+        }
+        let first = ways.first().ok_or(OpenError::None)?.caps().clone();
+        let all = || ways.iter().map(|way| way.caps());
+        let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
+        let caps = Caps {
+            name: names(|caps| &caps.name),
+            mode: names(|caps| &caps.mode),
+            max_frame: all().map(|caps| caps.max_frame).min().unwrap_or(first.max_frame),
+            // Each way may be, all together are not: a frame that is in one when it dies is lost.
+            reliable: false,
+            ordered: false,
+            wake: wake::of_all(all().map(|caps| caps.wake.as_deref())).map_err(|e| OpenError::Wake(e.to_string()))?,
+            ..first
+        };
+        Ok(Paths::over(caps, ethertype, ways.into_iter().map(Way::new).collect()))
+    }
+}

@@ -1,0 +1,230 @@
+//! The transport that is several.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ring::Frame;
+use transport::{Caps, IntroduceError, Name, Transport};
+use wire::{Address, Buffer, EtherType, Flow};
+
+use crate::arrivals::Arrivals;
+use crate::peers::{Peers, Usable};
+use crate::readdress::{Sort, sort};
+use crate::way::{Outgoing, Way};
+
+/// Several transports, as one. See [the crate](crate).
+pub struct Paths {
+    ways: Vec<Way>,
+    arrivals: Arrivals,
+    /// The way that is looked at first, so that a busy one does not starve another.
+    first: usize,
+    count: Count,
+    /// Why all of them are broken.
+    broken: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    changed: u64,
+    suspected: u64,
+    flooded: u64,
+    lost_no_way: u64,
+    lost_full: u64,
+    lost_probes: u64,
+}
+
+impl Paths {
+    pub(crate) fn over(caps: Caps, ethertype: EtherType, ways: Vec<Way>) -> Paths {
+        let arrivals = Arrivals {
+            caps,
+            ethertype,
+            peers: Peers::default(),
+            turn: 0,
+            usable: usable(&ways),
+            readdressed: 0,
+            lost_no_memory: 0,
+        };
+        Paths { ways, arrivals, first: 0, count: Count::default(), broken: None }
+    }
+
+    fn outgoing<'a>(&self, to: Address, link: Address, sort: &'a Sort) -> Outgoing<'a> {
+        let Arrivals { caps, ethertype, .. } = &self.arrivals;
+        let is_plain = matches!(sort, Sort::Plain | Sort::Beacon(_));
+        Outgoing { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
+    }
+
+    /// On every way, or on those that have room: what comes back can be sent
+    /// again without anyone seeing it twice.
+    #[cold]
+    fn flood(&mut self, to: Address, sort: &Sort, frame: Frame) -> Result<(), Frame> {
+        let (mut carried, mut full) = (0, 0);
+        let peer = self.arrivals.peers.index(to);
+        for way in 0..self.ways.len() {
+            if !self.ways[way].is_usable() {
+                continue;
+            }
+            // Who is known elsewhere only may be here as well.
+            let link = |index| self.arrivals.peers.get(index).links[way].address.unwrap_or(Address::BROADCAST);
+            let outgoing = self.outgoing(to, peer.map_or(to, link), sort);
+            match self.ways[way].carry(&outgoing, frame.share()) {
+                Ok(()) => carried += 1,
+                Err(_) => full += 1,
+            }
+        }
+        if carried == 0 && full > 0 {
+            return Err(frame);
+        }
+        self.count.flooded += 1;
+        self.count.lost_full += full;
+        Ok(())
+    }
+
+    /// To a peer that is known, by the best way that leads there now.
+    #[inline]
+    fn send_to(&mut self, peer: usize, to: Address, sort: &Sort, frame: Frame) -> Result<(), Frame> {
+        let Some((way, link)) = self.arrivals.peers.get(peer).way(usable(&self.ways)) else {
+            self.count.lost_no_way += 1;
+            return Ok(());
+        };
+        if let Some(before) = self.arrivals.peers.get_mut(peer).take(way) {
+            self.count.changed += 1;
+            tracing::info!(%to, from = self.ways[before].name(), to = self.ways[way].name(), "another way");
+        }
+        let outgoing = self.outgoing(to, link, sort);
+        self.ways[way].carry(&outgoing, frame)
+    }
+
+    /// The ways that a place can be on: those of its kind.
+    fn of_kind(&mut self, place: &str) -> Result<impl Iterator<Item = &mut Way>, IntroduceError> {
+        let none = || IntroduceError::NoPlace { place: place.to_owned(), example: "udp:127.0.0.1:7000" };
+        let name = place.parse::<Name>().map_err(|_| none())?;
+        let is_it = move |way: &&mut Way| way.name().split(':').next() == Some(name.scheme());
+        let mut found = self.ways.iter_mut().filter(is_it).peekable();
+        if found.peek().is_none() { Err(none()) } else { Ok(found) }
+    }
+}
+
+/// Which ways can be taken now.
+#[inline]
+fn usable(ways: &[Way]) -> Usable {
+    Usable(ways.iter().enumerate().fold(0, |bits, (at, way)| bits | u8::from(way.is_usable()) << at))
+}
+
+impl Transport for Paths {
+    fn caps(&self) -> &Caps {
+        &self.arrivals.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let Paths { ways, arrivals, first, .. } = self;
+        let mut taken = 0;
+        (arrivals.turn, arrivals.usable) = (arrivals.turn + 1, usable(ways));
+        for number in (*first..ways.len()).chain(0..*first) {
+            let mut lost = 0;
+            let came = ways[number].inner.receive(budget - taken, &mut |frame| match arrivals.arrived(number, frame) {
+                Some(frame) => each(frame),
+                None => lost += 1,
+            });
+            taken += came - lost;
+        }
+        *first = (*first + 1) % ways.len();
+        taken
+    }
+
+    #[inline]
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        let sort = sort(frame.bytes(), self.arrivals.ethertype);
+        match (&sort, self.arrivals.peers.index(to)) {
+            // What one way lets through, another may not.
+            (Sort::Probe, _) => {
+                self.count.lost_probes += 1;
+                Ok(())
+            }
+            (Sort::Beacon(_), _) | (_, None) => self.flood(to, &sort, frame),
+            (_, Some(peer)) => self.send_to(peer, to, &sort, frame),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.ways.iter_mut().for_each(|way| way.inner.flush());
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.ways.iter_mut().for_each(|way| way.inner.steer(flow, open));
+    }
+
+    fn stray(&mut self) -> Option<Flow> {
+        self.ways.iter_mut().find_map(|way| way.inner.stray())
+    }
+
+    fn promise(&mut self, frames: usize) {
+        self.ways.iter_mut().for_each(|way| way.inner.promise(frames));
+    }
+
+    /// Where a place could be on several ways, it is introduced to each of its kind.
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.of_kind(place)?.try_for_each(|way| way.inner.introduce(place))
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.of_kind(place)?.try_for_each(|way| way.inner.forget(place))
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        let mut changed = false;
+        self.ways.iter_mut().for_each(|way| changed |= way.look());
+        if changed {
+            let why = self.ways.iter().map(|way| Some(format!("{}: {}", way.name(), way.broken()?)));
+            self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
+        }
+        self.broken.as_deref()
+    }
+
+    fn suspect(&mut self, to: Address) {
+        let usable = usable(&self.ways);
+        let peers = &mut self.arrivals.peers;
+        if peers.index(to).is_some_and(|peer| peers.suspect(peer, usable)) {
+            self.count.suspected += 1;
+        }
+    }
+
+    fn way_to(&self, to: Address) -> Option<String> {
+        let peer = self.arrivals.peers.get(self.arrivals.peers.index(to)?);
+        let (taken, _) = peer.way(usable(&self.ways))?;
+        let name = self.ways[taken].name();
+        let passed = (0..taken).filter(|&way| peer.links[way].address.is_some());
+        let why = passed.map(|way| match self.ways[way].trouble() {
+            Some(trouble) => format!("{}: {trouble}", self.ways[way].name()),
+            None => format!("{}: nothing arrived by it", self.ways[way].name()),
+        });
+        let why = why.collect::<Vec<_>>().join("; ");
+        Some(match (why.is_empty(), peer.known()) {
+            (true, 1) => format!("{name} (the only one that both have)"),
+            (true, known) => format!("{name} (the best of {known} that both have)"),
+            (false, _) => format!("{name} (not {why})"),
+        })
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("paths_changed", self.count.changed);
+        each("paths_suspected", self.count.suspected);
+        each("paths_flooded", self.count.flooded);
+        each("paths_readdressed", self.arrivals.readdressed + self.ways.iter().map(|way| way.readdressed).sum::<u64>());
+        each("paths_lost_no_way", self.count.lost_no_way);
+        each("paths_lost_full", self.count.lost_full);
+        each("paths_lost_no_memory", self.arrivals.lost_no_memory);
+        each("paths_lost_probes", self.count.lost_probes);
+        // Two ways of a kind count under the same names.
+        let mut sums = BTreeMap::new();
+        self.ways.iter().for_each(|way| way.inner.counters(&mut |name, value| *sums.entry(name).or_insert(0) += value));
+        sums.into_iter().for_each(|(name, value)| each(name, value));
+    }
+}
+
+impl fmt::Debug for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Paths").field("caps", &self.arrivals.caps).field("count", &self.count).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,302 @@
+//! Who is where on which way, and which way is taken.
+//!
+//! A peer is known by its node's number, which all its beacons carry. Above, it
+//! has one address: the first that it was heard with.
+
+use std::collections::HashMap;
+
+use wire::Address;
+use wire::control::{Beacon, Incarnation, NodeId};
+
+use crate::open::MOST_WAYS;
+
+/// Peers that are known at once; the one that was not heard longest gives way.
+pub(crate) const MOST_PEERS: usize = 16_384;
+
+/// A way that failed a peer owes it beacons before it is tried again: twice as
+/// many after each failure, up to two to this power.
+const MOST_PENALTY: u8 = 5;
+
+/// A peer on one way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    /// Its address there, if it was heard.
+    pub(crate) address: Option<Address>,
+    /// How often the way has failed it lately.
+    penalty: u8,
+    /// Beacons to come before the way is tried again.
+    owes: u8,
+    /// The turn in which something came in here last.
+    heard: u64,
+}
+
+/// Ways that can be taken now, a bit each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usable(pub(crate) u8);
+
+impl Usable {
+    #[inline]
+    fn has(self, way: usize) -> bool {
+        self.0 >> way & 1 == 1
+    }
+}
+
+/// What was under way when a peer changed its way comes in for so many turns
+/// at most beside what comes by the new one.
+const LATE: u64 = 16;
+
+impl Link {
+    /// Whether the peer was heard here, and nothing is held against the way.
+    fn is_trusted(&self) -> bool {
+        self.address.is_some() && self.owes == 0
+    }
+
+    /// Nothing arrives by it, it seems: it is not taken for a while.
+    fn fail(&mut self) {
+        self.penalty = (self.penalty + 1).min(MOST_PENALTY);
+        self.owes = 1 << self.penalty;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    node: NodeId,
+    incarnation: Incarnation,
+    /// What it is called above.
+    pub(crate) address: Address,
+    pub(crate) links: [Link; MOST_WAYS],
+    /// The way that was taken last.
+    taken: Option<usize>,
+    /// When it was heard, counted in beacons of all.
+    heard: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    all: Vec<Peer>,
+    by_node: HashMap<NodeId, usize>,
+    /// By the address that it has above.
+    by_address: HashMap<Address, usize>,
+    /// By the address that it has on a way.
+    by_link: HashMap<(usize, Address), usize>,
+    beacons: u64,
+}
+
+impl Peers {
+    /// The peer that has this address above.
+    #[inline]
+    pub(crate) fn index(&self, address: Address) -> Option<usize> {
+        self.by_address.get(&address).copied()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &Peer {
+        &self.all[index]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Peer {
+        &mut self.all[index]
+    }
+
+    /// Something came in on a way, from somebody at this address there: what
+    /// they are called above.
+    ///
+    /// Who sends by another way than the best has given that one up, and knows
+    /// more than we do: what answers nothing (acknowledgements) would go lost
+    /// there, and nobody here would miss an answer.
+    #[inline]
+    pub(crate) fn heard(&mut self, way: usize, link: Address, turn: u64, usable: Usable) -> Option<Address> {
+        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
+        peer.links[way].heard = turn;
+        while let Some((best, _)) = peer.way(usable)
+            && best < way
+            && usable.has(way)
+            && peer.links[way].is_trusted()
+            && peer.links[best].heard + LATE < turn
+        {
+            peer.links[best].fail();
+        }
+        Some(peer.address)
+    }
+
+    /// A beacon came in on a way. What its sender is called above; `None` for
+    /// one of an earlier run.
+    pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Option<Address> {
+        self.beacons += 1;
+        let index = match self.by_node.get(&beacon.node) {
+            Some(&index) if beacon.incarnation < self.all[index].incarnation => return None,
+            Some(&index) if beacon.incarnation > self.all[index].incarnation => self.replace(index, beacon),
+            Some(&index) => index,
+            None => self.add(beacon),
+        };
+        let (beacons, peer) = (self.beacons, &mut self.all[index]);
+        peer.heard = beacons;
+        let link = &mut peer.links[way];
+        let before = link.address.replace(beacon.address);
+        match link.owes.checked_sub(1) {
+            Some(owes) => link.owes = owes,
+            None => link.penalty = link.penalty.saturating_sub(1),
+        }
+        let above = peer.address;
+        if before != Some(beacon.address) {
+            before.map(|old| self.by_link.remove(&(way, old)));
+            self.by_link.insert((way, beacon.address), index);
+        }
+        Some(above)
+    }
+
+    fn add(&mut self, beacon: &Beacon) -> usize {
+        if self.all.len() == MOST_PEERS {
+            let oldest = (0..self.all.len()).min_by_key(|&index| self.all[index].heard).unwrap_or(0);
+            return self.replace(oldest, beacon);
+        }
+        let index = self.all.len();
+        self.all.push(Peer::new(beacon));
+        self.enter(index);
+        index
+    }
+
+    /// Somebody else, or another run of the same node, is at this place now.
+    fn replace(&mut self, index: usize, beacon: &Beacon) -> usize {
+        let old = std::mem::replace(&mut self.all[index], Peer::new(beacon));
+        self.by_node.remove(&old.node);
+        self.by_address.remove(&old.address);
+        for (way, link) in old.links.iter().enumerate() {
+            link.address.map(|address| self.by_link.remove(&(way, address)));
+        }
+        self.enter(index);
+        index
+    }
+
+    fn enter(&mut self, index: usize) {
+        let Peer { node, address, .. } = self.all[index];
+        self.by_node.insert(node, index);
+        self.by_address.insert(address, index);
+    }
+
+    /// Nothing of what was sent to it arrives, it seems: the way on which that
+    /// was sent is not taken for a while. False where there is no other.
+    pub(crate) fn suspect(&mut self, index: usize, usable: Usable) -> bool {
+        let peer = &mut self.all[index];
+        let Some((way, _)) = peer.way(usable) else { return false };
+        let mut others = peer.links.iter().enumerate().filter(|(at, link)| *at != way && link.address.is_some());
+        let has_other = others.any(|(at, _)| usable.has(at));
+        if has_other {
+            peer.links[way].fail();
+        }
+        has_other
+    }
+}
+
+impl Peer {
+    fn new(beacon: &Beacon) -> Peer {
+        let Beacon { node, incarnation, address, .. } = *beacon;
+        Peer { node, incarnation, address, links: [Link::default(); MOST_WAYS], taken: None, heard: 0 }
+    }
+
+    /// The best way to it, and its address there: the first that is trusted;
+    /// where none is, the one that owes least.
+    #[inline]
+    pub(crate) fn way(&self, usable: Usable) -> Option<(usize, Address)> {
+        let usable = || self.links.iter().enumerate().filter(|(way, link)| link.address.is_some() && usable.has(*way));
+        let (way, link) =
+            usable().find(|(_, link)| link.is_trusted()).or_else(|| usable().min_by_key(|(_, link)| link.owes))?;
+        link.address.map(|address| (way, address))
+    }
+
+    /// This way is taken now. The one before, if it is another.
+    #[inline]
+    pub(crate) fn take(&mut self, way: usize) -> Option<usize> {
+        self.taken.replace(way).filter(|before| *before != way)
+    }
+
+    /// How many ways lead to it, whether or not they are taken.
+    pub(crate) fn known(&self) -> usize {
+        self.links.iter().filter(|link| link.address.is_some()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Framings;
+    use wire::control::Name;
+
+    use super::*;
+
+    fn beacon(node: u64, run: u64, last: u8) -> Beacon {
+        Beacon {
+            node: NodeId(node),
+            incarnation: Incarnation(run),
+            name: Name::new("beta").expect("a name"),
+            address: Address([2, 0, 0, 0, 0, last]),
+            framings: Framings::ALL,
+            max_frame: 1514,
+            answer: false,
+        }
+    }
+
+    fn way(peers: &Peers, above: Address, usable: u8) -> Option<usize> {
+        let index = peers.index(above)?;
+        peers.get(index).way(Usable(usable)).map(|(way, _)| way)
+    }
+
+    #[test]
+    fn one_node_has_one_address_above_and_the_first_way_that_works() {
+        let mut peers = Peers::default();
+        let above = peers.hear(1, &beacon(7, 1, 0xb1)).expect("heard");
+        assert_eq!(peers.hear(0, &beacon(7, 1, 0xb0)), Some(above));
+        assert_eq!(peers.heard(0, Address([2, 0, 0, 0, 0, 0xb0]), 1, Usable(0b11)), Some(above));
+        assert_eq!(way(&peers, above, 0b11), Some(0));
+        assert_eq!(way(&peers, above, 0b10), Some(1));
+        assert_eq!(way(&peers, above, 0), None);
+    }
+
+    #[test]
+    fn a_way_that_fails_is_tried_again_later_and_later() {
+        let mut peers = Peers::default();
+        let above = peers.hear(0, &beacon(7, 1, 1)).expect("heard");
+        let index = peers.index(above).expect("known");
+        assert!(!peers.suspect(index, Usable(0b11)), "there is no other");
+        peers.hear(1, &beacon(7, 1, 2));
+        let mut waited = vec![];
+        for _ in 0..3 {
+            assert!(peers.suspect(index, Usable(0b11)));
+            waited.push(
+                (0..99)
+                    .take_while(|_| way(&peers, above, 0b11) == Some(1) && peers.hear(0, &beacon(7, 1, 1)).is_some())
+                    .count(),
+            );
+        }
+        assert_eq!(waited, [2, 4, 8]);
+        assert!(peers.suspect(index, Usable(0b11)));
+        assert!(peers.suspect(index, Usable(0b11)));
+        assert_eq!(way(&peers, above, 0b11), Some(1), "both have failed: the one that did so less");
+    }
+
+    #[test]
+    fn another_run_is_somewhere_else() {
+        let mut peers = Peers::default();
+        let before = peers.hear(0, &beacon(7, 1, 1)).expect("heard");
+        let now = peers.hear(0, &beacon(7, 2, 9)).expect("heard");
+        assert_ne!(before, now);
+        assert_eq!((peers.index(before), peers.heard(0, before, 1, Usable(1))), (None, None));
+        assert_eq!(peers.hear(0, &beacon(7, 1, 1)), None, "late news");
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let mut peers = Peers::default();
+        let address = |n: usize| Address::from_u64(0x0200_0000_0000 | n as u64);
+        for n in 0..MOST_PEERS + 10 {
+            peers.hear(0, &Beacon { address: address(n), ..beacon(n as u64, 1, 0) });
+        }
+        assert_eq!(
+            (peers.all.len(), peers.by_link.len(), peers.by_address.len()),
+            (MOST_PEERS, MOST_PEERS, MOST_PEERS)
+        );
+        assert_eq!(peers.index(address(5)), None);
+        assert!(peers.index(address(MOST_PEERS + 9)).is_some());
+    }
+}

@@ -1,0 +1,107 @@
+//! One of the transports.
+
+use std::time::{Duration, Instant};
+
+use ring::Frame;
+use transport::Transport;
+use wire::control::Beacon;
+use wire::{Address, EtherType};
+
+use crate::readdress::{self, Change};
+
+/// A way that has taken no frame for so long is taken for one that is dead,
+/// until it takes one again.
+pub const STUCK: Duration = Duration::from_millis(50);
+
+/// A way, and what it says of itself.
+pub(crate) struct Way {
+    pub(crate) inner: Box<dyn Transport>,
+    /// Why it carries nothing now.
+    broken: Option<String>,
+    /// Since when it has given frames back.
+    full_since: Option<Instant>,
+    /// Frames that left with other addresses.
+    pub(crate) readdressed: u64,
+}
+
+impl Way {
+    pub(crate) fn new(inner: Box<dyn Transport>) -> Way {
+        Way { inner, broken: None, full_since: None, readdressed: 0 }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.inner.caps().name
+    }
+
+    /// Why it carries nothing, if it says so.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Why nothing should be sent on it now.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.broken.as_deref().or_else(|| self.is_stuck().then_some("it takes no frames"))
+    }
+
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.broken.is_none() && !self.is_stuck()
+    }
+
+    #[inline]
+    fn is_stuck(&self) -> bool {
+        self.full_since.is_some_and(|since| since.elapsed() >= STUCK)
+    }
+
+    /// Ask it how it is. Whether that has changed.
+    pub(crate) fn look(&mut self) -> bool {
+        let now = self.inner.broken();
+        let changed = now.is_some() != self.broken.is_some();
+        if changed {
+            self.broken = now.map(str::to_owned);
+            match &self.broken {
+                Some(why) => tracing::warn!(way = %self.inner.caps().name, %why, "a way is broken"),
+                None => tracing::info!(way = %self.inner.caps().name, "a way is whole again"),
+            }
+        }
+        changed
+    }
+
+    /// Send a frame on it that was made for `to`, by somebody with the address
+    /// `from`, to `link`, which is the same peer's address here.
+    ///
+    /// # Errors
+    /// No room now: the frame comes back.
+    #[inline]
+    pub(crate) fn carry(&mut self, outgoing: &Outgoing<'_>, frame: Frame) -> Result<(), Frame> {
+        let Outgoing { to, link, from, is_plain, .. } = *outgoing;
+        let own = self.inner.caps().address;
+        let change = Change { to: (link != to).then_some(link), from: (is_plain && own != from).then_some(own) };
+        let result =
+            if change.is_none() { self.inner.send(link, frame) } else { self.carry_copy(outgoing, change, frame) };
+        match &result {
+            Ok(()) => self.full_since = None,
+            Err(_) => _ = self.full_since.get_or_insert_with(Instant::now),
+        }
+        result
+    }
+
+    fn carry_copy(&mut self, outgoing: &Outgoing<'_>, change: Change, frame: Frame) -> Result<(), Frame> {
+        self.readdressed += 1;
+        let pool = &self.inner.caps().pool;
+        match readdress::copy(pool, &frame, change, outgoing.beacon, outgoing.ethertype) {
+            Some(copy) => self.inner.send(outgoing.link, copy).map_err(|_| frame),
+            None => Err(frame),
+        }
+    }
+}
+
+/// What is to be known of a frame that leaves.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) to: Address,
+    pub(crate) link: Address,
+    pub(crate) from: Address,
+    pub(crate) is_plain: bool,
+    pub(crate) beacon: Option<&'a Beacon>,
+    pub(crate) ethertype: EtherType,
+}

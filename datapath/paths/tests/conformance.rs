@@ -1,0 +1,52 @@
+//! The suite that every transport passes, over one way and over three.
+
+use allocation_counter::measure;
+use paths::Paths;
+use transport::conformance::{self, Pair};
+use transport::faulty::{Faults, Faulty};
+use transport::{Transport, loopback};
+use wire::EtherType;
+
+fn ends(ways: usize) -> [Paths; 2] {
+    let mut both = [vec![], vec![]];
+    for _ in 0..ways {
+        for (side, plug) in loopback::pair().into_iter().enumerate() {
+            both[side].push(Box::new(plug.open().expect("memory")) as Box<dyn Transport>);
+        }
+    }
+    both.map(|ways| Paths::new(ways, EtherType::DEFAULT).expect("ways"))
+}
+
+fn passes(mut pair: impl FnMut() -> Pair) {
+    let report = conformance::run(&mut pair, |run| measure(run).count_total);
+    println!("{report}");
+    report.assert_passed();
+}
+
+#[test]
+fn one_way_passes() {
+    passes(|| {
+        let [near, far] = ends(1);
+        Pair::new(near, far)
+    });
+}
+
+#[test]
+fn three_ways_pass() {
+    passes(|| {
+        let [near, far] = ends(3);
+        Pair::new(near, far)
+    });
+}
+
+#[test]
+fn three_bad_ways_pass() {
+    let mut seed = 0;
+    passes(|| {
+        let [near, far] = ends(3).map(|end| {
+            seed += 1;
+            Faulty::new(end, Faults::lossy(seed, 0.05))
+        });
+        Pair::new(near, far)
+    });
+}
