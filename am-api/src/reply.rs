@@ -1,11 +1,12 @@
 //! Replies: step 10 of a message's path. The right to reply is a value.
 
 use std::fmt;
+use std::io::IoSlice;
 
 use proto::{FlowId, FlowState, ReturnReason};
 use wire::{Class, WORD};
 
-use crate::request::RequestError;
+use crate::request::{Payload, RequestError};
 use crate::shared::Remembered;
 use crate::{Handler, Remote};
 
@@ -97,7 +98,25 @@ impl Token {
     /// # Errors
     /// See [`ReplyError`]. The right to reply is used up all the same.
     #[inline]
-    pub fn reply(mut self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+    pub fn reply(self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+        self.reply_with(handler, words, payload)
+    }
+
+    /// The same with a payload that lies in several places: see [`Port::request_vectored`](crate::Port::request_vectored).
+    ///
+    /// # Errors
+    /// As [`Token::reply`].
+    pub fn reply_vectored(self, handler: Handler, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
+        self.reply_with(handler, words, payload)
+    }
+
+    #[inline]
+    fn reply_with<P: Payload + ?Sized>(
+        mut self,
+        handler: Handler,
+        words: &[u64],
+        payload: &P,
+    ) -> Result<(), ReplyError> {
         let shared = self.shared.upgrade().ok_or(ReplyError::Closed)?;
         let mut shared = shared.borrow_mut();
         let frame = shared.for_replies.pop().ok_or(ReplyError::Closed)?;

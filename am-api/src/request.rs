@@ -1,5 +1,7 @@
 //! Requests: step 1 of a message's path.
 
+use std::io::IoSlice;
+
 use proto::{FlowId, ReturnReason, SendError};
 use ring::Frame;
 use wire::control::Refusal;
@@ -73,12 +75,83 @@ impl Port {
     /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
     #[inline]
     pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+        self.request_with(to, handler, words, payload)
+    }
+
+    /// The same with a payload that lies in several places: gathered once, into
+    /// the frame that leaves (PVMAM §4.2).
+    ///
+    /// ```
+    /// use std::io::IoSlice;
+    /// use am_api::{Handler, Port, Remote, RequestError};
+    ///
+    /// /// A message with a header of its own and a body that lies elsewhere.
+    /// fn pack(port: &Port, to: Remote, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
+    ///     port.request_vectored(to, Handler(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Port::request`].
+    pub fn request_vectored(
+        &self,
+        to: Remote,
+        handler: Handler,
+        words: &[u64],
+        payload: &[IoSlice<'_>],
+    ) -> Result<(), RequestError> {
+        self.request_with(to, handler, words, payload)
+    }
+
+    #[inline]
+    fn request_with<P: Payload + ?Sized>(
+        &self,
+        to: Remote,
+        handler: Handler,
+        words: &[u64],
+        payload: &P,
+    ) -> Result<(), RequestError> {
         let mut shared = self.shared.borrow_mut();
         let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        if payload.len() >= shared.large {
-            shared.engine.pool().prefetch_next(payload.len());
+        let bytes = payload.bytes();
+        if bytes >= shared.large {
+            shared.engine.pool().prefetch_next(bytes);
         }
         shared.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
+    }
+}
+
+/// A payload, in one place or in several.
+pub(crate) trait Payload {
+    /// How long it is.
+    fn bytes(&self) -> usize;
+    /// Copy it to where it leaves from: as many bytes as it has.
+    fn put(&self, place: &mut [u8]);
+}
+
+impl Payload for [u8] {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn put(&self, place: &mut [u8]) {
+        place.copy_from_slice(self);
+    }
+}
+
+impl Payload for [IoSlice<'_>] {
+    fn bytes(&self) -> usize {
+        self.iter().fold(0, |bytes, part| bytes.saturating_add(part.len()))
+    }
+
+    fn put(&self, mut place: &mut [u8]) {
+        for part in self {
+            let (to, rest) = place.split_at_mut(part.len());
+            to.copy_from_slice(part);
+            place = rest;
+        }
     }
 }
 
@@ -89,19 +162,19 @@ pub(crate) const LARGE: usize = proto::Config::BUNDLE_BELOW;
 impl Shared {
     /// Admit the message, and write it into the frame. On an error the frame comes back.
     #[inline]
-    pub(crate) fn send(
+    pub(crate) fn send<P: Payload + ?Sized>(
         &mut self,
         flow: FlowId,
         class: Class,
         handler: Handler,
         words: &[u64],
-        payload: &[u8],
+        payload: &P,
         frame: Frame,
     ) -> Result<(), (RequestError, Frame)> {
         if words.len() > MAX_WORDS {
             return Err((RequestError::TooManyWords(words.len()), frame));
         }
-        let body = words.len() * WORD + payload.len();
+        let body = payload.bytes().saturating_add(words.len() * WORD);
         let write = |place: &mut [u8]| write_body(place, words, payload);
         let sent = self.core().send(flow, class, handler.0, words.len() as u8, frame, body, write);
         if body >= self.large && sent.is_ok() {
@@ -113,9 +186,9 @@ impl Shared {
 
 /// Words in network byte order, then the payload.
 #[inline]
-fn write_body(place: &mut [u8], words: &[u64], payload: &[u8]) {
+fn write_body<P: Payload + ?Sized>(place: &mut [u8], words: &[u64], payload: &P) {
     put_words(place, words);
-    place[words.len() * WORD..].copy_from_slice(payload);
+    payload.put(&mut place[words.len() * WORD..]);
 }
 
 /// Words in network byte order.
