@@ -1,0 +1,54 @@
+//! Who may join: another user is refused, and let in where the permissions say so. Needs root, to be two users.
+
+mod link;
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use link::{join, options};
+use shm::{OpenError, Options};
+use tempfile::tempdir;
+
+const DIR: &str = "SHM_TEST_DIR";
+/// What the other user should be told; empty where it should get in.
+const SAYS: &str = "SHM_TEST_SAYS";
+/// Nobody, on most systems; any that is not root will do.
+const OTHER: u32 = 65_534;
+
+#[test]
+#[ignore = "started by another_user_is_refused_unless_the_file_lets_them_in"]
+fn other_user() {
+    let (dir, says) = (std::env::var(DIR).unwrap(), std::env::var(SAYS).unwrap());
+    match (shm::open(&options(Path::new(&dir))), says.as_str()) {
+        (Ok(_), "") => (),
+        (Err(OpenError::Denied { owner: 0, path }), says) if !says.is_empty() => {
+            let text = OpenError::Denied { owner: 0, path }.to_string();
+            assert!(text.contains(says), "{text}");
+        }
+        (other, says) => panic!("{other:?}, though `{says}`"),
+    }
+}
+
+fn as_other_user(dir: &Path, says: &str) -> bool {
+    // The test program may lie where another user cannot reach it.
+    let program = dir.join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["--exact", "other_user", "--ignored", "--nocapture"]).env(DIR, dir).env(SAYS, says);
+    command.uid(OTHER).gid(OTHER).current_dir("/").status().unwrap().success()
+}
+
+#[test]
+fn another_user_is_refused_unless_the_file_lets_them_in() {
+    assert!(nix::unistd::geteuid().is_root(), "run this as root: it becomes another user");
+    let dir = tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let member = join(&options(dir.path()));
+    assert!(as_other_user(dir.path(), "belongs to user 0"));
+    drop(member);
+    let member = join(&Options { mode: 0o666, ..options(dir.path()) });
+    assert!(as_other_user(dir.path(), ""));
+    drop(member);
+}
