@@ -42,7 +42,8 @@ impl Mapped {
         let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping wherever the kernel likes touches nobody's memory.
-        let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, file, 0) }?.cast();
+        let base =
+            unsafe { mmap(None, length, access, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, file, 0) }?.cast();
         let mapping = Arc::new(Mapping { base, bytes });
         if huge {
             // SAFETY: advice about our own mapping; where it is not taken, pages are small.

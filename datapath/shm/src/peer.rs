@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     /// Who they are between.
     pub(crate) pair_to: Pair,
     pub(crate) pair_from: Pair,
+    /// Nothing was in its lane when we last looked.
+    pub(crate) is_empty: bool,
     /// It has left: what it sent before is still taken in.
     pub(crate) is_leaving: bool,
     /// Since when its lane is full.
@@ -74,6 +76,7 @@ impl Peer {
             from: Receiver::new(lane(member, own.own), geometry.shape),
             pair_to: nobody,
             pair_from: nobody,
+            is_empty: true,
             is_leaving: false,
             full_since: None,
             bell: None,

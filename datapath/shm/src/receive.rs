@@ -19,6 +19,16 @@ const IDLE: u32 = 512;
 /// From then on it looks whether all is well so often: there may be a sleep between two receives.
 const IDLE_STILL: u32 = 16;
 
+/// What one look at a lane brings.
+enum Step {
+    Frame(Frame),
+    /// A frame that steering keeps, or that is nobody's.
+    Dropped,
+    /// A session: look again.
+    Began,
+    Nothing,
+}
+
 impl Shm {
     /// What has arrived; the lane that is looked at first is another each time.
     #[inline]
@@ -63,46 +73,61 @@ impl Shm {
 
     #[inline]
     fn take_from(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        // Where we wait for frames one at a time, a look behind one that came alone would cost as much as its way here.
+        let waits = self.peers[member].is_empty;
         let mut taken = 0;
         for _ in 0..STEPS {
             if taken == budget {
                 break;
             }
-            let peer = &mut self.peers[member];
-            let len = match peer.from.peek() {
-                Next::Frame(len) => len,
-                Next::Over if peer.from.accept(peer.pair_from) => continue,
-                Next::Nonsense => {
-                    self.count.nonsense += 1;
-                    break;
-                }
-                Next::Nothing | Next::Over => {
-                    self.is_empty(member);
-                    break;
-                }
-            };
-            let Some(mut frame) = self.caps.pool.take() else {
-                self.count.no_frame += 1;
-                break;
-            };
-            if let Some(space) = frame.space().and_then(|space| space.get_mut(..len))
-                && peer.from.take(space)
-            {
-                frame.set_len(len);
-                // Of our own bytes: nobody can change them between this and what is done with them.
-                if self.steering.admits(frame.bytes()) {
+            match self.step(member) {
+                Step::Frame(frame) => {
                     taken += 1;
                     each(frame);
                 }
+                Step::Dropped => (),
+                Step::Began => continue,
+                Step::Nothing => break,
+            }
+            if waits && !self.peers[member].from.has_more() {
+                break;
             }
         }
         taken
     }
 
+    /// One record of one lane.
+    #[inline]
+    fn step(&mut self, member: usize) -> Step {
+        let peer = &mut self.peers[member];
+        let len = match peer.from.peek() {
+            Next::Frame(len) => len,
+            Next::Over if peer.from.accept(peer.pair_from) => return Step::Began,
+            Next::Nonsense => {
+                self.count.nonsense += 1;
+                return Step::Nothing;
+            }
+            Next::Nothing | Next::Over => {
+                self.found_nothing(member);
+                return Step::Nothing;
+            }
+        };
+        let Some(mut frame) = self.caps.pool.take() else {
+            self.count.no_frame += 1;
+            return Step::Nothing;
+        };
+        peer.is_empty = false;
+        let is_whole = frame.space().and_then(|space| space.get_mut(..len)).is_some_and(|space| peer.from.take(space));
+        frame.set_len(len);
+        // Asked of our own bytes: nobody can change them between this and what is done with them.
+        if is_whole && self.steering.admits(frame.bytes()) { Step::Frame(frame) } else { Step::Dropped }
+    }
+
     /// Nothing more comes from one that has left.
     #[inline]
-    fn is_empty(&mut self, member: usize) {
+    fn found_nothing(&mut self, member: usize) {
         let peer = &mut self.peers[member];
+        peer.is_empty = true;
         if peer.is_leaving {
             peer.part();
             // The list is made anew before it is used again.

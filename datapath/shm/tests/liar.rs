@@ -122,7 +122,7 @@ fn after_the_lies_they_talk_again() {
     let [mut near, mut far] = [0, 1].map(|_| join(&options));
     let file = segment(dir.path());
     let mut lost = 0;
-    for seed in 1..30 {
+    for seed in 1..16 {
         let (stop, told) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|threads| {
             threads.spawn(|| lie(&file, seed, &stop, &told));

@@ -96,7 +96,8 @@ fn a_sleeper_is_woken_and_one_that_spins_costs_nobody_anything() {
         }
         assert_eq!(counters(&near)["shm_rings"], rings + 1, "ten frames, one bell, in round {round}");
         assert!(is_readable(&far, link::PATIENCE));
-        assert_eq!(receive(&mut far).len(), 10);
+        // The first alone, as it may have come alone; then all there are.
+        assert_eq!([receive(&mut far).len(), receive(&mut far).len()], [1, 9]);
     }
     // One that looks all the time is not rung for.
     let rings = counters(&near)["shm_rings"];

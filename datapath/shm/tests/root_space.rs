@@ -21,7 +21,8 @@ fn mounted(kind: &str, settings: &str, run: impl FnOnce(&Path) + Send) {
         threads.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNS).unwrap();
             let at = dir.path().to_str().unwrap();
-            let mount = |args: &[&str]| assert!(Command::new("mount").args(args).status().unwrap().success(), "{args:?}");
+            let mount =
+                |args: &[&str]| assert!(Command::new("mount").args(args).status().unwrap().success(), "{args:?}");
             mount(&["--make-rprivate", "/"]);
             mount(&["-t", kind, "-o", settings, "none", at]);
             run(dir.path());

@@ -51,7 +51,8 @@
 //! ```
 //!
 //! B pairs with C and D with A, as in [`spsc`](crate::spsc). Of records that become visible together only the
-//! first one's length is stored with Release, and last: until then the receiver does not get to the others.
+//! first one's length is stored with Release, and last: until then the receiver does not get to the others. A bit in each length says
+//! whether another came with it, so that the receiver of a single frame does not wait for the next line to find nothing there.
 //! E and F are the two halves of a sequence lock; G pairs with H, J with K.
 
 #[cfg(not(loom))]

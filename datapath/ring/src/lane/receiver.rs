@@ -3,7 +3,7 @@
 use crate::sync::{Ordering::*, fence};
 
 use super::sender::refusal;
-use super::shape::{ACCEPTED, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
 use super::{Pair, Shape, Shared};
 
 /// What a receiver finds.
@@ -28,6 +28,8 @@ pub struct Receiver {
     session: u32,
     /// It is not over.
     open: bool,
+    /// The record that was found last says that another came with it.
+    has_more: bool,
     /// Lines ever read; from `released` on they are not the sender's again yet.
     read: u32,
     released: u32,
@@ -40,7 +42,7 @@ impl Receiver {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: Shape) -> Receiver {
         let memory = memory.part(0, shape.bytes());
-        Receiver { memory, shape, session: 0, open: false, read: 0, released: 0 }
+        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0 }
     }
 
     /// Forget what was, as if new: for another process than before.
@@ -70,11 +72,13 @@ impl Receiver {
         if !self.open {
             return Next::Over;
         }
-        let mut length = self.length();
-        if length == SKIP {
+        let mut word = self.length();
+        if word & !MORE == SKIP {
             self.read = self.read.wrapping_add(self.shape.place(self.read).1);
-            length = self.length();
+            word = self.length();
         }
+        let length = word & !MORE;
+        self.has_more = word & MORE != 0;
         if length == 0 {
             return self.check_session().map_or(Next::Over, |()| Next::Nothing);
         }
@@ -86,6 +90,13 @@ impl Receiver {
             };
         }
         Next::Frame(length as usize)
+    }
+
+    /// Whether another frame came with the one that was found last. If not, a look costs a line of the cache, which the sender
+    /// has just written: it can wait until there is nothing better to do.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! The side that writes.
 
-use crate::sync::{Ordering::*, fence};
+use crate::sync::{Ordering, Ordering::*, fence};
 
-use super::shape::{ACCEPTED, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
+use super::shape::{ACCEPTED, MORE, OFFERED, RELEASED, SKIP, TAIL, behind, lines_of};
 use super::{Pair, Shape, Shared};
 
 /// No room now.
@@ -23,8 +23,22 @@ pub struct Sender {
     written: u32,
     /// Lines that the receiver has given back, when we last looked.
     released: u32,
-    /// The first record that is not published yet: its line, and its length.
-    first: Option<(u32, u32)>,
+    /// Of the records that are not published yet the first and, if it is another, the last.
+    first: Option<Record>,
+    last: Option<Record>,
+}
+
+/// A record whose length is yet to be written.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    line: u32,
+    length: u32,
+}
+
+impl Record {
+    fn with_more(self) -> Record {
+        Record { length: self.length | MORE, ..self }
+    }
 }
 
 impl Sender {
@@ -34,7 +48,7 @@ impl Sender {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: Shape) -> Sender {
         let memory = memory.part(0, shape.bytes());
-        Sender { memory, shape, session: 0, written: 0, released: 0, first: None }
+        Sender { memory, shape, session: 0, written: 0, released: 0, first: None, last: None }
     }
 
     /// Start from nothing, with this pair's receiver. What it has not taken is lost.
@@ -48,7 +62,7 @@ impl Sender {
         self.memory.word(TAIL).store(0, Relaxed);
         self.session = pair.after(last);
         offered.store(self.session, Release); // G, matches H
-        (self.written, self.released, self.first) = (0, 0, None);
+        (self.written, self.released, self.first, self.last) = (0, 0, None, None);
     }
 
     /// Copy a frame in. It is visible after [`publish`](Self::publish) at the latest.
@@ -89,19 +103,29 @@ impl Sender {
     fn put(&mut self, length: u32, lines: u32) {
         let next = self.written.wrapping_add(lines);
         self.memory.word(self.shape.word(next)).store(0, Relaxed);
-        match self.first {
-            None => self.first = Some((self.written, length)),
+        let record = Record { line: self.written, length };
+        match (self.first, self.last.replace(record)) {
+            (None, _) => (self.first, self.last) = (Some(record), None),
+            (Some(first), None) => self.first = Some(first.with_more()),
             // The receiver is not here before the first is published, which orders this.
-            Some(_) => self.memory.word(self.shape.word(self.written)).store(length, Relaxed),
+            (Some(_), Some(last)) => self.write(last.with_more(), Relaxed),
         }
         self.written = next;
+    }
+
+    #[inline]
+    fn write(&self, record: Record, order: Ordering) {
+        self.memory.word(self.shape.word(record.line)).store(record.length, order);
     }
 
     /// Show the receiver everything that has been pushed. Returns whether there was anything.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        let Some((line, length)) = self.first.take() else { return false };
-        self.memory.word(self.shape.word(line)).store(length, Release); // B, matches C
+        let Some(first) = self.first.take() else { return false };
+        if let Some(last) = self.last.take() {
+            self.write(last, Relaxed);
+        }
+        self.write(first, Release); // B, matches C
         // For a receiver that has found nothing for long: see `Receiver::is_lost`.
         self.memory.word(TAIL).store(self.written, Release);
         // The next length is set to 0 before that record shows: its line should be here by then.

@@ -14,7 +14,10 @@ pub(crate) const RECORDS: usize = 384;
 pub(crate) const WORD: usize = 4;
 
 /// Instead of a length: the next record is at the start.
-pub(crate) const SKIP: u32 = u32::MAX;
+pub(crate) const SKIP: u32 = MORE - 1;
+
+/// Set in a length: another record became visible together with this one.
+pub(crate) const MORE: u32 = 1 << 31;
 
 /// Records up to this many lines have their bytes right behind the length; longer ones on the next
 /// line, since a long copy is faster between aligned addresses.

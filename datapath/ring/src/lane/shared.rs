@@ -142,7 +142,7 @@ mod imp {
 
         #[inline]
         pub(super) fn write(&self, mut at: usize, mut bytes: &[u8]) {
-            if bytes.len() >= super::super::copy::LONG {
+            if bytes.len() >= super::super::copy::FEWEST {
                 // SAFETY: `Shared` has checked the range.
                 return unsafe { super::super::copy::copy(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len()) };
             }
@@ -163,7 +163,7 @@ mod imp {
 
         #[inline]
         pub(super) fn read(&self, mut at: usize, mut bytes: &mut [u8]) {
-            if bytes.len() >= super::super::copy::LONG {
+            if bytes.len() >= super::super::copy::FEWEST {
                 // SAFETY: `Shared` has checked the range.
                 return unsafe {
                     super::super::copy::copy(self.base.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len())
