@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
+use serde::{Deserialize, Serialize};
 
 use crate::ablation::Row;
 use crate::ablation::bare::Bare;
@@ -22,7 +23,7 @@ use crate::via::udp::Udp;
 use crate::watch::Watch;
 
 /// Which of the two sides this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Side {
     /// The side that asks.
     Near,

@@ -114,6 +114,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             torture::run(&args, how, mtu, cores, options, &watch)
         }
         Task::Tortured => torture::child(&watch),
+        Task::Room(words) => compare::room(&words, &watch),
     }
 }
 

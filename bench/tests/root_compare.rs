@@ -2,10 +2,14 @@
 
 mod common;
 
-use std::fs;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
 
-use common::{json, run, summary, text};
+use common::{am_bench, eventually, json, run, summary, text};
 use serde_json::{Value, json as value};
+use tempfile::TempDir;
 
 const SHORT: &[&str] = &["--rounds", "1", "--time", "0.02", "--size", "8,64,4K,256K"];
 
@@ -82,5 +86,86 @@ fn what_makes_no_sense_is_refused() {
         let output = run(&[&["compare"], arguments]);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(words), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+/// A directory with these programs and what am-bench itself needs; not where a room has a place of its own.
+fn programs(scripts: &[(&str, &str)]) -> TempDir {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    for (name, text) in scripts {
+        let file = directory.path().join(name);
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+    }
+    let places = env::var_os("PATH").unwrap();
+    let find = |name: &str| {
+        env::split_paths(&places).chain(["/usr/sbin".into()]).map(|place| place.join(name)).find(|file| file.exists())
+    };
+    for name in ["ip", "ethtool", "sh", "sleep", "touch"] {
+        symlink(find(name).unwrap_or_else(|| panic!("no {name}")), directory.path().join(name)).unwrap();
+    }
+    directory
+}
+
+/// am-bench with these programs and no others.
+fn with_programs(directory: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = am_bench();
+    command
+        .args(arguments)
+        .env("PATH", directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_peer_that_is_missing_has_a_row_that_says_why() {
+    let nothing = programs(&[]);
+    let output =
+        with_programs(&nothing, &["compare", "--json", "--rounds", "1", "--peers", "sockperf,iperf3,ucx,fi"]).output();
+    let lines = json(&output.unwrap());
+    assert!(lines.len() > 6, "{lines:?}");
+    for line in &lines[..lines.len() - 1] {
+        let why = line["failures"][0].as_str().unwrap();
+        assert!(why.contains(" is not installed: scripts/setup --with-peers"), "{line}");
+        assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not here"), &Value::Null));
+    }
+    assert_eq!(summary(&lines)["over_am"], value!({}));
+}
+
+/// It says its version, and otherwise leaves something everywhere and hangs.
+const HANGS: &str = "#!/bin/sh
+if [ \"$1\" = --version ]; then echo hangs 1.0; exit; fi
+touch \"$TMPDIR/am-bench-left\" /dev/shm/am-bench-left
+sleep 86123
+";
+
+/// What hangs, wherever it is.
+fn hanging() -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    words.filter(|words| words.ends_with(b"\086123\0")).count()
+}
+
+#[test]
+fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
+    let hangs = programs(&[("sockperf", HANGS)]);
+    let arguments = ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,udp", "--limit", "1"];
+    let output = with_programs(&hangs, &[&arguments[..], &["--time", "0.02", "--size", "64"]].concat()).output();
+    let lines = json(&output.unwrap());
+    let row = peer(&lines, "sockperf-tcp");
+    assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
+    assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
+    assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
+
+    // And where am-bench itself is killed while it hangs.
+    let mut near = with_programs(&hangs, &["compare", "--rounds", "1", "--peers", "sockperf-udp"]).spawn().unwrap();
+    eventually("something that hangs", || hanging() > 0);
+    near.kill().unwrap();
+    near.wait().unwrap();
+    eventually("the end of what hangs", || hanging() == 0);
+    for place in [env::temp_dir(), "/tmp".into(), "/dev/shm".into()] {
+        assert!(!place.join("am-bench-left").exists(), "{}", place.display());
     }
 }

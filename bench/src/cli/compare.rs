@@ -1,6 +1,7 @@
 //! What can be said of the comparison with others.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -10,14 +11,18 @@ use super::{Task, usage};
 use crate::compare::{self, Wanted};
 use crate::error::Error;
 use crate::size::Size;
+use crate::values;
 
 /// What can be said of the comparison alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct CompareArgs {
     /// These alone, each by its name or by what several begin with (`tcp` is also
     /// `tcp-nagle`) [default: all that are installed]
     #[arg(long, value_delimiter = ',', value_name = "PEER,...")]
     pub(crate) peers: Vec<String>,
+    /// A program that was not written here and takes longer for one turn is ended
+    #[arg(long, default_value = "120", value_parser = values::seconds, value_name = "SECONDS")]
+    pub(crate) limit: Duration,
     /// Draw time and bandwidth over size, as SVG
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
@@ -44,6 +49,6 @@ impl Options {
         check_file("--plot", args.plot.as_ref())?;
         self.no_on()?;
         let (peers, plot) = (args.peers.clone(), args.plot.clone());
-        Ok(Task::Compare(Wanted { peers, plot, mtu: self.mtu.unwrap_or(1500) }))
+        Ok(Task::Compare(Wanted { peers, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
     }
 }

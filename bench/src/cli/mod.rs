@@ -89,6 +89,13 @@ pub(crate) enum Command {
     /// One of the two processes of torture: started by it only.
     #[command(hide = true)]
     Tortured,
+    /// A part of a room for other programs: started by compare only.
+    #[command(hide = true)]
+    Room {
+        /// Which part, and what it is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 /// What can be said of a bandwidth alone.
@@ -142,6 +149,8 @@ pub(crate) enum Task {
     Torture(TortureArgs, u32),
     /// One of its two processes.
     Tortured,
+    /// A part of a room.
+    Room(Vec<String>),
 }
 
 impl Cli {
@@ -160,9 +169,10 @@ impl Cli {
     /// [`Error::Usage`] for what does not go together.
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
-        match self.command {
+        match &self.command {
             Some(Command::Far) => return Ok(Task::Far(options.on()?)),
             Some(Command::Tortured) => return Ok(Task::Tortured),
+            Some(Command::Room { words }) => return Ok(Task::Room(words.clone())),
             _ => {}
         }
         options.check(self.has_its_cable())?;
@@ -182,7 +192,7 @@ impl Cli {
             }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far | Command::Tortured) | None => {
+            Some(Command::Far | Command::Tortured | Command::Room { .. }) | None => {
                 return Err(usage(
                     "what shall be measured? latency, bandwidth, rate, compare, ablation, bounce or torture; `--help` has examples",
                 ));

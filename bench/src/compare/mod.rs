@@ -4,21 +4,30 @@
 //!   peers.rs ─▶ each Peer: is it there? ─▶ rounds: each has its turn ─▶ rows.rs ─▶ table, json, plot
 //!                  │                          │
 //!                  │       house.rs  sessions, as the other commands have them: am, kernel UDP and TCP
-//!                  └────── the others        programs that were not written here
+//!                  └────── the others  programs that were not written here, each turn in a room of its own
 //! ```
 //!
 //! A peer that is not installed, or does not run, has a row that says why.
 //!
-//! Read first: [`peer`], then [`rows`].
+//! Read first: [`peer`], then [`rows`]; of the others [`room`], then [`sockperf`].
 
+mod fabric;
 mod house;
+mod iperf3;
 mod json;
+mod lines;
+mod mpi;
 mod offload;
 mod peer;
 mod peers;
 mod plot;
+mod pvm;
+mod room;
 mod rows;
+mod sockperf;
 mod table;
+mod tool;
+mod ucx;
 
 use std::fs;
 use std::path::PathBuf;
@@ -56,6 +65,8 @@ pub(crate) struct Wanted {
     pub(crate) peers: Vec<String>,
     /// Where to draw.
     pub(crate) plot: Option<PathBuf>,
+    /// The longest turn of a program that was not written here.
+    pub(crate) limit: Duration,
     /// Of the cable.
     pub(crate) mtu: u32,
 }
@@ -90,13 +101,33 @@ fn asked(wanted: &Wanted, options: &Options) -> Result<Asked, Error> {
     sizes.sort_unstable();
     sizes.dedup();
     let cores = Cores::both(options.cores.unwrap_or_default())?;
-    Ok(Asked { sizes, amount, cores, how: options.how(FramingArg::Bare), mtu: wanted.mtu as usize })
+    Ok(Asked {
+        sizes,
+        amount,
+        limit: wanted.limit,
+        cores,
+        how: options.how(FramingArg::Bare),
+        mtu: wanted.mtu as usize,
+    })
 }
 
 fn bytes(size: &Size) -> Option<usize> {
     match size {
         Size::Bytes(size) => Some(*size),
         _ => None,
+    }
+}
+
+/// A part of a room for other programs: the process that keeps it, process 1 in it, or one that becomes a program.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn room(words: &[String], watch: &Watch) -> Result<(), Error> {
+    match words {
+        [inside] if inside == "inside" => room::inside::serve(),
+        [enter, program @ ..] if enter == "enter" => Err(room::enter::become_it(program)),
+        [limit] => room::keep(limit, watch),
+        _ => Err(Error::Usage("room is a part of compare".to_owned())),
     }
 }
 

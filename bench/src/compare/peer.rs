@@ -13,6 +13,8 @@ use crate::watch::Watch;
 pub(crate) enum Wire {
     /// A veth pair between two network namespaces.
     Veth,
+    /// Memory that both processes map, on one host.
+    Memory,
 }
 
 impl Wire {
@@ -20,6 +22,7 @@ impl Wire {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Wire::Veth => "veth",
+            Wire::Memory => "shared memory",
         }
     }
 }
@@ -31,6 +34,8 @@ pub(crate) struct Asked {
     pub(crate) sizes: Vec<usize>,
     /// Rounds, and how long each measurement takes.
     pub(crate) amount: Amount,
+    /// The longest turn of a program that was not written here.
+    pub(crate) limit: Duration,
     /// Where both sides run.
     pub(crate) cores: Cores,
     /// How ours is opened.

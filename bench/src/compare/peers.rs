@@ -1,12 +1,28 @@
 //! All the rows that there are, in the order of the table.
 
+use super::fabric::PROVIDERS;
 use super::house::HOUSE;
-use super::peer::Peer;
+use super::iperf3::Iperf3;
+use super::mpi::MPIS;
+use super::peer::{Peer, Wire};
+use super::pvm::Pvm;
+use super::sockperf::Sockperf;
+use super::ucx::Ucx;
 
 /// Each of them.
 fn all() -> Vec<Box<dyn Peer>> {
     let house = HOUSE.iter().map(|row| Box::new(row) as Box<dyn Peer>);
-    house.collect()
+    let fabric = PROVIDERS.iter().map(|row| Box::new(row) as Box<dyn Peer>);
+    let mpis = MPIS.iter().map(|row| Box::new(row) as Box<dyn Peer>);
+    let pvms = [false, true].map(|sleeps| Box::new(Pvm { sleeps }) as Box<dyn Peer>);
+    let others: [Box<dyn Peer>; 5] = [
+        Box::new(Sockperf { tcp: false }),
+        Box::new(Sockperf { tcp: true }),
+        Box::new(Iperf3),
+        Box::new(Ucx { wire: Wire::Veth }),
+        Box::new(Ucx { wire: Wire::Memory }),
+    ];
+    house.chain(others).chain(fabric).chain(mpis).chain(pvms).collect()
 }
 
 /// What can be asked for: names, or what several of them begin with.

@@ -179,7 +179,10 @@ pub(crate) mod tests {
         let time = Duration::from_millis(1);
         let amount = Amount { rounds: 3, time, warm_up: time };
         let cores = Cores { near: Some(2), far: Some(3) };
-        Comparison { rows, asked: Asked { sizes: vec![8, 64, 4096], amount, cores, how: How::default(), mtu: 1500 } }
+        Comparison {
+            rows,
+            asked: Asked { sizes: vec![8, 64, 4096], amount, limit: time, cores, how: How::default(), mtu: 1500 },
+        }
     }
 
     #[test]

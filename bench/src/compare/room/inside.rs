@@ -1,0 +1,250 @@
+//! Process 1 of a room: makes it a place of its own, and runs what it is told to.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, stdin, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::unistd::{getpid, sethostname};
+
+use super::{Exchange, Network, Order, Run, Said, Server, failed};
+use crate::cores::processor_time;
+use crate::deploy::pipe::write_line;
+use crate::deploy::veth::ADDRESSES;
+use crate::error::Error;
+use crate::link::Side;
+
+/// Where everything that they write goes: an empty place in memory.
+pub(crate) const PLACE: &str = "/tmp";
+/// What each side is called in the room.
+pub(crate) const HOSTS: [&str; 2] = ["alpha", "beta"];
+/// This program, wherever it is outside.
+pub(crate) const OURSELVES: &str = "am-bench";
+
+/// A server has so long until it listens.
+const LISTENS: Duration = Duration::from_secs(5);
+/// The most that is passed on of what a program said.
+const MOST: usize = 1 << 20;
+/// The last of what it complained about.
+const COMPLAINT: usize = 300;
+
+/// Be process 1: one order comes on standard input, an answer for each exchange goes out.
+///
+/// # Errors
+/// What the system refuses; what a program does wrong is an answer.
+pub(crate) fn serve() -> Result<(), Error> {
+    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking to end with the parent process"))?;
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line).map_err(Error::system("reading what to do"))?;
+    let order: Order = serde_json::from_str(&line).map_err(|e| Error::Facility(e.to_string()))?;
+    let tell = |answer: Result<Said, String>| write_line(&mut stdout(), &answer);
+    if let Err(why) = furnish(&order).and_then(|()| build(&order)) {
+        return tell(Err(why.to_string()));
+    }
+    order.job.exchanges.iter().try_for_each(|one| tell(exchange(one, &order).map_err(|why| why.to_string())))
+}
+
+/// A file of the room.
+pub(crate) fn at(name: &str) -> String {
+    Path::new(PLACE).join(name).display().to_string()
+}
+
+/// Where a side's network namespace is found.
+pub(crate) fn network(network: Network) -> String {
+    at(if network == Network::Near { "near.net" } else { "far.net" })
+}
+
+/// Nothing that is made in here is seen outside, and goes when the room does.
+fn furnish(order: &Order) -> Result<(), Error> {
+    let none: Option<&str> = None;
+    let mounted = |result: nix::Result<()>| result.map_err(failed("mounting"));
+    mounted(mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))?;
+    for place in [PLACE, "/dev/shm"] {
+        mounted(mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=1777")))?;
+    }
+    let [near, far] = &order.networks;
+    // While /proc still shows the processes outside.
+    for (from, to) in
+        [(near.as_str(), network(Network::Near)), (far, network(Network::Far)), ("/proc/self/exe", at(OURSELVES))]
+    {
+        File::create(&to).map_err(Error::system("making a file"))?;
+        mounted(mount(Some(from), to.as_str(), none, MsFlags::MS_BIND, none))?;
+    }
+    mounted(mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none))?;
+    let address = |with_prefix: &str| with_prefix.split('/').next().unwrap_or_default().to_owned();
+    let [alpha, beta] = HOSTS;
+    let hosts = format!("127.0.0.1 localhost\n{} {alpha}\n{} {beta}\n", address(ADDRESSES.0), address(ADDRESSES.1));
+    fs::write(at("hosts"), hosts).map_err(Error::system("writing a file"))?;
+    mounted(mount(Some(at("hosts").as_str()), "/etc/hosts", none, MsFlags::MS_BIND, none))?;
+    sethostname(alpha).map_err(failed("naming a host"))?;
+    order.job.files.iter().try_for_each(|(name, text)| write(&at(name), text)).map_err(Error::system("writing a file"))
+}
+
+/// A script can be started.
+fn write(file: &str, text: &str) -> io::Result<()> {
+    fs::write(file, text)?;
+    fs::set_permissions(file, Permissions::from_mode(0o755))
+}
+
+fn build(order: &Order) -> Result<(), Error> {
+    order.job.build.iter().try_for_each(|run| {
+        let output = command(run, order).stdin(Stdio::null()).output().map_err(Error::system("starting a program"))?;
+        let said = [output.stdout, output.stderr].concat();
+        if output.status.success() { Ok(()) } else { Err(Error::Facility(complaint(&run.words.join(" "), &said))) }
+    })
+}
+
+/// The program as it is started: entered into its network and pinned by ourselves.
+fn command(run: &Run, order: &Order) -> Command {
+    let core = run.core.and_then(|side| order.cores[usize::from(side == Side::Far)]);
+    let mut command = Command::new(at(OURSELVES));
+    let network = if run.network == Network::Near { "near" } else { "far" };
+    command.args(["room", "enter", network, &core.map_or("none".to_owned(), |core| core.to_string())]).args(&run.words);
+    let cores = order.cores.map(|core| core.map_or("none".to_owned(), |core| core.to_string()));
+    command.env("HOME", PLACE).env("TMPDIR", PLACE).env("AM_BENCH_CORES", cores.join(","));
+    command.envs(run.variables.iter().map(|(name, value)| (name, value))).current_dir(PLACE);
+    command
+}
+
+/// Ended when this is dropped.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn exchange(exchange: &Exchange, order: &Order) -> Result<Said, Error> {
+    let server = exchange.server.as_ref().map(|server| serve_with(server, order)).transpose()?;
+    let (begin, before) = (Instant::now(), worked());
+    let mut client = command(&exchange.client, order);
+    let output = client.stdin(Stdio::null()).output().map_err(Error::system("starting a program"))?;
+    let busy = worked().saturating_sub(before).as_secs_f64() / begin.elapsed().as_secs_f64().max(1e-9);
+    drop(server);
+    let text = String::from_utf8_lossy(&output.stdout[..output.stdout.len().min(MOST)]).into_owned();
+    let name = exchange.client.words.first().map_or("", String::as_str);
+    let said = [output.stdout, output.stderr].concat();
+    let trouble = (!output.status.success()).then(|| complaint(&format!("{name} ({})", output.status), &said));
+    Ok(Said { text, trouble, busy })
+}
+
+/// Start it and wait until it listens.
+fn serve_with(server: &Server, order: &Order) -> Result<Started, Error> {
+    let mut command = command(&server.run, order);
+    let said = File::create(at("server.said")).map_err(Error::system("making a file"))?;
+    let errors = said.try_clone().map_err(Error::system("making a file"))?;
+    command.stdin(Stdio::null()).stdout(said).stderr(errors);
+    let mut started = Started(command.spawn().map_err(Error::system("starting a program"))?);
+    let mut ended = false;
+    let listens = eventually(LISTENS, || {
+        ended = matches!(started.0.try_wait(), Ok(Some(_)));
+        ended || listens(started.0.id(), server.port)
+    });
+    if ended || !listens {
+        let said = fs::read(at("server.said")).unwrap_or_default();
+        let name = server.run.words.first().map_or("", String::as_str);
+        let what = if ended { "ended at once" } else { "does not listen" };
+        return Err(Error::Facility(complaint(&format!("{name} {what}"), &said)));
+    }
+    Ok(started)
+}
+
+/// Whether somebody in this process's network has this port.
+fn listens(process: u32, port: u16) -> bool {
+    let of = |table: &str| {
+        let text = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
+        text.lines().any(|line| has_port(line, port))
+    };
+    ["tcp", "tcp6", "udp", "udp6"].into_iter().any(of)
+}
+
+/// A line of the kernel's table of sockets: of one that waits for whoever comes, on this port.
+fn has_port(line: &str, port: u16) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, local, _, state, ..] = fields[..] else { return false };
+    // Listening, and what UDP has instead.
+    ["0A", "07"].contains(&state) && local.rsplit(':').next() == Some(format!("{port:04X}").as_str())
+}
+
+/// Until it is so, or for too long.
+fn eventually(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while !so() {
+        if begin.elapsed() > limit {
+            return false;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Processor time of all others in the room so far: of those that run, and of those that have ended.
+fn worked() -> Duration {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let own = getpid().as_raw() as u32;
+    let running: Duration = numbers.filter(|pid| *pid != own).filter_map(processor_time).sum();
+    let time =
+        |time: nix::sys::time::TimeVal| Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()) as u64);
+    let ended = getrusage(UsageWho::RUSAGE_CHILDREN);
+    running + ended.map_or(Duration::ZERO, |ended| time(ended.user_time()) + time(ended.system_time()))
+}
+
+/// What went wrong, with the end of what was said.
+fn complaint(what: &str, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: Vec<char> = lines.join("; ").chars().collect();
+    let end: String = text[text.len().saturating_sub(COMPLAINT)..].iter().collect();
+    format!("{what}: {}", if end.is_empty() { "it said nothing" } else { &end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Job;
+    use super::*;
+
+    #[test]
+    fn who_listens_is_found_in_the_kernels_table() {
+        let tcp = "   0: 02004D0A:1389 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12";
+        let udp = " 401: 00000000:1389 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5 2 0 0";
+        let talks = "   1: 02004D0A:1389 01004D0A:B2A4 01 00000000:00000000 02:0000C350 00000000     0        0 2";
+        assert!(has_port(tcp, 5001) && has_port(udp, 5001));
+        assert!(!has_port(talks, 5001) && !has_port(tcp, 5002) && !has_port("", 5001) && !has_port("sl local", 0));
+    }
+
+    #[test]
+    fn a_complaint_is_the_end_of_what_was_said() {
+        assert_eq!(complaint("it", b"\x1b[1mfirst\n\n  last  \n"), "it: [1mfirst; last");
+        assert_eq!(complaint("it", b""), "it: it said nothing");
+        let long = complaint("it", "µ".repeat(1000).as_bytes());
+        assert!(long.chars().count() == COMPLAINT + 4 && long.starts_with("it: µ"), "{long}");
+    }
+
+    #[test]
+    fn a_process_that_works_is_seen() {
+        let before = worked();
+        let status =
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).status().unwrap();
+        assert!(status.success() && worked() > before);
+    }
+
+    #[test]
+    fn an_order_comes_through() {
+        let job = Job { build: vec![Run::on(Side::Far, &["cc"])], ..Job::default() };
+        let order = Order { job, networks: ["a".to_owned(), "b".to_owned()], cores: [Some(2), None] };
+        let back: Order = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
+        assert_eq!((back.job.build[0].network, back.job.build[0].core), (Network::Far, Some(Side::Far)));
+        assert_eq!(back.cores, [Some(2), None]);
+    }
+}
