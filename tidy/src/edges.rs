@@ -27,13 +27,15 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/sockets", &["transport", "ring", "wire"]),
     ("datapath/paths", &["transport", "ring", "wire"]),
     ("datapath/shm", &["transport", "ring", "wire"]),
+    // Every backend by its name: for applications, and for tests.
+    ("transports", &["transport", "ring", "wire", "backends"]),
     ("netdev-sim", &["transport", "ring", "wire"]),
     ("am-api", &["engine", "proto", "transport", "ring", "wire"]),
     ("layers/", &["am-api"]),
     // A library for other languages: its users name a transport in a string.
     ("bindings/", &["am-api", "layers", "transport", "backends"]),
-    ("apps/", &["am-api", "layers", "backends"]),
-    ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "backends", "hosts"]),
+    ("apps/", &["am-api", "layers", "transports", "backends"]),
+    ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "transports", "backends", "hosts"]),
     ("hosts", &[]),
     ("tidy", &[]),
 ];
@@ -42,7 +44,7 @@ pub const RULES: &[(&str, &[&str])] = &[
 pub const BACKENDS: &[&str] = &["afxdp", "paths", "dpdk", "sockets", "shm", "bpf", "netdev-sim"];
 
 /// What only tests may need besides.
-pub const FOR_TESTS: &[&str] = &["hosts"];
+pub const FOR_TESTS: &[&str] = &["hosts", "transports"];
 
 /// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
 pub const NODES_FOR_TESTS: &[(&str, &[&str])] =

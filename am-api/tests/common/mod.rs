@@ -1,13 +1,26 @@
 //! Two nodes with a wire between them, polled in turn by one thread.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod over;
+
 use std::time::{Duration, Instant};
 
 use am_api::{Builder, Endpoint, Framing, Node, Remote, Transport};
 use transport::loopback;
 
-/// The two ends of a wire in memory.
+/// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
+pub(crate) const OVER: &str = "AM_TEST_OVER";
+
+/// The two ends of a link.
 pub(crate) fn pair() -> (Box<dyn Transport>, Box<dyn Transport>) {
+    match std::env::var(OVER) {
+        Ok(which) => over::pair(&which),
+        Err(_) => in_memory(),
+    }
+}
+
+/// The two ends of a wire in memory, for tests of just that.
+pub(crate) fn in_memory() -> (Box<dyn Transport>, Box<dyn Transport>) {
     let [left, right] = loopback::pair().map(|plug| Box::new(plug.open().expect("memory")));
     (left, right)
 }

@@ -11,7 +11,9 @@ use transport::IntroduceError;
 pub(crate) fn read(place: &str, local: SocketAddr) -> Result<SocketAddr, IntroduceError> {
     let example = if local.is_ipv4() { "127.0.0.1:7000" } else { "[::1]:7000" };
     let refused = || IntroduceError::NoPlace { place: place.into(), example };
-    let read: SocketAddr = place.parse().map_err(|_| refused())?;
+    // As the transport there is named, or without its kind.
+    let bare = ["udp:", "tcp:"].iter().find_map(|kind| place.strip_prefix(kind)).unwrap_or(place);
+    let read: SocketAddr = bare.parse().map_err(|_| refused())?;
     if can_be_reached(read) && read.is_ipv4() == local.is_ipv4() { Ok(read) } else { Err(refused()) }
 }
 
@@ -33,6 +35,7 @@ mod tests {
         let four = "127.0.0.1:1".parse().unwrap();
         let six = "[::1]:1".parse().unwrap();
         assert!(read("10.0.0.7:9000", four).is_ok());
+        assert_eq!(read("udp:10.0.0.7:9000", four), read("10.0.0.7:9000", four));
         assert!(read("[fe80::1%2]:9000", six).is_ok());
         for place in ["10.0.0.7", "host:9000", "10.0.0.7:0", "0.0.0.0:7", "255.255.255.255:7", "224.0.0.1:7", "[::1]:7"]
         {

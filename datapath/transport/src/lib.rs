@@ -67,6 +67,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod boxed;
 mod caps;
 pub mod conformance;
 pub mod faulty;

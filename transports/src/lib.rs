@@ -1,0 +1,99 @@
+//! **Every transport by its name.** An application says at run time what carries
+//! its messages: one name, or several, and each peer is reached by the best that both have.
+//!
+//! ```text
+//!   --on xdp:eth1                          AF_XDP on an interface: past the kernel's stack
+//!   --on dpdk:net_memif0,role=server,…     a DPDK device
+//!   --on udp:10.0.0.7:7000                 the kernel's UDP, IPv4 and IPv6
+//!   --on shm:lab                           processes of this machine
+//!   --on shm:lab+udp:10.0.0.7:7000         both: who is here by shm, who is not by UDP
+//! ```
+//!
+//! This crate names them all, so that an application needs to name none; nothing
+//! below an application depends on it.
+//!
+//! Read first: [`open`]; then [`kinds`], which is the table, one file an entry.
+//!
+//! ```
+//! let udp = transports::open("udp:127.0.0.1:0")?;
+//! assert_eq!(udp.caps().name.split(':').next(), Some("udp"));
+//! # Ok::<(), transports::OpenError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod dpdk;
+mod kind;
+mod shm;
+mod udp;
+mod xdp;
+
+pub use kind::Kind;
+use paths::Paths;
+use transport::{Name, NameError, Transport};
+use wire::EtherType;
+
+/// All there are, the best first: of several that reach a peer the first is taken.
+const KINDS: [Kind; 4] = [shm::KIND, dpdk::KIND, xdp::KIND, udp::KIND];
+
+/// What stands between names where there are several.
+const AND: char = '+';
+
+/// Why there is no such transport.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The text names none, or asks for what there is not.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// It could not be opened.
+    #[error("`{name}`: {why}")]
+    Kind {
+        /// The name.
+        name: String,
+        /// What stands in the way, and what to do.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Several could not be joined.
+    #[error(transparent)]
+    Several(#[from] paths::OpenError),
+}
+
+/// All kinds of transports, the best first.
+pub fn kinds() -> &'static [Kind] {
+    &KINDS
+}
+
+/// Open the transport of this name, or the transports of these, with `+` between them.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
+    let mut ways = names.split(AND).map(open_one).collect::<Result<Vec<_>, _>>()?;
+    if ways.len() == 1 {
+        return Ok(ways.swap_remove(0).1);
+    }
+    ways.sort_by_key(|(rank, _)| *rank);
+    let ways = ways.into_iter().map(|(_, transport)| transport).collect();
+    Ok(Box::new(Paths::new(ways, EtherType::DEFAULT)?))
+}
+
+fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
+    const KNOWN: [&str; KINDS.len()] = {
+        let mut known = [""; KINDS.len()];
+        let mut at = 0;
+        while at < known.len() {
+            known[at] = KINDS[at].example;
+            at += 1;
+        }
+        known
+    };
+    let name: Name = text.parse()?;
+    let rank = KINDS.iter().position(|kind| kind.scheme == name.scheme()).ok_or_else(|| name.unknown(&KNOWN))?;
+    match (KINDS[rank].open)(&name) {
+        Ok(transport) => Ok((rank, transport)),
+        // A name that makes no sense says so itself.
+        Err(why) => Err(match why.downcast::<NameError>() {
+            Ok(error) => OpenError::Name(*error),
+            Err(why) => OpenError::Kind { name: text.to_owned(), why },
+        }),
+    }
+}
