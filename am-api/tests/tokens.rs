@@ -3,7 +3,7 @@
 mod common;
 
 use am_api::{Handler, Remote, ReplyError, Token};
-use common::{Side, connect, connected, in_memory, nodes, plain, until};
+use common::{Side, connect, connected, in_memory, nodes, pair, plain, until};
 
 const ASK: Handler = Handler(0);
 const TOLD: Handler = Handler(0);
@@ -166,8 +166,7 @@ fn without_memory_for_a_reply_requests_wait_and_replies_do_not() {
 /// Whatever becomes of tokens, no frame stays set aside for them.
 #[test]
 fn frames_come_home_however_tokens_end() {
-    // Over other wires what arrives is this side's memory, too.
-    let (left, right) = in_memory();
+    let (left, right) = pair();
     let memory = right.caps().pool.clone();
     let (mut alpha, mut beta) = (Side::<Replies>::open(plain("alpha"), left), Side::<Kept>::open(plain("beta"), right));
     keep(&mut beta);
