@@ -2,26 +2,31 @@
 //! NIC of a certain kind, IPv4 and IPv6, over routers too. Slower than AF_XDP, and everywhere.
 //!
 //! ```text
-//!                     Transport: whole Ethernet frames, owned, steered
-//!   ┌──────────────────────────────────┐
-//!   │ udp     a frame is a datagram    │   a flush is one sendmmsg: runs of one length leave as one (GSO)
-//!   │         neither reliable nor     │   a look is one recvmmsg: what the kernel merged is cut (GRO)
-//!   │         ordered                  │
-//!   └──────────────┬───────────────────┘
-//!              the kernel's stack ──▶ any interface, loopback too
+//!                Transport: whole Ethernet frames, owned, steered
+//!   ┌───────────────────────────────┬──────────────────────────────────┐
+//!   │ udp   a frame is a datagram   │ tcp   a frame is behind a length │
+//!   │       neither reliable        │       reliable and ordered while │
+//!   │       nor ordered             │       a connection lives         │
+//!   │   flush: one sendmmsg, runs   │   flush: one sendmsg for each    │
+//!   │          leave as one (GSO)   │          connection              │
+//!   │   look:  one recvmmsg, what   │   look:  one read, cut           │
+//!   │          was merged is cut    │          into frames             │
+//!   └───────────────┬───────────────┴────────────────┬─────────────────┘
+//!              the kernel's stack  ──▶  any interface, loopback too
 //! ```
 //!
 //! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](wire::Address)
 //! when it is opened, and frames to everybody go to whoever was
-//! [introduced](transport::Transport::introduce) or has been heard; behind which place an address is, it learns
-//! from control frames that arrive, as a switch does.
+//! [introduced](transport::Transport::introduce) or has been heard. Behind which place an address is, UDP learns
+//! from control frames that arrive, as a switch does; TCP from what each side says first.
 //!
-//! Read first: [`udp`], its page; then [`Options`]. `examples/pingpong.rs` measures the crate beside bare sockets.
+//! Read first: the pages of [`udp`] and [`tcp`]; then [`Options`]. `examples/pingpong.rs` and `examples/bulk.rs` measure
+//! the crate beside bare sockets.
 //!
 //! ```
 //! use sockets::{Options, udp};
 //! use transport::Transport;
-//! use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, control, frame};
+//! use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut left = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 //! let mut right = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
@@ -50,9 +55,11 @@ mod identity;
 mod options;
 mod path;
 mod place;
+pub mod tcp;
 mod tune;
 pub mod udp;
 
 pub use errors::OpenError;
 pub use options::Options;
+pub use tcp::Tcp;
 pub use udp::Udp;

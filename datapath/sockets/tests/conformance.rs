@@ -3,8 +3,8 @@
 mod ends;
 
 use allocation_counter::measure;
-use ends::udp_pair;
-use sockets::Udp;
+use ends::{tcp_pair, udp_pair};
+use sockets::{Tcp, Udp};
 use transport::Transport;
 use transport::conformance::{self, Pair};
 use transport::faulty::{Faults, Faulty};
@@ -71,6 +71,38 @@ fn udp_passes_on_a_bad_link() {
     let mut seed = 0;
     passes(|| {
         closed("udp:127.0.0.1:0").map(|end| {
+            seed += 1;
+            Faulty::new(end, Faults { corrupt: 0.05, delay: 0.1, ..Faults::lossy(seed, 0.05) })
+        })
+    });
+}
+
+fn closed_tcp(name: &str, introduce: usize) -> [Tcp; 2] {
+    let mut ends = tcp_pair(name, introduce);
+    ends.iter_mut().for_each(|end| end.steer(ends::FLOW, false));
+    ends
+}
+
+#[test]
+fn tcp_passes() {
+    passes(|| closed_tcp("tcp:127.0.0.1:0", 1));
+}
+
+#[test]
+fn tcp_passes_over_ipv6_when_both_have_introduced_the_other() {
+    passes(|| closed_tcp("tcp:[::1]:0", 2));
+}
+
+#[test]
+fn tcp_passes_with_short_frames_and_small_buffers() {
+    passes(|| closed_tcp("tcp:127.0.0.1:0,frame=1514,buffer=5000", 1));
+}
+
+#[test]
+fn tcp_passes_on_a_bad_link() {
+    let mut seed = 0;
+    passes(|| {
+        closed_tcp("tcp:127.0.0.1:0", 1).map(|end| {
             seed += 1;
             Faulty::new(end, Faults { corrupt: 0.05, delay: 0.1, ..Faults::lossy(seed, 0.05) })
         })

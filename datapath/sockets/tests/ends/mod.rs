@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use ring::Frame;
-use sockets::{Options, Udp, udp};
+use sockets::{Options, Tcp, Udp, tcp, udp};
 use transport::Transport;
 use wire::frame::{self, Link};
 use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -122,4 +122,30 @@ pub(crate) fn acquaint(ends: &mut [Udp; 2]) {
         ends[from].flush();
         receive_so_many(&mut ends[to], 1);
     }
+}
+
+/// A TCP socket, with the flow open.
+pub(crate) fn tcp(name: &str) -> Tcp {
+    let mut end = tcp::open(&options(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    end.steer(FLOW, true);
+    end
+}
+
+/// Two of them, connected, of which so many have introduced the other.
+pub(crate) fn tcp_pair(name: &str, introduce: usize) -> [Tcp; 2] {
+    let mut ends = [tcp(name), tcp(name)];
+    let places = [place(&ends[0]), place(&ends[1])];
+    for end in 0..introduce {
+        ends[end].introduce(&places[1 - end]).unwrap();
+    }
+    connect(&mut ends);
+    ends
+}
+
+/// Turn both until each knows the other.
+pub(crate) fn connect(ends: &mut [Tcp]) {
+    until("they connect", || {
+        ends.iter_mut().for_each(|end| assert!(receive(end).is_empty()));
+        ends.iter().all(|end| counter(end, "tcp_peers") > 0)
+    });
 }

@@ -1,0 +1,107 @@
+//! One connection, from the first packet to the last.
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use super::cutter::Cutter;
+use super::hello::{HELLO, Hello};
+use super::outbox::Outbox;
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub(super) enum Peer {
+    /// Our own SYN has not been answered yet.
+    Connecting,
+    /// We have not heard all of its hello: so much of it.
+    Silent([u8; HELLO], usize),
+    /// It has said who it is.
+    Known(Hello, Cutter),
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) remote: SocketAddr,
+    pub(super) peer: Peer,
+    pub(super) out: Outbox,
+    pub(super) since: Instant,
+    /// The socket may have bytes for us.
+    pub(super) ready: bool,
+}
+
+/// What a look at the socket has brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Bytes,
+    Nothing,
+    /// The other side is gone.
+    Over,
+    /// The other side is none of ours.
+    Garbage,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
+        let peer = if is_dialed { Peer::Connecting } else { Peer::Silent([0; HELLO], 0) };
+        Connection { stream, remote, peer, out: Outbox::new(hello.emit()), since: Instant::now(), ready: true }
+    }
+
+    pub(super) fn hello(&self) -> Option<&Hello> {
+        match &self.peer {
+            Peer::Known(hello, _) => Some(hello),
+            _ => None,
+        }
+    }
+
+    /// The place where it listens, as far as we can know.
+    pub(super) fn place(&self) -> Option<SocketAddr> {
+        self.hello().map(|hello| SocketAddr::new(self.remote.ip(), hello.port))
+    }
+
+    /// More of the stream, with one system call.
+    #[inline]
+    pub(super) fn look(&mut self) -> Look {
+        let space = match &mut self.peer {
+            Peer::Known(_, cutter) => cutter.space(),
+            Peer::Silent(hello, have) => &mut hello[*have..],
+            Peer::Connecting => return Look::Nothing,
+        };
+        if space.is_empty() {
+            return Look::Nothing;
+        }
+        match (&self.stream).read(space) {
+            Ok(0) => Look::Over,
+            Ok(bytes) => self.filled(bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.ready = false;
+                Look::Nothing
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Look::Nothing,
+            Err(_) => Look::Over,
+        }
+    }
+
+    #[inline]
+    fn filled(&mut self, bytes: usize) -> Look {
+        match &mut self.peer {
+            Peer::Known(_, cutter) => cutter.filled(bytes),
+            Peer::Silent(hello, have) => {
+                *have += bytes;
+                if !Hello::can_start(&hello[..*have]) || (*have == HELLO && Hello::parse(hello).is_none()) {
+                    return Look::Garbage;
+                }
+            }
+            Peer::Connecting => (),
+        }
+        Look::Bytes
+    }
+
+    /// What the other side has said, once it is complete.
+    pub(super) fn greeting(&self) -> Option<Hello> {
+        match &self.peer {
+            Peer::Silent(hello, HELLO) => Hello::parse(hello),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A stream of bytes, cut into frames. No I/O: bytes in, frames out.
+//!
+//! ```text
+//!   ┌────────┬─────────┬────────┬───────────────┬────────┬──── ╌╌
+//!   │ length │  frame  │ length │     frame     │ length │ fra       four bytes of length, big endian
+//!   └────────┴─────────┴────────┴───────────────┴────────┴──── ╌╌
+//!            start ▲                                  end ▲
+//! ```
+//!
+//! ```
+//! use sockets::tcp::cutter::{Cutter, prefix};
+//!
+//! let mut cutter = Cutter::new(1500);
+//! let stream = [&prefix(60)[..], &[7; 60], &prefix(80), &[8; 30]].concat();
+//! cutter.space()[..stream.len()].copy_from_slice(&stream);
+//! cutter.filled(stream.len());
+//! assert_eq!(cutter.peek(), Ok(Some(&[7; 60][..])));
+//! cutter.next();
+//! assert_eq!(cutter.peek(), Ok(None)); // until the rest has come
+//! ```
+
+use wire::frame::ETHERNET;
+
+/// Bytes in front of each frame.
+pub const PREFIX: usize = 4;
+
+/// Room for what one system call brings.
+const READ: usize = 256 << 10;
+
+/// What stands in front of a frame of this length.
+#[inline]
+pub fn prefix(len: usize) -> [u8; PREFIX] {
+    (len as u32).to_be_bytes()
+}
+
+/// A length that no frame has: what follows makes no sense either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a frame of {0} bytes")]
+pub struct Nonsense(pub u32);
+
+/// Bytes that have arrived and are not yet frames. Its memory is made once.
+#[derive(Debug)]
+pub struct Cutter {
+    memory: Box<[u8]>,
+    start: usize,
+    end: usize,
+    longest: usize,
+}
+
+impl Cutter {
+    /// For frames up to this length.
+    pub fn new(longest: usize) -> Cutter {
+        // A frame that has come in part moves to the front; the more room, the rarer.
+        let memory = vec![0; READ.max(4 * (PREFIX + longest))].into_boxed_slice();
+        Cutter { memory, start: 0, end: 0, longest }
+    }
+
+    /// Where the next bytes of the stream go; never empty once all whole frames are taken.
+    #[inline]
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 && self.memory.len() - self.end < self.memory.len() / 2 {
+            self.memory.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        &mut self.memory[self.end..]
+    }
+
+    /// So many bytes were written to [`space`](Self::space).
+    #[inline]
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.memory.len());
+    }
+
+    /// The next frame, if all of it is here.
+    ///
+    /// # Errors
+    /// [`Nonsense`]: nothing of this stream is worth reading any more.
+    #[inline]
+    pub fn peek(&self) -> Result<Option<&[u8]>, Nonsense> {
+        let here = &self.memory[self.start..self.end];
+        let Some((prefix, rest)) = here.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let len = u32::from_be_bytes(*prefix);
+        if !(ETHERNET..=self.longest).contains(&(len as usize)) {
+            return Err(Nonsense(len));
+        }
+        Ok(rest.get(..len as usize))
+    }
+
+    /// The frame that was looked at is done with.
+    #[inline]
+    pub fn next(&mut self) {
+        if let Ok(Some(frame)) = self.peek() {
+            self.start += PREFIX + frame.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_lengths_are_nonsense_before_anything_else_has_come() {
+        for len in [0, 13, 1501, 1 << 31, u32::MAX] {
+            let mut cutter = Cutter::new(1500);
+            cutter.space()[..PREFIX].copy_from_slice(&len.to_be_bytes());
+            cutter.filled(PREFIX - 1);
+            assert_eq!(cutter.peek(), Ok(None));
+            cutter.filled(1);
+            assert_eq!(cutter.peek(), Err(Nonsense(len)));
+        }
+    }
+
+    #[test]
+    fn the_longest_frames_have_room_wherever_they_start() {
+        let (len, mut number) = (1 << 20, 0u8);
+        let mut cutter = Cutter::new(len);
+        let stream: Vec<u8> = (0..5).flat_map(|n: u8| [&prefix(len)[..], &vec![n; len]].concat()).collect();
+        let mut rest = &stream[..];
+        while !rest.is_empty() {
+            let space = cutter.space();
+            let piece = space.len().min(rest.len()).min(700_001);
+            space[..piece].copy_from_slice(&rest[..piece]);
+            cutter.filled(piece);
+            rest = &rest[piece..];
+            while let Ok(Some(frame)) = cutter.peek() {
+                assert!(frame.len() == len && frame.iter().all(|byte| *byte == number));
+                number += 1;
+                cutter.next();
+            }
+        }
+        assert_eq!(number, 5);
+    }
+}

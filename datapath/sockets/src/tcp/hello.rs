@@ -1,0 +1,60 @@
+//! What each side says first: who it is, where it listens, and how long its frames may be.
+
+use wire::Address;
+
+/// Bytes of it.
+pub(super) const HELLO: usize = 20;
+
+/// No frame's length and no other protocol's start; the last byte is the version.
+const MAGIC: [u8; 8] = *b"\xffam-tcp\x01";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) address: Address,
+    /// The port that it listens at.
+    pub(super) port: u16,
+    /// The longest frame that it takes.
+    pub(super) max_frame: u32,
+}
+
+impl Hello {
+    pub(super) fn emit(&self) -> [u8; HELLO] {
+        let mut bytes = [0; HELLO];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..14].copy_from_slice(&self.address.0);
+        bytes[14..16].copy_from_slice(&self.port.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.max_frame.to_be_bytes());
+        bytes
+    }
+
+    /// What it says, if it is one.
+    pub(super) fn parse(bytes: &[u8; HELLO]) -> Option<Hello> {
+        let [m0, m1, m2, m3, m4, m5, m6, m7, a, b, c, d, e, f, p0, p1, l0, l1, l2, l3] = *bytes;
+        let address = Address([a, b, c, d, e, f]);
+        let makes_sense = [m0, m1, m2, m3, m4, m5, m6, m7] == MAGIC && !address.is_group() && address.to_u64() != 0;
+        let (port, max_frame) = (u16::from_be_bytes([p0, p1]), u32::from_be_bytes([l0, l1, l2, l3]));
+        makes_sense.then_some(Hello { address, port, max_frame })
+    }
+
+    /// Whether what has come so far can become one: what cannot is not waited for.
+    pub(super) fn can_start(bytes: &[u8]) -> bool {
+        bytes.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let hello = Hello { address: Address([2, 0, 0, 0, 0, 9]), port: 7000, max_frame: 65_000 };
+        assert_eq!(Hello::parse(&hello.emit()), Some(hello));
+        assert!(Hello::can_start(&hello.emit()) && Hello::can_start(&[]) && !Hello::can_start(b"GET / HTTP"));
+        for wrong in 0..9 {
+            let mut bytes = hello.emit();
+            bytes[wrong] ^= 1;
+            assert_eq!(Hello::parse(&bytes), None, "byte {wrong}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Frames in TCP streams, each behind its length.
+//!
+//! ```text
+//!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames, what does not fit waits
+//!              ▲
+//!            Routes    address ─▶ connection, once its hello has come
+//!              ▲
+//!   each ◀── steering ◀── Cutter ◀── one read
+//!            copied to a frame of the pool
+//!
+//!   a connection:   Connecting ──▶ Silent ──▶ Known ──▶ closed; a place that stays introduced is tried
+//!                    (dialed)    (accepted)   (hello)   again, after a pause that grows
+//! ```
+//!
+//! Reliable and ordered as long as a connection lives. When it ends, frames that were on their way
+//! are lost with it, and those that waited here are counted: `tcp_lost_disconnected`.
+//!
+//! Each side says first who it is, where it listens, and how long its frames may be. When both sides
+//! introduce each other at once there are two connections: each side sends on the one that
+//! it knew first, until that ends, and hears both; so nothing is doubled, or overtaken.
+//!
+//! # What strangers can do
+//!
+//! Nothing proves who is at the other end. Whoever can connect can claim any address: he gets its frames if he is first,
+//! or when its owner's connection ends. Who says nothing sensible within some seconds, or no sense
+//! at all, is closed and counted, and so is a length that no frame has. Half of the connections
+//! are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
+
+mod connection;
+pub mod cutter;
+mod hello;
+mod inbox;
+mod lifecycle;
+mod open;
+mod outbox;
+mod peers;
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use connection::{Connection, Look, Peer};
+use hello::Hello;
+use inbox::Inbox;
+pub use open::{open, open_with};
+use outbox::Written;
+use peers::{Place, Routes};
+use ring::Frame;
+use rustix::event::epoll::Event;
+use transport::{Caps, IntroduceError, Transport};
+use wire::{Address, Buffer, Flow};
+
+use crate::{Options, place};
+
+/// So few connections are asked each for itself; with more, the system is asked which have something.
+const FEW: usize = 4;
+/// Then, every so many looks, the system is asked what else there is.
+const SELDOM: u32 = 32;
+
+/// A listening socket and its connections as a transport.
+pub struct Tcp {
+    caps: Caps,
+    options: Options,
+    local: SocketAddr,
+    hello: Hello,
+    listener: TcpListener,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    is_timing: bool,
+    events: Vec<Event>,
+    inbox: Inbox,
+    connections: Vec<Option<Connection>>,
+    /// Those slots that are in use.
+    live: Vec<u32>,
+    /// Those of them that have ended and are still to be closed.
+    over: Vec<(u32, Look)>,
+    routes: Routes,
+    places: Vec<Place>,
+    looks: u32,
+    ticked: Instant,
+    count: Count,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    sent: u64,
+    received: u64,
+    send_calls: u64,
+    receive_calls: u64,
+    full: u64,
+    connected: u64,
+    dialed: u64,
+    dial_failed: u64,
+    accepted: u64,
+    accept_failed: u64,
+    refused_full: u64,
+    ended: u64,
+    garbage: u64,
+    silent: u64,
+    nobody: u64,
+    too_long: u64,
+    too_long_for_peer: u64,
+    disconnected: u64,
+}
+
+impl Tcp {
+    #[inline]
+    fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.connections[slot as usize].as_mut()
+    }
+
+    /// What one connection has, at most `budget` frames; with one system call,
+    /// if what is here is not enough.
+    #[inline]
+    fn receive_from(&mut self, slot: u32, always: bool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let Tcp { connections, inbox, .. } = self;
+        let Some(connection) = &mut connections[slot as usize] else { return 0 };
+        let (mut taken, mut is_all) = (0, true);
+        if let Peer::Known(_, cutter) = &mut connection.peer {
+            match inbox.cut(cutter, budget, each) {
+                Ok(result) => (taken, is_all) = result,
+                Err(_) => return self.end(slot, Look::Garbage, 0),
+            }
+        }
+        if taken == budget || !is_all || !(always || connection.ready) {
+            return taken;
+        }
+        self.count.receive_calls += 1;
+        match connection.look() {
+            Look::Bytes => (),
+            Look::Nothing => return taken,
+            over => return self.end(slot, over, taken),
+        }
+        if let Peer::Known(_, cutter) = &mut connection.peer {
+            return match inbox.cut(cutter, budget - taken, each) {
+                Ok((more, _)) => taken + more,
+                Err(_) => self.end(slot, Look::Garbage, taken),
+            };
+        }
+        self.greet(slot);
+        taken
+    }
+
+    /// To be closed at the end of the turn; `taken` frames came before.
+    #[cold]
+    fn end(&mut self, slot: u32, why: Look, taken: usize) -> usize {
+        if self.over.iter().all(|(its, _)| *its != slot) {
+            self.over.push((slot, why));
+        }
+        taken
+    }
+
+    /// Into the queue of one connection.
+    #[inline]
+    fn send_one(&mut self, slot: u32, frame: Frame) -> Result<(), Frame> {
+        let Some(connection) = &mut self.connections[slot as usize] else { return Ok(()) };
+        if connection.hello().is_some_and(|hello| frame.bytes().len() > hello.max_frame as usize) {
+            self.count.too_long_for_peer += 1;
+            return Ok(());
+        }
+        if connection.out.is_full() {
+            self.count.full += 1;
+            return Err(frame);
+        }
+        connection.out.push(frame);
+        Ok(())
+    }
+
+    /// To everybody or, if one has no room, to nobody: what comes back can be
+    /// sent again without anyone seeing it twice.
+    #[cold]
+    fn flood(&mut self, frame: Frame) -> Result<(), Frame> {
+        let is_full = |slot: u32| self.connections[slot as usize].as_ref().is_some_and(|its| its.out.is_full());
+        if self.routes.slots().any(is_full) {
+            self.count.full += 1;
+            return Err(frame);
+        }
+        let Tcp { routes, connections, count, .. } = self;
+        let mut receivers = 0;
+        for slot in routes.slots() {
+            if let Some(connection) = &mut connections[slot as usize] {
+                connection.out.push(frame.share());
+                receivers += 1;
+            }
+        }
+        count.nobody += (receivers == 0) as u64;
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, slot: u32) {
+        let Tcp { connections, count, .. } = self;
+        let Some(connection) = &mut connections[slot as usize] else { return };
+        if connection.out.is_empty() || matches!(connection.peer, Peer::Connecting) {
+            return;
+        }
+        match connection.out.write(&connection.stream, &mut count.send_calls) {
+            Written::Frames(frames) => count.sent += frames as u64,
+            Written::Dead => {
+                self.end(slot, Look::Over, 0);
+            }
+        }
+    }
+}
+
+impl Transport for Tcp {
+    #[inline]
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        if budget == 0 {
+            return 0;
+        }
+        let always = self.live.len() <= FEW;
+        self.looks = self.looks.wrapping_add(1);
+        if !always || self.looks.is_multiple_of(SELDOM) {
+            self.look_around();
+        }
+        let (live, mut taken) = (self.live.len(), 0);
+        for step in 0..live {
+            // Another is first each time, so that a busy one does not starve the rest.
+            let slot = self.live[(self.looks as usize + step) % live];
+            taken += self.receive_from(slot, always, budget - taken, each);
+            if taken == budget {
+                break;
+            }
+        }
+        if !self.over.is_empty() {
+            self.close_what_is_over();
+        }
+        self.count.received += taken as u64;
+        taken
+    }
+
+    #[inline]
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.caps.max_frame {
+            self.count.too_long += 1;
+            return Ok(());
+        }
+        match self.routes.find(to) {
+            Some(slot) => self.send_one(slot, frame),
+            // Everybody's, or somebody's who has not been heard: as a switch, to all.
+            None => self.flood(frame),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        for at in 0..self.live.len() {
+            self.write(self.live[at]);
+        }
+        if !self.over.is_empty() {
+            self.close_what_is_over();
+        }
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.inbox.steering.set(flow, open);
+    }
+
+    fn stray(&mut self) -> Option<Flow> {
+        self.inbox.steering.stray()
+    }
+
+    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.introduce_at(place::read(place, self.local)?)
+    }
+
+    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
+        self.forget_at(place::read(place, self.local)?);
+        Ok(())
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let count = &self.count;
+        each("tcp_sent", count.sent);
+        each("tcp_received", count.received);
+        each("tcp_send_calls", count.send_calls);
+        each("tcp_receive_calls", count.receive_calls);
+        each("tcp_connections", self.live.len() as u64);
+        each("tcp_peers", self.routes.slots().count() as u64);
+        each("tcp_connected", count.connected);
+        each("tcp_dialed", count.dialed);
+        each("tcp_dial_failed", count.dial_failed);
+        each("tcp_accepted", count.accepted);
+        each("tcp_accept_failed", count.accept_failed);
+        each("tcp_refused_full", count.refused_full);
+        each("tcp_closed_ended", count.ended);
+        each("tcp_closed_garbage", count.garbage);
+        each("tcp_closed_silent", count.silent);
+        each("tcp_full", count.full);
+        each("tcp_no_frame", self.inbox.no_frame);
+        each("tcp_lost_nobody", count.nobody);
+        each("tcp_lost_too_long", count.too_long);
+        each("tcp_lost_too_long_for_peer", count.too_long_for_peer);
+        each("tcp_lost_disconnected", count.disconnected);
+        self.inbox.steering.counters(each);
+    }
+}

@@ -1,0 +1,156 @@
+//! Opening, step by step.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use ring::Pool;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+use socket2::{Protocol, SockRef, Socket, TcpKeepalive, Type};
+use transport::{Caps, Steering};
+
+use super::hello::Hello;
+use super::inbox::Inbox;
+use super::lifecycle::{LISTENER, MOST, TIMER};
+use super::peers::Routes;
+use super::{Count, Tcp};
+use crate::errors::doing;
+use crate::{OpenError, Options, identity, tune};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// What has not been acknowledged for so long, or not taken by who is there, ends the connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest frame that one may choose.
+const MOST_FRAME: usize = 1 << 20;
+/// What the system tells of at once.
+const EVENTS: usize = 64;
+
+/// Open a listening TCP socket as a transport, with a pool of its own.
+///
+/// ```
+/// use sockets::{Options, tcp};
+/// use transport::Transport;
+///
+/// let socket = tcp::open(&Options::from_name(&"tcp:[::1]:0".parse()?)?)?;
+/// assert!(socket.caps().reliable && socket.caps().ordered);
+/// println!("{}", socket.caps().name); // tcp:[::1]:40713
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(options: &Options) -> Result<Tcp, OpenError> {
+    open_with(options, None)
+}
+
+/// As [`open`]; with a pool that exists already, if one is given.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError> {
+    let max_frame = tune::check_frame(options.frame.unwrap_or(Options::TCP_FRAME), MOST_FRAME, false)?;
+    let listener = listen(options)?;
+    let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
+    let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
+    let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
+    let caps = caps(local, max_frame, tune::pool(pool, options, max_frame)?, wake);
+    let address = caps.address;
+    let steering = Steering::new(options.ethertype, address);
+    let mut tcp = Tcp {
+        inbox: Inbox { steering, pool: caps.pool.clone(), blank: None, no_frame: 0 },
+        hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
+        options: options.clone(),
+        is_timing: false,
+        events: Vec::with_capacity(EVENTS),
+        connections: (0..MOST).map(|_| None).collect(),
+        live: Vec::with_capacity(MOST),
+        over: Vec::with_capacity(MOST),
+        routes: Routes::new(MOST),
+        places: vec![],
+        looks: 0,
+        ticked: Instant::now(),
+        count: Count::default(),
+        caps,
+        local,
+        listener,
+        epoll,
+        timer,
+    };
+    options.peers.iter().try_for_each(|peer| tcp.introduce_at(crate::place::read(&peer.to_string(), local)?))?;
+    Ok(tcp)
+}
+
+fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps {
+    Caps {
+        name: format!("tcp:{local}"),
+        mode: "tcp".into(),
+        address: identity::choose(local),
+        max_frame,
+        reliable: true,
+        ordered: true,
+        pool,
+        wake: Some(Arc::new(wake)),
+    }
+}
+
+fn listen(options: &Options) -> Result<TcpListener, OpenError> {
+    let local = options.local;
+    let refused = |error| OpenError::bind("tcp", local, error);
+    let socket = tune::socket(local, Type::STREAM, Protocol::TCP).map_err(refused)?;
+    // Connections inherit it, and must know it from the start.
+    if let Some(bytes) = options.buffer {
+        tune::set_buffers(&socket, bytes)?;
+    }
+    tune::busy_poll(&socket, options)?;
+    // Connections of an earlier run that are not quite over do not keep us out.
+    socket.set_reuse_address(true).map_err(refused)?;
+    socket.bind(&local.into()).map_err(refused)?;
+    socket.listen(BACKLOG).map_err(refused)?;
+    Ok(socket.into())
+}
+
+/// What a sleeper waits for: connections, arrivals, room, and the time of the next try.
+fn wakers(listener: &TcpListener) -> io::Result<(OwnedFd, OwnedFd)> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
+    Ok((epoll, timer))
+}
+
+/// Start to connect.
+pub(super) fn dial(options: &Options, local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = tune::socket(local, Type::STREAM, Protocol::TCP)?;
+    if let Some(bytes) = options.buffer {
+        tune::enlarge(&socket, bytes);
+    }
+    if !local.ip().is_unspecified() {
+        // The other side is to see the address that we listen at.
+        socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
+    }
+    let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
+    socket.connect(&to.into()).or_else(|error| if is_under_way(&error) { Ok(()) } else { Err(error) })?;
+    let stream = Socket::into(socket);
+    tune(&stream, options)?;
+    Ok(stream)
+}
+
+/// What each connection is told, however it came to be.
+pub(super) fn tune(stream: &TcpStream, options: &Options) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(PATIENCE))?;
+    let alive = TcpKeepalive::new().with_time(PATIENCE).with_interval(PATIENCE / 4);
+    socket.set_tcp_keepalive(&alive)?;
+    if let Some(time) = options.busy_poll {
+        // It was allowed when the listening socket was set up.
+        let _ = socket.set_busy_poll(time.as_micros() as u32);
+    }
+    Ok(())
+}

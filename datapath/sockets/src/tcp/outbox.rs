@@ -1,0 +1,126 @@
+//! Frames that wait for the socket's buffer, and what of them has gone.
+
+use std::array;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::TcpStream;
+
+use ring::Frame;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use wire::Buffer;
+
+use super::cutter::{PREFIX, prefix};
+use super::hello::HELLO;
+
+/// Frames that wait at a connection, at most.
+pub(super) const QUEUE: usize = 256;
+/// Frames of one system call, at most, and for which less is set up.
+const MANY: usize = 64;
+const FEW: usize = 4;
+const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// Goes before all frames.
+    hello: [u8; HELLO],
+    hello_left: usize,
+    queue: VecDeque<([u8; PREFIX], Frame)>,
+    /// Bytes of the first one that have gone, its prefix among them.
+    gone: usize,
+}
+
+/// What came of a write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// So many frames have gone whole.
+    Frames(usize),
+    /// The connection is none any more.
+    Dead,
+}
+
+impl Outbox {
+    pub(super) fn new(hello: [u8; HELLO]) -> Outbox {
+        Outbox { hello, hello_left: HELLO, queue: VecDeque::with_capacity(QUEUE), gone: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() == QUEUE
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.hello_left == 0
+    }
+
+    /// Frames in it.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// One more; there must be room.
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame) {
+        debug_assert!(!self.is_full(), "it would have to allocate");
+        self.queue.push_back((prefix(frame.bytes().len()), frame));
+    }
+
+    /// Into the socket, as much as it has room for.
+    #[inline]
+    pub(super) fn write(&mut self, stream: &TcpStream, calls: &mut u64) -> Written {
+        let mut frames = 0;
+        while !self.is_empty() {
+            *calls += 1;
+            let wanted = if self.queue.len() <= FEW { send::<FEW>(self, stream) } else { send::<MANY>(self, stream) };
+            match wanted {
+                Ok((wanted, sent)) => {
+                    frames += self.advance(sent);
+                    if sent < wanted {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => break,
+                Err(_) => return Written::Dead,
+            }
+        }
+        Written::Frames(frames)
+    }
+
+    /// So many bytes have gone; how many frames went with them.
+    fn advance(&mut self, bytes: usize) -> usize {
+        let hello = self.hello_left.min(bytes);
+        self.hello_left -= hello;
+        self.gone += bytes - hello;
+        let mut frames = 0;
+        while let Some((_, frame)) = self.queue.front()
+            && self.gone >= PREFIX + frame.bytes().len()
+        {
+            self.gone -= PREFIX + frame.bytes().len();
+            self.queue.pop_front();
+            frames += 1;
+        }
+        frames
+    }
+
+    /// Two pieces for each of the first frames, less what has gone.
+    fn piece(&self, at: usize) -> [&[u8]; 2] {
+        let Some((prefix, frame)) = self.queue.get(at) else { return [&[]; 2] };
+        let gone = if at == 0 { self.gone } else { 0 };
+        [&prefix[gone.min(PREFIX)..], &frame.bytes()[gone.saturating_sub(PREFIX)..]]
+    }
+}
+
+/// One system call; how many bytes there were, and how many went.
+fn send<const N: usize>(outbox: &Outbox, stream: &TcpStream) -> Result<(usize, usize), Errno> {
+    let pieces: [[IoSlice<'_>; 2]; N] = array::from_fn(|at| outbox.piece(at).map(IoSlice::new));
+    let (frames, control) = (outbox.queue.len().min(N), &mut SendAncillaryBuffer::default());
+    let hello = &outbox.hello[HELLO - outbox.hello_left..];
+    let (slices, wanted) = if hello.is_empty() {
+        let wanted = pieces.as_flattened().iter().map(|piece| piece.len()).sum();
+        (&pieces.as_flattened()[..2 * frames], wanted)
+    } else {
+        (&[IoSlice::new(hello)][..], hello.len())
+    };
+    Ok((wanted, sendmsg(stream, slices, control, FLAGS)?))
+}

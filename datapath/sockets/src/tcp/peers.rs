@@ -1,0 +1,115 @@
+//! Who is introduced, and which connection frames for an address take.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use wire::Address;
+
+/// A place that does not answer is tried again after so long, then after twice as long, ...
+const BACK_OFF: Duration = Duration::from_millis(50);
+/// ... but not longer than this.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(3);
+
+/// A place where somebody may be, for as long as it is introduced.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) at: SocketAddr,
+    /// The connection that we have made to it.
+    pub(super) slot: Option<u32>,
+    next_try: Instant,
+    back_off: Duration,
+}
+
+impl Place {
+    pub(super) fn new(at: SocketAddr) -> Place {
+        Place { at, slot: None, next_try: Instant::now(), back_off: BACK_OFF }
+    }
+
+    /// Whether it is time to try.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.slot.is_none() && now >= self.next_try
+    }
+
+    /// The connection has ended, or came to nothing.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.slot = None;
+        self.next_try = now + self.back_off;
+        self.back_off = (2 * self.back_off).min(LONGEST_BACK_OFF);
+    }
+
+    /// Somebody is there.
+    pub(super) fn answered(&mut self) {
+        self.back_off = BACK_OFF;
+    }
+}
+
+/// One connection for each address, whatever others there are: so frames stay in order.
+#[derive(Debug)]
+pub(super) struct Routes(Vec<(Address, u32)>);
+
+impl Routes {
+    /// Room for so many.
+    pub(super) fn new(most: usize) -> Routes {
+        Routes(Vec::with_capacity(most))
+    }
+
+    #[inline]
+    pub(super) fn find(&self, address: Address) -> Option<u32> {
+        let at = self.0.binary_search_by_key(&address, |(its, _)| *its).ok()?;
+        Some(self.0[at].1)
+    }
+
+    /// The connections in use.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|(_, slot)| *slot)
+    }
+
+    /// Frames for this address take this connection, unless they have one.
+    pub(super) fn add(&mut self, address: Address, slot: u32) {
+        if let Err(at) = self.0.binary_search_by_key(&address, |(its, _)| *its) {
+            self.0.insert(at, (address, slot));
+        }
+    }
+
+    /// A connection has ended; the address that it was used for.
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Address> {
+        let at = self.0.iter().position(|(_, its)| *its == slot)?;
+        Some(self.0.remove(at).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_its_connection_until_that_ends() {
+        let mut routes = Routes::new(8);
+        let address = |number: u64| Address::from_u64(2 << 40 | number);
+        for number in [5, 1, 3] {
+            routes.add(address(number), number as u32);
+            routes.add(address(number), 77);
+        }
+        assert_eq!([1, 3, 5, 7].map(|number| routes.find(address(number))), [Some(1), Some(3), Some(5), None]);
+        assert_eq!((routes.remove(3), routes.remove(3)), (Some(address(3)), None));
+        routes.add(address(3), 77);
+        assert_eq!((routes.find(address(3)), routes.slots().count()), (Some(77), 3));
+    }
+
+    #[test]
+    fn tries_become_rarer_until_somebody_answers() {
+        let (mut place, mut now) = (Place::new("127.0.0.1:1".parse().unwrap()), Instant::now());
+        let mut waits = vec![];
+        for _ in 0..9 {
+            assert!(place.is_due(now));
+            place.failed(now);
+            assert!(!place.is_due(now));
+            waits.push(place.next_try - now);
+            now = place.next_try;
+        }
+        assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[8] == LONGEST_BACK_OFF, "{waits:?}");
+        place.answered();
+        place.failed(now);
+        assert_eq!(place.next_try - now, BACK_OFF);
+    }
+}
