@@ -45,14 +45,17 @@ const READS: usize = 17;
 impl Bell {
     /// Make the FIFO of this name.
     pub(crate) fn new(dir: &OwnedFd, name: &CStr, mode: u32) -> io::Result<Bell> {
-        match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
-            Ok(()) | Err(Errno::ENOENT) => (),
+        let made = match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => mkfifoat(dir, name, Mode::S_IRUSR | Mode::S_IWUSR).map(|()| true)?,
+            // Another user's who was killed: as good as one of our own.
+            Err(Errno::EPERM | Errno::EACCES) => false,
             Err(why) => return Err(why.into()),
-        }
-        mkfifoat(dir, name, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        };
         let fifo = open(dir, name)?;
-        // Not through the process's umask.
-        fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
+        if made {
+            // Not through the process's umask.
+            fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
+        }
         let wake = Arc::new(fifo.try_clone()?.into());
         let mut bell = Bell { fifo, wake, is_armed: false, owes: true };
         bell.settle();

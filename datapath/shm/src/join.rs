@@ -16,6 +16,7 @@ use crate::map::Mapped;
 use crate::options::{FRAME, MEMBERS, MOST_MEMBERS, Options};
 use crate::pages::Pages;
 use crate::place::Place;
+use crate::sweep;
 
 /// A segment of which this is a member, until it is dropped.
 #[derive(Debug)]
@@ -56,6 +57,13 @@ impl Membership {
         locks::is_alive(&self.file, member)
     }
 
+    /// Whether there really is such a member, with memory for the lanes between it and us: the list of members
+    /// may be a lie, and who touches a page that there is no memory for is killed.
+    pub(crate) fn can_meet(&self, member: usize) -> bool {
+        let lanes = [self.geometry.lane_at(self.own, member), self.geometry.lane_at(member, self.own)];
+        self.is_alive(member) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
+    }
+
     /// Whether the file is as long as it was: who may write it may also cut it.
     pub(crate) fn is_whole(&self) -> bool {
         self.file.metadata().is_ok_and(|data| data.len() >= self.geometry.bytes() as u64)
@@ -73,7 +81,7 @@ impl Drop for Membership {
 }
 
 /// Cease to be a member, and remove the segment unless somebody else is in it.
-fn leave(place: &Place, file: &File) {
+pub(crate) fn leave(place: &Place, file: &File) {
     locks::cease(file);
     let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
     if !others && place.leads_to(file).unwrap_or(false) {
@@ -138,8 +146,14 @@ impl Attempt<'_> {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
         let own = self.number(&geometry)?;
-        for other in living.into_iter().filter(|other| *other < geometry.members) {
-            self.meet(&mapped, &geometry, own, other)?;
+        let header = Header::new(&mapped.memory, &geometry);
+        for other in (0..geometry.members).filter(|other| *other != own) {
+            if living.contains(&other) {
+                self.meet(&mapped, &geometry, own, other)?;
+            } else {
+                // Who was killed is still in the list.
+                header.bury(other, header.birth(other).load(Relaxed));
+            }
         }
         Ok(Joined { mapped, geometry, pages, own })
     }
@@ -147,6 +161,7 @@ impl Attempt<'_> {
     /// A new segment, with nothing left of one whose members are all dead.
     fn make(&self, pages: Pages) -> Result<Geometry, OpenError> {
         (0..MOST_MEMBERS).for_each(|member| self.place.remove_fifo(member));
+        sweep::others(self.place);
         let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
         let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
@@ -160,8 +175,8 @@ impl Attempt<'_> {
     fn map(&self, geometry: &Geometry, pages: Pages) -> Result<Mapped, OpenError> {
         let mapped = Mapped::new(self.file, geometry.bytes(), pages == Pages::Maybe);
         let mapped = mapped.map_err(system("cannot map the segment"))?;
-        mapped.touch(0, geometry.header());
-        Ok(mapped)
+        let touched = mapped.touch(0, geometry.header());
+        touched.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }
 
     /// The first number that nobody has.
@@ -179,7 +194,7 @@ impl Attempt<'_> {
     fn meet(&self, mapped: &Mapped, geometry: &Geometry, own: usize, other: usize) -> Result<(), OpenError> {
         for lane in [geometry.lane_at(own, other), geometry.lane_at(other, own)] {
             self.allocate(lane, geometry.lane())?;
-            mapped.touch(lane, geometry.lane());
+            mapped.touch(lane, geometry.lane()).map_err(|why| self.no_space(geometry.lane(), why))?;
         }
         Ok(())
     }

@@ -64,6 +64,7 @@ mod peer;
 mod place;
 mod receive;
 mod send;
+mod sweep;
 
 use std::sync::atomic::Ordering::Acquire;
 

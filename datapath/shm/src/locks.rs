@@ -56,6 +56,11 @@ impl Gate<'_> {
         }
         Ok(Some(Gate(file)))
     }
+
+    /// Unless somebody holds it.
+    pub(crate) fn try_pass(file: &File) -> Option<Gate<'_>> {
+        try_lock(file, GATE).ok()?.then_some(Gate(file))
+    }
 }
 
 impl Drop for Gate<'_> {

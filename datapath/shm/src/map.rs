@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use ring::lane::Shared;
 use ring::{Layout, LayoutError, Pool};
@@ -54,12 +55,20 @@ impl Mapped {
         Ok(Mapped { mapping, memory })
     }
 
-    /// Have the kernel make the pages now, not when a frame comes.
-    pub(crate) fn touch(&self, offset: usize, bytes: usize) {
+    /// Have the kernel enter the pages now, not when a frame comes.
+    ///
+    /// # Errors
+    /// There are none, and no memory for any: whoever touched them would be killed.
+    pub(crate) fn touch(&self, offset: usize, bytes: usize) -> io::Result<()> {
         assert!(offset + bytes <= self.mapping.bytes, "a range beyond the end");
-        // SAFETY: the range is the mapping's, as was just checked. The file has the pages, so this
-        // only enters them; a kernel before 5.14 does not know it, and enters them when they are used.
-        unsafe { libc::madvise(self.mapping.base.as_ptr().add(offset).cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        // SAFETY: the range is the mapping's, as was just checked, and the call changes nothing that is in it.
+        let done =
+            unsafe { libc::madvise(self.mapping.base.as_ptr().add(offset).cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        match Errno::result(done) {
+            // A kernel before 5.14 does not know it, and enters them when they are used.
+            Ok(_) | Err(Errno::EINVAL) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
     }
 
     /// Where it starts: as `/proc/self/smaps` names it.

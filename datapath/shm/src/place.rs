@@ -28,6 +28,9 @@ pub(crate) struct Place {
 
 const LONGEST: usize = 64;
 
+/// How the segment's file is opened: no link is followed, and nothing waited for.
+const FLAGS: OFlag = OFlag::O_RDWR.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC).union(OFlag::O_NONBLOCK);
+
 impl Place {
     /// # Errors
     /// [`OpenError::Name`], [`OpenError::Directory`].
@@ -41,6 +44,11 @@ impl Place {
         let opened = opened.map_err(|why| OpenError::Directory { dir: dir.into(), source: why.into() })?;
         let (path, file) = (dir.into(), c_name(format!("am-{name}.shm")));
         Ok(Place { dir: opened, path, name: name.into(), file })
+    }
+
+    /// Another name in the same directory; `None` for our own, and for what is no name.
+    pub(crate) fn beside(&self, name: &str) -> Option<Place> {
+        (name != self.name).then(|| Place::new(&self.path, name).ok())?
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -66,14 +74,13 @@ impl Place {
     /// # Errors
     /// [`OpenError::Denied`], [`OpenError::NoFile`], and what the system has.
     pub(crate) fn open_or_make(&self, mode: u32) -> Result<File, OpenError> {
-        let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
         // It may come and go between the two.
         for _ in 0..100 {
-            match openat(&self.dir, self.file.as_c_str(), flags, Mode::empty()) {
+            match openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()) {
                 Err(Errno::ENOENT) => (),
                 opened => return self.judge(opened),
             }
-            match openat(&self.dir, self.file.as_c_str(), flags | OFlag::O_CREAT | OFlag::O_EXCL, Mode::S_IRWXU) {
+            match openat(&self.dir, self.file.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, Mode::S_IRWXU) {
                 Ok(made) => {
                     let made = File::from(made);
                     // Not through the process's umask.
@@ -85,6 +92,11 @@ impl Place {
             }
         }
         Err(self.no_file(Errno::EBUSY))
+    }
+
+    /// The segment's file, where there is one.
+    pub(crate) fn open(&self) -> Result<File, OpenError> {
+        self.judge(openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()))
     }
 
     fn no_file(&self, why: Errno) -> OpenError {

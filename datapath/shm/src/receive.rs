@@ -172,8 +172,8 @@ impl Shm {
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.own.own) {
             match header.birth(peer.member).load(Acquire) {
                 birth if birth == peer.birth => (),
-                0 => peer.is_leaving = true,
-                birth => peer.meet(self.own.birth, birth),
+                birth if birth != 0 && self.own.can_meet(peer.member) => peer.meet(self.own.birth, birth),
+                _ => peer.is_leaving = true,
             }
             if peer.birth != 0 {
                 self.present.push(peer.member);

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use link::{counters, files, join, options, receive, send, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use shm::Shm;
+use shm::{Options, Shm};
 use tempfile::tempdir;
 use transport::Transport;
 use wire::Address;
@@ -232,6 +232,39 @@ fn what_the_dead_left_is_cleaned_up_by_who_comes_next() {
     assert_eq!(files(dir.path()).len(), 4, "nobody was there to clean up");
     drop(join(&options(dir.path())));
     assert_eq!(files(dir.path()), [""; 0]);
+}
+
+#[test]
+fn what_the_dead_left_under_other_names_goes_too() {
+    let dir = tempdir().unwrap();
+    // A file of somebody else's whose name looks like one of ours, and a segment in use.
+    std::fs::write(dir.path().join("am-notes.shm"), "precious, and longer than a header of ours").unwrap();
+    let used = join(&Options { name: "used".into(), ..options(dir.path()) });
+    let other = Other::start("sits", dir.path());
+    until("it is in", || files(dir.path()).len() == 5);
+    other.kill();
+    let _new = join(&Options { name: "new".into(), ..options(dir.path()) });
+    assert_eq!(
+        files(dir.path()),
+        ["am-new.0.wake", "am-new.shm", "am-notes.shm", "am-used.0.wake", "am-used.shm"],
+        "only what is dead and ours is gone"
+    );
+    drop(used);
+}
+
+#[test]
+fn the_dead_are_no_members_for_who_comes_later() {
+    let dir = tempdir().unwrap();
+    let others: Vec<Other> = (0..3).map(|_| Other::start("sits", dir.path())).collect();
+    until("all three are in", || files(dir.path()).len() == 4);
+    let mut end = join(&options(dir.path()));
+    others.into_iter().for_each(Other::kill);
+    // It takes the place of one of them; of the other two nobody has heard that they are dead.
+    let mut late = join(&options(dir.path()));
+    send(&mut late, Address::BROADCAST, 7, 100);
+    late.flush();
+    assert_eq!(counters(&late)["shm_sent"], 1, "to the one who lives");
+    assert_eq!(receive(&mut end), [(late.caps().address, 7)]);
 }
 
 #[test]

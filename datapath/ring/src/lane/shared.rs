@@ -2,7 +2,13 @@
 
 use core::fmt;
 
-use crate::sync::AtomicU32;
+#[cfg(not(loom))]
+use super::copy::FEWEST;
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+
+/// The model checker sees words, and no other copies.
+#[cfg(loom)]
+const FEWEST: usize = usize::MAX;
 
 /// Memory that other processes may write whenever they like. There is no reference to its bytes: words are atomic, and
 /// bytes are copied in and out. An offset beyond its end is a bug of this program, never a matter of what is in it.
@@ -39,18 +45,32 @@ impl Shared {
         self.0.word(offset)
     }
 
-    /// Copy in, at a multiple of 4. What is behind the bytes, up to a multiple of 8, may be overwritten with zeros.
+    /// Copy in, at a multiple of 4. What is behind the bytes, up to the next such place, may be overwritten with zeros.
     #[inline]
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        self.0.write(offset, bytes);
+        if bytes.len() >= FEWEST {
+            return self.0.write(offset, bytes);
+        }
+        for (nth, chunk) in bytes.chunks(4).enumerate() {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0.word(offset + nth * 4).store(u32::from_ne_bytes(word), Relaxed);
+        }
     }
 
     /// Copy out, from a multiple of 4.
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
         self.check(offset, bytes.len());
-        self.0.read(offset, bytes);
+        if bytes.len() >= FEWEST {
+            return self.0.read(offset, bytes);
+        }
+        for (nth, chunk) in bytes.chunks_mut(4).enumerate() {
+            // Words as everywhere else: atomics of two sizes may not meet.
+            let word = self.0.word(offset + nth * 4).load(Relaxed).to_ne_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
     }
 
     /// Tell the processor that this line will be written soon, so that a later store need not wait for it.
@@ -61,7 +81,7 @@ impl Shared {
 
     #[inline]
     fn check(&self, offset: usize, len: usize) {
-        // All lengths are of whole lines, so that rounding up to 8 stays within.
+        // All memory is of whole lines, so that rounding up to 4 stays within.
         assert!(offset.is_multiple_of(4) && len <= self.0.len() && offset <= self.0.len() - len, "beyond the end");
     }
 }
@@ -76,9 +96,10 @@ impl fmt::Debug for Shared {
 mod imp {
     use core::any::Any;
     use core::ptr::NonNull;
-    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+    use core::sync::atomic::AtomicU32;
     use std::sync::Arc;
 
+    use super::super::copy;
     use super::super::shape::LINE;
     use crate::heap::Heap;
     use crate::layout::Layout;
@@ -135,69 +156,21 @@ mod imp {
         }
 
         #[inline]
-        fn long(&self, offset: usize) -> &AtomicU64 {
-            // SAFETY: as in `word`; offsets here are multiples of 8, and so is the length of the memory.
-            unsafe { self.base.add(offset).cast().as_ref() }
+        pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+            // SAFETY: `Shared` has checked the range, and the length.
+            unsafe { copy::copy(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len()) }
         }
 
         #[inline]
-        pub(super) fn write(&self, mut at: usize, mut bytes: &[u8]) {
-            if bytes.len() >= super::super::copy::FEWEST {
-                // SAFETY: `Shared` has checked the range.
-                return unsafe { super::super::copy::copy(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len()) };
-            }
-            if at % 8 == 4 {
-                let head = bytes.len().min(4);
-                self.word(at).store(padded(&bytes[..head]) as u32, Relaxed);
-                (at, bytes) = (at + 4, &bytes[head..]);
-            }
-            let (whole, rest) = bytes.as_chunks::<8>();
-            for chunk in whole {
-                self.long(at).store(u64::from_le_bytes(*chunk), Relaxed);
-                at += 8;
-            }
-            if !rest.is_empty() {
-                self.long(at).store(padded(rest), Relaxed);
-            }
-        }
-
-        #[inline]
-        pub(super) fn read(&self, mut at: usize, mut bytes: &mut [u8]) {
-            if bytes.len() >= super::super::copy::FEWEST {
-                // SAFETY: `Shared` has checked the range.
-                return unsafe {
-                    super::super::copy::copy(self.base.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len())
-                };
-            }
-            if at % 8 == 4 {
-                let (head, rest) = bytes.split_at_mut(bytes.len().min(4));
-                let word = self.word(at).load(Relaxed).to_le_bytes();
-                head.copy_from_slice(&word[..head.len()]);
-                (at, bytes) = (at + 4, rest);
-            }
-            let (whole, rest) = bytes.as_chunks_mut::<8>();
-            for chunk in whole {
-                *chunk = self.long(at).load(Relaxed).to_le_bytes();
-                at += 8;
-            }
-            if !rest.is_empty() {
-                let word = self.long(at).load(Relaxed).to_le_bytes();
-                rest.copy_from_slice(&word[..rest.len()]);
-            }
+        pub(super) fn read(&self, at: usize, bytes: &mut [u8]) {
+            // SAFETY: `Shared` has checked the range, and the length.
+            unsafe { copy::copy(self.base.as_ptr().add(at), bytes.as_mut_ptr(), bytes.len()) }
         }
 
         #[inline]
         pub(super) fn will_write(&self, offset: usize) {
-            super::super::copy::will_write(self.base.as_ptr().wrapping_add(offset));
+            copy::will_write(self.base.as_ptr().wrapping_add(offset));
         }
-    }
-
-    /// Up to eight bytes as a number that is stored.
-    #[inline]
-    fn padded(bytes: &[u8]) -> u64 {
-        let mut all = [0; 8];
-        all[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(all)
     }
 }
 
@@ -206,7 +179,7 @@ mod imp {
 mod imp {
     use std::sync::Arc;
 
-    use crate::sync::{AtomicU32, Ordering::Relaxed};
+    use crate::sync::AtomicU32;
 
     #[derive(Clone)]
     pub(super) struct Memory {
@@ -232,19 +205,12 @@ mod imp {
             &self.words[(self.from + offset) / 4]
         }
 
-        pub(super) fn write(&self, at: usize, bytes: &[u8]) {
-            for (nth, chunk) in bytes.chunks(4).enumerate() {
-                let mut word = [0; 4];
-                word[..chunk.len()].copy_from_slice(chunk);
-                self.word(at + nth * 4).store(u32::from_le_bytes(word), Relaxed);
-            }
+        pub(super) fn write(&self, _at: usize, _bytes: &[u8]) {
+            unreachable!("words are what it can see");
         }
 
-        pub(super) fn read(&self, at: usize, bytes: &mut [u8]) {
-            for (nth, chunk) in bytes.chunks_mut(4).enumerate() {
-                let word = self.word(at + nth * 4).load(Relaxed).to_le_bytes();
-                chunk.copy_from_slice(&word[..chunk.len()]);
-            }
+        pub(super) fn read(&self, _at: usize, _bytes: &mut [u8]) {
+            unreachable!("words are what it can see");
         }
 
         pub(super) fn will_write(&self, _offset: usize) {}
