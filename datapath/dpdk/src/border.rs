@@ -7,6 +7,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -79,18 +80,25 @@ impl Chunks {
     /// What drivers have sent, home into the pool; returns how many handles.
     #[inline]
     fn reap(&self, pool: &Pool) -> usize {
-        let mut home = [abi::Frame::default(); BURST];
         let mut handles = 0;
+        self.sent(&mut |frame| {
+            handles += frame.len as usize;
+            // SAFETY: made raw when the driver took them; the shim gives back each once.
+            unsafe { self.drop_handles(pool, frame.index, frame.len) };
+        });
+        handles
+    }
+
+    /// What drivers have sent: each frame, with the number of its handles where the length is.
+    #[inline]
+    fn sent(&self, each: &mut impl FnMut(abi::Frame)) {
+        let mut home = [abi::Frame::default(); BURST];
         loop {
             // SAFETY: there is room for so many.
             let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
-            for frame in &home[..count] {
-                handles += frame.len as usize;
-                // SAFETY: made raw when the driver took them; the shim gives back each once.
-                unsafe { self.drop_handles(pool, frame.index, frame.len) };
-            }
+            home[..count].iter().for_each(|frame| each(*frame));
             if count < BURST {
-                return handles;
+                return;
             }
         }
     }
@@ -300,10 +308,49 @@ impl Port {
     /// caller then makes raw, unless the port [copies](Self::copies).
     #[inline]
     pub(crate) fn send(&mut self, frames: &[abi::Frame]) -> usize {
-        let send = if self.copies() { self.table().send_copies } else { self.table().send };
+        if !self.copies() {
+            return self.send_these(frames);
+        }
+        // SAFETY: it is open; the frames are held by the caller, who has read these numbers off them.
+        unsafe { (self.table().send_copies)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+    }
+
+    /// The same, never with copies.
+    #[inline]
+    pub(crate) fn send_these(&mut self, frames: &[abi::Frame]) -> usize {
         // SAFETY: it is open; the frames are held by the caller, who has read
         // these numbers off them, and lets go of none until it is home.
-        unsafe { send(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+        unsafe { (self.table().send)(self.id(), self.pool(), frames.as_ptr(), frames.len() as u16) }.into()
+    }
+
+    /// Frames that were sent, as numbers.
+    #[inline]
+    pub(crate) fn sent(&mut self, each: &mut impl FnMut(abi::Frame)) {
+        self.chunks.sent(each);
+    }
+
+    /// The bytes of a frame that is nobody's else.
+    ///
+    /// # Safety
+    /// It has arrived, was not given back, and there is no other view of it.
+    #[inline]
+    pub(crate) unsafe fn bytes(&mut self, frame: abi::Frame) -> &mut [u8] {
+        let Memory { base, stride, .. } = self.chunks.memory;
+        // SAFETY: the driver has put so many bytes there, in the chunk; the rest is the caller's.
+        unsafe {
+            let start = base.add(frame.index as usize * stride as usize + frame.start as usize);
+            slice::from_raw_parts_mut(start, frame.len as usize)
+        }
+    }
+
+    /// Frames to receive into, by number.
+    ///
+    /// # Safety
+    /// They were made raw, and nobody uses them.
+    #[inline]
+    pub(crate) unsafe fn give_these(&mut self, indices: &[u32]) {
+        // SAFETY: the caller's.
+        unsafe { (self.table().give)(self.pool(), indices.as_ptr(), indices.len() as u32) };
     }
 
     /// Have the driver give back what it has sent, where that takes a call.

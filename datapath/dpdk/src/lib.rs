@@ -60,6 +60,7 @@ mod leftovers;
 mod open;
 mod options;
 mod pages;
+pub mod raw;
 mod rx;
 mod shim;
 mod tx;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>

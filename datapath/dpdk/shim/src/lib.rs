@@ -28,6 +28,7 @@ mod dpdk {
 mod abi;
 mod eal;
 mod flow;
+mod interrupts;
 mod pool;
 mod port;
 

@@ -1,10 +1,10 @@
 //! Ports: from a name to frames that move, and back.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 use crate::abi::{Counts, Port, Stats, Wanted};
-use crate::{dpdk, eal, pool};
+use crate::{dpdk, eal, interrupts, pool};
 
 /// Each port has one queue each way.
 const QUEUE: u16 = 0;
@@ -100,15 +100,25 @@ pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_
 /// A port that [`probe`] found, and that nobody uses any more.
 pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
     let mut info = dpdk::rte_eth_dev_info::default();
-    let mut error = dpdk::rte_flow_error::default();
-    // SAFETY: the caller's. A device outlives its ports.
-    unsafe {
+    // SAFETY: the caller's; a driver's name is a string.
+    let driver = unsafe {
         check!(dpdk::rte_eth_dev_info_get(port, &mut info));
-        // It complains of ports that were never opened, or know no rules: nothing is left either way.
+        CStr::from_ptr(info.driver_name)
+    };
+    let close = || stop_and_remove(port, info.device);
+    // Its handler of disconnections takes no lock against who closes.
+    if driver == c"net_memif" { interrupts::there(close) } else { close() }
+}
+
+/// It complains of ports that were never opened, or know no rules: nothing is left either way.
+fn stop_and_remove(port: u16, device: *mut dpdk::rte_device) -> c_int {
+    let mut error = dpdk::rte_flow_error::default();
+    // SAFETY: of `close`. A device outlives its ports.
+    unsafe {
         dpdk::rte_flow_flush(port, &mut error);
         dpdk::rte_eth_dev_stop(port);
         dpdk::rte_eth_dev_close(port);
-        dpdk::rte_dev_remove(info.device)
+        dpdk::rte_dev_remove(device)
     }
 }
 
