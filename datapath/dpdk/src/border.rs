@@ -9,7 +9,8 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use ring::{Frame, Layout, Pool};
 
@@ -153,7 +154,7 @@ impl Probed {
 
     /// Its port over this memory, not open yet.
     pub(crate) fn with(self, chunks: Arc<Chunks>) -> Port {
-        Port { probed: self, chunks, gives_back: GivesBack::AtOnce, level: LEVEL }
+        Port { probed: self, chunks, gives_back: GivesBack::AtOnce, level: LEVEL, runs: Box::new(AtomicI32::new(1)) }
     }
 }
 
@@ -173,6 +174,8 @@ pub(crate) struct Port {
     chunks: Arc<Chunks>,
     gives_back: GivesBack,
     level: usize,
+    /// Whether it moves frames: 0 while it is being started again, below 0 when that failed.
+    runs: Box<AtomicI32>,
 }
 
 /// How a driver gives back what it has sent.
@@ -289,6 +292,9 @@ impl Port {
     /// Frames that have arrived; returns how many. What made no sense is added to `odd`.
     #[inline]
     pub(crate) fn receive(&mut self, arrived: &mut [abi::Frame; BURST], odd: &mut u32) -> usize {
+        if !self.runs() {
+            return 0;
+        }
         // SAFETY: it is open, and there is room for so many.
         let count = unsafe { (self.table().receive)(self.id(), self.pool(), arrived.as_mut_ptr(), BURST as u16, odd) };
         count.into()
@@ -308,6 +314,9 @@ impl Port {
     /// caller then makes raw, unless the port [copies](Self::copies).
     #[inline]
     pub(crate) fn send(&mut self, frames: &[abi::Frame]) -> usize {
+        if !self.runs() {
+            return 0;
+        }
         if !self.copies() {
             return self.send_these(frames);
         }
@@ -370,11 +379,32 @@ impl Port {
         self.chunks.reap(pool)
     }
 
+    /// Whether it moves frames now.
+    #[inline]
+    pub(crate) fn runs(&self) -> bool {
+        self.runs.load(Acquire) > 0
+    }
+
+    /// A port whose driver looks for its peer only when it starts, and has lost it: have it start again, as often as
+    /// this is asked and not while it is at it. Does not wait.
+    pub(crate) fn look_again(&mut self) {
+        if self.runs.swap(0, Acquire) == 0 {
+            return;
+        }
+        // SAFETY: it is open, and not used while `runs` says so; `runs` is dropped after `probed`, which closes it.
+        if unsafe { (self.table().restart)(self.id(), &*self.runs) } < 0 {
+            self.runs.store(-1, Relaxed);
+        }
+    }
+
     /// Whether its link is up.
     ///
     /// # Errors
     /// The device is gone.
     pub(crate) fn link(&self) -> io::Result<bool> {
+        if !self.runs() {
+            return Ok(false);
+        }
         // SAFETY: it is open.
         check(unsafe { (self.table().link)(self.id()) }).map(|up| up > 0)
     }
@@ -389,8 +419,9 @@ impl Port {
 
     /// Close it, and bring home what drivers had.
     pub(crate) fn close(self, pool: &Pool) {
-        let Port { probed, chunks, .. } = self;
+        let Port { probed, chunks, runs, .. } = self;
         drop(probed);
+        drop(runs);
         chunks.reap(pool);
         for index in 0..chunks.frames {
             // SAFETY: no driver uses the pool any more.

@@ -29,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) address: Address,
     pub(crate) max_frame: usize,
     pub(crate) mode: String,
+    /// A client of memif: it looks for its server when it starts, and never again.
+    pub(crate) searches: bool,
 }
 
 impl Opened {
@@ -98,7 +100,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let mode = mode(&driver, started.huge, steering);
     tracing::info!(device, mode, %address, max_frame, "opened");
     eal.devices.push(device.clone());
-    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode })
+    let searches = driver == "net_memif" && options.argument("role") != Some("server");
+    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode, searches })
 }
 
 fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {

@@ -1,5 +1,7 @@
 //! Frames that leave.
 
+use std::time::{Duration, Instant};
+
 use ring::{Frame, Pool};
 use wire::Buffer;
 use wire::frame::ETHERNET;
@@ -10,6 +12,9 @@ use crate::open::Opened;
 
 /// Frames that wait for the doorbell, at most.
 const QUEUE: usize = 4 * BURST;
+
+/// Between two looks for a peer that is gone.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is on its way out.
 pub(crate) struct Tx {
@@ -22,6 +27,10 @@ pub(crate) struct Tx {
     stride: usize,
     sent: u64,
     bytes: u64,
+    /// Whether the driver leaves it to us to look for a peer that is gone,
+    searches: bool,
+    /// and when we last did.
+    looked: Option<Instant>,
     full: u64,
     copied: u64,
     invalid: u64,
@@ -39,6 +48,8 @@ impl Tx {
             stride: layout.stride,
             sent: 0,
             bytes: 0,
+            searches: opened.searches,
+            looked: None,
             full: 0,
             copied: 0,
             invalid: 0,
@@ -125,9 +136,15 @@ impl Tx {
     #[cold]
     fn stuck(&mut self, port: &mut Port) {
         port.ask_sent();
-        if !port.link().unwrap_or(false) {
-            self.down += self.queued.len() as u64;
-            self.queued.clear();
+        if port.link().unwrap_or(false) {
+            return;
+        }
+        self.down += self.queued.len() as u64;
+        self.queued.clear();
+        let now = Instant::now();
+        if self.searches && self.looked.is_none_or(|before| now - before > PAUSE) {
+            self.looked = Some(now);
+            port.look_again();
         }
     }
 

@@ -128,11 +128,7 @@ impl Asker {
 }
 
 /// The other end is killed with messages on their way, which come back; then it is started anew.
-fn killed_and_back(mine: &str, theirs: &str) {
-    let _alone = alone();
-    // This one first: it may be the one that the other finds.
-    let mut alpha = Asker::new(mine);
-    let mut beta = Running::open("answers", &[(DEVICE, theirs)]);
+fn killed_and_back(mut alpha: Asker, mut beta: Running, theirs: &str) {
     let to = alpha.connect();
     alpha.ping(to, 1000);
     alpha.flood(to);
@@ -157,11 +153,34 @@ fn killed_and_back(mine: &str, theirs: &str) {
     }
 }
 
+/// This one first: it is the one that the other finds.
+fn the_other_is_killed(mine: &str, theirs: &str) {
+    let _alone = alone();
+    let alpha = Asker::new(mine);
+    let beta = Running::open("answers", &[(DEVICE, theirs)]);
+    killed_and_back(alpha, beta, theirs);
+}
+
 #[test]
 fn over_memif_the_client_is_killed() {
     let socket = format!("@am-{}", fresh());
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
-    killed_and_back(&end("server", MACS[0]), &end("client", MACS[1]));
+    the_other_is_killed(&end("server", MACS[0]), &end("client", MACS[1]));
+}
+
+#[test]
+fn over_memif_the_server_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("m");
+    let end = |role, mac| {
+        let socket = socket.display();
+        format!("net_memif0,role={role},mac={mac},socket-abstract=no,socket={socket},am.pages=normal")
+    };
+    let _alone = alone();
+    // A client finds nobody before there is a server.
+    let beta = Running::open("answers", &[(DEVICE, &end("server", MACS[1]))]);
+    let alpha = Asker::new(&end("client", MACS[0]));
+    killed_and_back(alpha, beta, &end("server", MACS[1]));
 }
 
 #[test]
@@ -170,5 +189,5 @@ fn over_vhost_the_guest_is_killed() {
     let path = directory.path().join("v");
     let vhost = format!("net_vhost0,iface={},am.pages=normal", path.display());
     let virtio = format!("net_virtio_user0,path={},mac={},am.pages=normal", path.display(), MACS[1]);
-    killed_and_back(&vhost, &virtio);
+    the_other_is_killed(&vhost, &virtio);
 }

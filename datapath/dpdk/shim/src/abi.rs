@@ -7,7 +7,7 @@
 //! system's, negated.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicI32, AtomicU32};
 
 /// Changes with anything in this file.
 pub const VERSION: u32 = 1;
@@ -134,6 +134,9 @@ pub struct Table {
     pub flow: unsafe extern "C" fn(port: u16, ethertype: u16) -> c_int,
     /// Close the port, open or only probed, and take its device away.
     pub close: unsafe extern "C" fn(port: u16) -> c_int,
+    /// Stop the port and open it again, on a thread of DPDK's: nobody uses the port until `done` is other than 0,
+    /// then 1 for open or below 0. Whether it was begun.
+    pub restart: unsafe extern "C" fn(port: u16, done: *const AtomicI32) -> c_int,
     /// 1: its link is up, 0: it is down; below 0: the device is gone.
     pub link: unsafe extern "C" fn(port: u16) -> c_int,
     /// What the driver counts.

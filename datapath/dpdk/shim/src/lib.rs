@@ -45,6 +45,7 @@ static TABLE: abi::Table = abi::Table {
     open: port::open,
     flow: flow::flow,
     close: port::close,
+    restart: port::restart,
     link: port::link,
     stats: port::stats,
     receive: pool::receive,

@@ -1,7 +1,9 @@
 //! Ports: from a name to frames that move, and back.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr;
+use std::ptr::{self, with_exposed_provenance};
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Release;
 
 use crate::abi::{Counts, Port, Stats, Wanted};
 use crate::{dpdk, eal, interrupts, pool};
@@ -120,6 +122,24 @@ fn stop_and_remove(port: u16, device: *mut dpdk::rte_device) -> c_int {
         dpdk::rte_eth_dev_close(port);
         dpdk::rte_dev_remove(device)
     }
+}
+
+/// See [`Table::restart`](crate::abi::Table::restart).
+///
+/// # Safety
+/// The port is open, `done` is 0, and lives until it is not or the port is closed.
+pub(crate) unsafe extern "C" fn restart(port: u16, done: *const AtomicI32) -> c_int {
+    let done = done.expose_provenance();
+    interrupts::later(move || {
+        // SAFETY: nobody uses the port. A port that was closed meanwhile says that there is none.
+        let result = unsafe {
+            dpdk::rte_eth_dev_stop(port);
+            dpdk::rte_eth_dev_start(port)
+        };
+        let result = if result < 0 { result } else { 1 };
+        // SAFETY: the caller's: closing waits for this, since it happens on this thread too.
+        unsafe { (*with_exposed_provenance::<AtomicI32>(done)).store(result, Release) };
+    })
 }
 
 /// See [`Table::link`](crate::abi::Table::link).
