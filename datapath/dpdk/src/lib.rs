@@ -8,7 +8,7 @@
 //!   Dpdk (Transport)
 //!     │ rx.rs, tx.rs: bursts of frames          open.rs: from a name to a port
 //!     ▼                                         eal.rs: DPDK itself, once a process
-//!   border.rs   the only calls of the shim
+//!   border/     the only calls of the shim
 //!   ══╪═══════════════════════════════════════  dlopen: shim.rs finds it, abi.rs is the ABI
 //!     ▼
 //!   libdpdk_shim.so ──▶ librte_*.so ──▶ drivers: memif, virtio-user, vhost, af_packet, af_xdp, tap, NICs
@@ -37,7 +37,7 @@
 //!
 //! What all this costs: `examples/measure.rs`, against [`raw`].
 //!
-//! Read first: [`Options`], then `open.rs`, then `border.rs`.
+//! Read first: [`Options`], then `open.rs`, then `border/`.
 //!
 //! ```no_run
 //! use dpdk::{Options, open};

@@ -89,7 +89,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let queue = usize::from(probed.port.rx);
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
     let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
-    let mut port = probed.with(chunks);
+    let mut port = Port::new(probed, chunks);
     give(&mut port, &pool, queue + LEVEL);
 
     // 4. From here on frames come.

@@ -1,172 +1,15 @@
-//! The only calls of the shim: its functions, in the form that the rest of this crate uses.
-//!
-//! A [`Port`] is used by one thread at a time, since it is not `Sync` and every
-//! call that moves frames takes it mutably. Its [`Chunks`] live until the port
-//! is closed and the last frame is home.
+//! A port: frames over the border, and back.
 
-use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
-use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use ring::{Frame, Layout, Pool};
+use ring::{Frame, Pool};
 
-use crate::abi::{self, Counts, Memory, Stats, Table, Wanted};
-use crate::words;
-
-/// Frames that go over the border at once.
-pub(crate) const BURST: usize = 64;
-
-/// Blanks that there always are for a driver: what it takes at once, twice.
-pub(crate) const LEVEL: usize = 2 * BURST;
-
-/// A negative result is an error of the system's.
-fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
-}
-
-/// Start DPDK, with arguments as of a program, a null at their end.
-///
-/// # Errors
-/// DPDK's; see [`words`] for the reason.
-pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
-    let count = arguments.len() as c_int - 1;
-    // SAFETY: so many strings, which stay; the caller holds the lock on all of DPDK and calls this once.
-    check(unsafe { (table.start)(count, arguments.as_mut_ptr(), words::hear) }).map(drop)
-}
-
-/// The memory of a pool, freed when dropped.
-pub(crate) struct Chunks {
-    table: &'static Table,
-    memory: Memory,
-    frames: u32,
-}
-
-// SAFETY: what is in it is constant, the memory that it points to is used as `Port` and `Pool` say, and
-// whichever thread drops it last may free it: DPDK's allocator has a lock.
-unsafe impl Send for Chunks {}
-// SAFETY: as above.
-unsafe impl Sync for Chunks {}
-
-impl Chunks {
-    /// Memory for so many frames with so much room.
-    ///
-    /// # Errors
-    /// DPDK has not so much.
-    pub(crate) fn new(table: &'static Table, name: &str, frames: u32, room: u32, socket: c_int) -> io::Result<Chunks> {
-        let name = CString::new(name)?;
-        let mut memory = Memory { pool: ptr::null_mut(), base: ptr::null_mut(), stride: 0, headroom: 0 };
-        // SAFETY: DPDK has been started, since there is a table to call; a string, and a place to write to.
-        check(unsafe { (table.make)(name.as_ptr(), frames, room, socket, &mut memory) })?;
-        Ok(Chunks { table, memory, frames })
-    }
-
-    /// A pool of frames over it.
-    ///
-    /// # Errors
-    /// DPDK returned nonsense.
-    pub(crate) fn pool(self: &Arc<Chunks>) -> io::Result<Pool> {
-        let Memory { base, stride, headroom, .. } = self.memory;
-        let layout = Layout { frames: self.frames as usize, stride: stride as usize, headroom: headroom as usize };
-        let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidData)?;
-        // SAFETY: that much memory, all of it written when it was made, which
-        // stays until the clone is dropped. DPDK uses the headroom of each
-        // chunk, which is its own, and of frames those that `Port` gave to it.
-        unsafe { Pool::over(base, layout, Box::new(Arc::clone(self))) }.map_err(io::Error::other)
-    }
-
-    /// What drivers have sent, home into the pool; returns how many handles.
-    #[inline]
-    fn reap(&self, pool: &Pool) -> usize {
-        let mut handles = 0;
-        self.sent(&mut |frame| {
-            handles += frame.len as usize;
-            // SAFETY: made raw when the driver took them; the shim gives back each once.
-            unsafe { self.drop_handles(pool, frame.index, frame.len) };
-        });
-        handles
-    }
-
-    /// What drivers have sent: each frame, with the number of its handles where the length is.
-    #[inline]
-    fn sent(&self, each: &mut impl FnMut(abi::Frame)) {
-        let mut home = [abi::Frame::default(); BURST];
-        loop {
-            // SAFETY: there is room for so many.
-            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
-            home[..count].iter().for_each(|frame| each(*frame));
-            if count < BURST {
-                return;
-            }
-        }
-    }
-
-    /// # Safety
-    /// So many handles on the frame were made raw, and belong to nobody now.
-    #[inline]
-    unsafe fn drop_handles(&self, pool: &Pool, index: u32, handles: u32) {
-        for _ in 0..handles {
-            // SAFETY: the caller's.
-            drop(unsafe { pool.adopt(index, self.memory.headroom, 0) });
-        }
-    }
-
-    fn counts(&self) -> &Counts {
-        // SAFETY: they live as long as the pool, and are atomic.
-        unsafe { &*self.memory.pool }
-    }
-}
-
-impl Drop for Chunks {
-    fn drop(&mut self) {
-        // SAFETY: the port has one of these, and is closed before it drops it; so has each pool of frames.
-        unsafe { (self.table.free)(self.memory.pool) }
-    }
-}
-
-/// A device that DPDK has, with a port that is not open yet.
-pub(crate) struct Probed {
-    table: &'static Table,
-    pub(crate) port: abi::Port,
-}
-
-impl Probed {
-    /// Have DPDK find or make the device.
-    ///
-    /// # Errors
-    /// DPDK's; see [`words`] for the reason.
-    pub(crate) fn new(table: &'static Table, arguments: &str, name: &str, wanted: Wanted) -> io::Result<Probed> {
-        let (arguments, name) = (CString::new(arguments)?, CString::new(name)?);
-        let mut port = abi::Port::default();
-        // SAFETY: DPDK has been started, since there is a table to call; strings, and a place to write to.
-        check(unsafe { (table.probe)(arguments.as_ptr(), name.as_ptr(), wanted, &mut port) })?;
-        Ok(Probed { table, port })
-    }
-
-    /// The driver's name.
-    pub(crate) fn driver(&self) -> String {
-        let bytes = self.port.driver.map(|byte| byte as u8);
-        CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
-    }
-
-    /// Its port over this memory, not open yet.
-    pub(crate) fn with(self, chunks: Arc<Chunks>) -> Port {
-        Port { probed: self, chunks, gives_back: GivesBack::AtOnce, level: LEVEL, runs: Box::new(AtomicI32::new(1)) }
-    }
-}
-
-/// Closes the port, open or not, and takes the device away.
-impl Drop for Probed {
-    fn drop(&mut self) {
-        // SAFETY: `new` found it, and nobody can use it after this.
-        if let Err(error) = check(unsafe { (self.table.close)(self.port.id) }) {
-            tracing::warn!(%error, complaints = words::complaints(), "closing a port of DPDK's");
-        }
-    }
-}
+use super::{BURST, Chunks, LEVEL, Probed, check};
+use crate::abi::{self, Counts, Memory, Stats, Table};
 
 /// A port and its memory. Fields are dropped in this order: closed first.
 pub(crate) struct Port {
@@ -203,6 +46,11 @@ impl GivesBack {
 }
 
 impl Port {
+    /// The port of a device over this memory, not open yet.
+    pub(crate) fn new(probed: Probed, chunks: Arc<Chunks>) -> Port {
+        Port { probed, chunks, gives_back: GivesBack::AtOnce, level: LEVEL, runs: Box::new(AtomicI32::new(1)) }
+    }
+
     fn table(&self) -> &'static Table {
         self.probed.table
     }

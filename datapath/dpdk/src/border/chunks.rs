@@ -1,0 +1,100 @@
+//! The memory of a pool.
+
+use std::ffi::{CString, c_int};
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use ring::{Layout, Pool};
+
+use super::{BURST, check};
+use crate::abi::{self, Counts, Memory, Table};
+
+/// The memory of a pool, freed when dropped.
+pub(crate) struct Chunks {
+    pub(super) table: &'static Table,
+    pub(super) memory: Memory,
+    pub(super) frames: u32,
+}
+
+// SAFETY: what is in it is constant, the memory that it points to is used as `Port` and `Pool` say, and
+// whichever thread drops it last may free it: DPDK's allocator has a lock.
+unsafe impl Send for Chunks {}
+// SAFETY: as above.
+unsafe impl Sync for Chunks {}
+
+impl Chunks {
+    /// Memory for so many frames with so much room.
+    ///
+    /// # Errors
+    /// DPDK has not so much.
+    pub(crate) fn new(table: &'static Table, name: &str, frames: u32, room: u32, socket: c_int) -> io::Result<Chunks> {
+        let name = CString::new(name)?;
+        let mut memory = Memory { pool: ptr::null_mut(), base: ptr::null_mut(), stride: 0, headroom: 0 };
+        // SAFETY: DPDK has been started, since there is a table to call; a string, and a place to write to.
+        check(unsafe { (table.make)(name.as_ptr(), frames, room, socket, &mut memory) })?;
+        Ok(Chunks { table, memory, frames })
+    }
+
+    /// A pool of frames over it.
+    ///
+    /// # Errors
+    /// DPDK returned nonsense.
+    pub(crate) fn pool(self: &Arc<Chunks>) -> io::Result<Pool> {
+        let Memory { base, stride, headroom, .. } = self.memory;
+        let layout = Layout { frames: self.frames as usize, stride: stride as usize, headroom: headroom as usize };
+        let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidData)?;
+        // SAFETY: that much memory, all of it written when it was made, which
+        // stays until the clone is dropped. DPDK uses the headroom of each
+        // chunk, which is its own, and of frames those that `Port` gave to it.
+        unsafe { Pool::over(base, layout, Box::new(Arc::clone(self))) }.map_err(io::Error::other)
+    }
+
+    /// What drivers have sent, home into the pool; returns how many handles.
+    #[inline]
+    pub(super) fn reap(&self, pool: &Pool) -> usize {
+        let mut handles = 0;
+        self.sent(&mut |frame| {
+            handles += frame.len as usize;
+            // SAFETY: made raw when the driver took them; the shim gives back each once.
+            unsafe { self.drop_handles(pool, frame.index, frame.len) };
+        });
+        handles
+    }
+
+    /// What drivers have sent: each frame, with the number of its handles where the length is.
+    #[inline]
+    pub(super) fn sent(&self, each: &mut impl FnMut(abi::Frame)) {
+        let mut home = [abi::Frame::default(); BURST];
+        loop {
+            // SAFETY: there is room for so many.
+            let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
+            home[..count].iter().for_each(|frame| each(*frame));
+            if count < BURST {
+                return;
+            }
+        }
+    }
+
+    /// # Safety
+    /// So many handles on the frame were made raw, and belong to nobody now.
+    #[inline]
+    pub(super) unsafe fn drop_handles(&self, pool: &Pool, index: u32, handles: u32) {
+        for _ in 0..handles {
+            // SAFETY: the caller's.
+            drop(unsafe { pool.adopt(index, self.memory.headroom, 0) });
+        }
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        // SAFETY: they live as long as the pool, and are atomic.
+        unsafe { &*self.memory.pool }
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        // SAFETY: the port has one of these, and is closed before it drops it; so has each pool of frames.
+        unsafe { (self.table.free)(self.memory.pool) }
+    }
+}

@@ -1,0 +1,40 @@
+//! The only calls of the shim: its functions, in the form that the rest of this crate uses.
+//!
+//! A [`Port`] moves frames for one thread at a time: every
+//! call that does so takes it mutably. Its [`Chunks`] live until the port
+//! is closed and the last frame is home.
+
+mod chunks;
+mod port;
+mod probed;
+
+use std::ffi::{c_char, c_int};
+use std::io;
+
+pub(crate) use chunks::Chunks;
+pub(crate) use port::Port;
+pub(crate) use probed::Probed;
+
+use crate::abi::Table;
+use crate::words;
+
+/// Frames that go over the border at once.
+pub(crate) const BURST: usize = 64;
+
+/// Blanks that there always are for a driver: what it takes at once, twice.
+pub(crate) const LEVEL: usize = 2 * BURST;
+
+/// A negative result is an error of the system's.
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
+}
+
+/// Start DPDK, with arguments as of a program, a null at their end.
+///
+/// # Errors
+/// DPDK's; see [`words`] for the reason.
+pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
+    let count = arguments.len() as c_int - 1;
+    // SAFETY: so many strings, which stay; the caller holds the lock on all of DPDK and calls this once.
+    check(unsafe { (table.start)(count, arguments.as_mut_ptr(), words::hear) }).map(drop)
+}
