@@ -138,6 +138,33 @@ fn a_peer_that_restarts_is_connected_again() {
 }
 
 #[test]
+fn what_a_peer_said_before_it_went_is_heard() {
+    let mut ends = tcp_pair(ANY, 1);
+    let [to, back] = [1, 0].map(|end: usize| ends[end].caps().address);
+    // It goes with frames unread, and what is said to it then finds nobody.
+    send(&mut ends[1], back, 1000, 100);
+    ends[1].flush();
+    (0..250).for_each(|number| send(&mut ends[0], to, number, 100));
+    let [near, mut far] = ends;
+    drop(near);
+    let mut arrived = vec![];
+    until("all of it is heard", || {
+        far.receive(10, &mut |frame| arrived.push(number(&frame)));
+        if counter(&far, "tcp_peers") > 0 {
+            send(&mut far, back, 2000, 100);
+        }
+        far.flush();
+        arrived.len() == 250
+    });
+    assert!(arrived.into_iter().eq(0..250));
+    until("and then it is closed", || {
+        receive(&mut far);
+        counter(&far, "tcp_connections") == 0
+    });
+    assert!(counter(&far, "tcp_lost_disconnected") > 0);
+}
+
+#[test]
 fn the_forgotten_are_left_alone() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[1]);

@@ -28,6 +28,8 @@ pub(super) struct Connection {
     pub(super) since: Instant,
     /// The socket may have bytes for us.
     pub(super) ready: bool,
+    /// The other side hears nothing more; what it has said before may still be on its way.
+    pub(super) is_deaf: bool,
 }
 
 /// What a look at the socket has brought.
@@ -44,7 +46,15 @@ pub(super) enum Look {
 impl Connection {
     pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
         let peer = if is_dialed { Peer::Connecting } else { Peer::Silent([0; HELLO], 0) };
-        Connection { stream, remote, peer, out: Outbox::new(hello.emit()), since: Instant::now(), ready: true }
+        Connection {
+            stream,
+            remote,
+            peer,
+            out: Outbox::new(hello.emit()),
+            since: Instant::now(),
+            ready: true,
+            is_deaf: false,
+        }
     }
 
     pub(super) fn hello(&self) -> Option<&Hello> {

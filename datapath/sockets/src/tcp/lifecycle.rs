@@ -1,13 +1,13 @@
 //! Connections come and go: dialed, accepted, greeted, closed.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::mem;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-use transport::IntroduceError;
+use transport::{IntroduceError, Transport};
 
 use super::connection::{Connection, Look, Peer};
 use super::cutter::Cutter;
@@ -206,30 +206,56 @@ impl Tcp {
         self.set_timer();
     }
 
+    /// The other side hears nothing more. What it has said before is still
+    /// read, to its end: that is when the connection is closed.
+    #[cold]
+    pub(super) fn fall_deaf(&mut self, slot: u32) {
+        let Some(connection) = &mut self.connections[slot as usize] else { return };
+        connection.is_deaf = true;
+        self.count.disconnected += connection.out.clear() as u64;
+        self.reroute(slot);
+    }
+
     fn close(&mut self, slot: u32, why: Look) {
-        let Some(connection) = self.connections[slot as usize].take() else { return };
+        let Some(mut connection) = self.connections[slot as usize].take() else { return };
         self.live.retain(|its| *its != slot);
-        self.count.disconnected += connection.out.len() as u64;
+        self.count.disconnected += connection.out.clear() as u64;
         match why {
             Look::Garbage => self.count.garbage += 1,
             Look::Over => self.count.ended += 1,
             Look::Bytes | Look::Nothing => (),
         }
-        let now = Instant::now();
         let place = self.places.iter_mut().find(|place| place.slot == Some(slot));
         if let Some(place) = place {
             self.count.dial_failed += connection.hello().is_none() as u64;
-            place.failed(now);
+            place.failed(Instant::now());
         }
-        if let Some(address) = self.routes.remove(slot) {
-            // Where there is a second connection, it is used from now on.
-            let is_theirs = |slot: &&u32| {
-                let other = self.connections[**slot as usize].as_ref().and_then(Connection::hello);
-                other.is_some_and(|hello| hello.address == address)
-            };
-            if let Some(other) = self.live.iter().find(is_theirs) {
-                self.routes.add(address, *other);
-            }
+        self.reroute(slot);
+    }
+
+    /// Where there is a second connection to who was reached by this one, it is used from now on.
+    fn reroute(&mut self, slot: u32) {
+        let Some(address) = self.routes.remove(slot) else { return };
+        let is_theirs = |slot: &&u32| {
+            let other = self.connections[**slot as usize].as_ref().filter(|other| !other.is_deaf);
+            other.and_then(Connection::hello).is_some_and(|hello| hello.address == address)
+        };
+        if let Some(other) = self.live.iter().find(is_theirs) {
+            self.routes.add(address, *other);
+        }
+    }
+}
+
+/// A close with bytes that nobody has read is a reset, upon which the other
+/// side may not hear what was said last. So the last is said, and then heard, first.
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        const ENOUGH: usize = 64;
+        let mut bytes = vec![0; 1 << 14];
+        self.flush();
+        for connection in self.connections.iter().flatten() {
+            let _ = connection.stream.shutdown(Shutdown::Write);
+            (0..ENOUGH).any(|_| !matches!((&connection.stream).read(&mut bytes), Ok(1..)));
         }
     }
 }

@@ -196,9 +196,7 @@ impl Tcp {
         }
         match connection.out.write(&connection.stream, &mut count.send_calls) {
             Written::Frames(frames) => count.sent += frames as u64,
-            Written::Dead => {
-                self.end(slot, Look::Over, 0);
-            }
+            Written::Dead => self.fall_deaf(slot),
         }
     }
 }

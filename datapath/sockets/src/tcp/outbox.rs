@@ -35,7 +35,7 @@ pub(super) struct Outbox {
 pub(super) enum Written {
     /// So many frames have gone whole.
     Frames(usize),
-    /// The connection is none any more.
+    /// The other side hears nothing more.
     Dead,
 }
 
@@ -54,9 +54,12 @@ impl Outbox {
         self.queue.is_empty() && self.hello_left == 0
     }
 
-    /// Frames in it.
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
+    /// Nobody will take them; how many there were.
+    pub(super) fn clear(&mut self) -> usize {
+        let frames = self.queue.len();
+        self.queue.clear();
+        (self.hello_left, self.gone) = (0, 0);
+        frames
     }
 
     /// One more; there must be room.
