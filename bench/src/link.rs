@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use afxdp::{Interface, OpenError, Options, Xdp};
-use am_api::{Idle, Node};
+use am_api::{Idle, Node, Transport};
 use serde::{Deserialize, Serialize};
 
 use crate::ablation::Row;
@@ -16,7 +16,8 @@ use crate::place;
 use crate::plan::{How, Place, Via};
 use crate::session::Link;
 use crate::via::am::{Am, node, node_that};
-use crate::via::lossy;
+use crate::via::carrier;
+use crate::via::lossy::{self, Knob};
 use crate::via::raw::RawPort;
 use crate::via::sleeping::Sleeping;
 use crate::via::udp::Udp;
@@ -106,17 +107,31 @@ impl InterfaceLink {
     }
 
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
-        let transport = self.transport(how, watch)?;
-        let xdp = transport.mode().attach.name();
-        let (transport, loss) = lossy::over(transport, how.lossy);
+        let (xdp, (transport, loss)) = self.carried(peer, how, watch)?;
         let node = node(&self.name, how, transport)?;
         let am = match self.side {
             Side::Near => Am::near(node, how, &peer.name, watch)?,
             Side::Far => Am::far(node)?,
         };
-        Ok(am.by_xdp(xdp).losing(loss))
+        Ok(match xdp {
+            Some(at) => am.by_xdp(at),
+            None => am,
+        }
+        .losing(loss))
+    }
+
+    /// What carries our messages, and where its XDP program runs.
+    fn carried(&self, peer: &Place, how: How, watch: &Watch) -> Result<(Option<&'static str>, Losing), Error> {
+        if let Some(transport) = carrier::open(how.carrier, &self.here()?, peer)? {
+            return Ok((None, lossy::over(transport, how.lossy)));
+        }
+        let transport = self.transport(how, watch)?;
+        Ok((Some(transport.mode().attach.name()), lossy::over(transport, how.lossy)))
     }
 }
+
+/// A transport, and what says how much it loses.
+type Losing = (Box<dyn Transport>, Option<Knob>);
 
 /// The socket of the via before may keep its queue for a moment after it was
 /// closed, and on a busy machine for longer.

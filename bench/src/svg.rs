@@ -24,9 +24,13 @@ pub(crate) fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64), look: &st
 
 /// A line through these places.
 pub(crate) fn curve(svg: &mut String, places: impl Iterator<Item = (f64, f64)>, colour: &str) {
+    styled(svg, places, &format!("stroke=\"{colour}\" stroke-width=\"2\""));
+}
+
+/// A line through these places that looks so.
+pub(crate) fn styled(svg: &mut String, places: impl Iterator<Item = (f64, f64)>, look: &str) {
     let line: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let points = line.join(" ");
-    let _ = writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
+    let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" {look}/>", line.join(" "));
 }
 
 /// A dot.

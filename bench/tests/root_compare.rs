@@ -33,22 +33,24 @@ fn sizes(curve: &Value) -> Vec<u64> {
 fn ours_beside_the_kernels_sockets() {
     let peers = "am,udp,tcp";
     let lines = json(&run(&[&["compare", "--json", "--peers", peers], SHORT]));
-    assert_eq!(lines.len(), 9, "eight rows and a summary");
-    for line in &lines[..8] {
-        assert_eq!(
-            (&line["bench"], &line["wire"], &line["failures"]),
-            (&value!("compare"), &value!("veth"), &value!([]))
-        );
+    assert_eq!(lines.len(), 13, "twelve rows and a summary");
+    for line in &lines[..12] {
+        assert_eq!((&line["bench"], &line["failures"]), (&value!("compare"), &value!([])), "{line}");
         let [p50, p99] = ["p50_ns", "p99_ns"].map(|figure| median(&line[figure]));
         assert!(0.0 < p50 && p50 <= p99, "{line}");
         let [rate, peak, cpu] = ["messages_per_s", "peak_bytes_per_s", "cpu_ns"].map(|figure| median(&line[figure]));
         assert!(rate > 0.0 && peak >= 64.0 * rate && cpu > 0.0, "{line}");
     }
-    for (name, mode, reach) in
-        [("am", "veth copy", 4), ("am-bundles", "veth copy", 4), ("tcp", "veth kernel", 4), ("udp", "veth kernel", 3)]
-    {
+    for (name, wire, mode, reach) in [
+        ("am", "veth", "veth copy", 4),
+        ("am-bundles", "veth", "veth copy", 4),
+        ("am-udp", "veth", "udp", 4),
+        ("am-shm", "shared memory", "shared memory", 4),
+        ("tcp", "veth", "veth kernel", 4),
+        ("udp", "veth", "veth kernel", 3),
+    ] {
         let line = peer(&lines, name);
-        assert_eq!(line["mode"], mode);
+        assert!(line["wire"] == wire && line["mode"].as_str().unwrap().starts_with(mode), "{line}");
         for curve in ["one_way", "stream"] {
             assert_eq!(sizes(&line[curve]), [8, 64, 4096, 262_144][..reach], "{name}: {curve}");
         }
@@ -63,16 +65,16 @@ fn a_table_a_file_of_lines_and_a_picture() {
     let directory = tempfile::tempdir().unwrap();
     let [lines, picture] = ["lines.jsonl", "peers.svg"].map(|name| directory.path().join(name));
     let files = ["--save", lines.to_str().unwrap(), "--plot", picture.to_str().unwrap()];
-    let output = run(&[&["compare", "--peers", "am,tcp-nagle"], &files, SHORT]);
+    let output = run(&[&["compare", "--peers", "am-bundles,tcp-nagle"], &files, SHORT]);
     let table = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for words in ["beside am", "n1/2", "tcp-nagle", "veth copy", "one round, peers taken in turn"] {
         assert!(table.contains(words), "{words}: {table}");
     }
-    assert_eq!(fs::read_to_string(lines).unwrap().lines().count(), 4);
+    assert_eq!(fs::read_to_string(lines).unwrap().lines().count(), 3);
     let picture = fs::read_to_string(picture).unwrap();
-    assert_eq!(picture.matches("<polyline").count(), 6, "{picture}");
-    assert!(text(&output.stderr).contains("3 of 3 peers are here"), "{}", text(&output.stderr));
+    assert_eq!(picture.matches("<polyline").count(), 4, "{picture}");
+    assert!(text(&output.stderr).contains("2 of 2 peers are here"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -150,22 +152,43 @@ fn hanging() -> usize {
 
 #[test]
 fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
-    let hangs = programs(&[("sockperf", HANGS)]);
-    let arguments = ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,udp", "--limit", "1"];
+    let hangs = programs(&[("sockperf", HANGS), ("mpirun.openmpi", HANGS), ("mpicc.openmpi", "#!/bin/sh\necho 1.0\n")]);
+    let arguments = ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,openmpi-shm,udp", "--limit", "1"];
     let output = with_programs(&hangs, &[&arguments[..], &["--time", "0.02", "--size", "64"]].concat()).output();
     let lines = json(&output.unwrap());
-    let row = peer(&lines, "sockperf-tcp");
-    assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
-    assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
+    for name in ["sockperf-tcp", "openmpi-shm"] {
+        let row = peer(&lines, name);
+        assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
+        assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
+    }
+    assert_eq!(hanging(), 0, "it is over when am-bench is");
     assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 
     // And where am-bench itself is killed while it hangs.
-    let mut near = with_programs(&hangs, &["compare", "--rounds", "1", "--peers", "sockperf-udp"]).spawn().unwrap();
+    let mut near = with_programs(&hangs, &["compare", "--rounds", "1", "--peers", "openmpi-shm"]).spawn().unwrap();
     eventually("something that hangs", || hanging() > 0);
     near.kill().unwrap();
     near.wait().unwrap();
     eventually("the end of what hangs", || hanging() == 0);
     for place in [env::temp_dir(), "/tmp".into(), "/dev/shm".into()] {
         assert!(!place.join("am-bench-left").exists(), "{}", place.display());
+    }
+}
+
+/// Whatever is installed here.
+#[test]
+fn each_peer_has_figures_or_a_reason() {
+    let peers = "sockperf,iperf3,ucx,fi,openmpi,mpich,pvm";
+    let lines =
+        json(&run(&[&["compare", "--json", "--peers", peers, "--rounds", "1", "--time", "0.02", "--size", "64"]]));
+    assert_eq!(lines.len(), 15, "fourteen rows and a summary");
+    for line in &lines[..14] {
+        let reasons = line["failures"].as_array().unwrap();
+        let figures = ["one_way", "stream"].map(|curve| sizes(&line[curve])).concat();
+        assert!(reasons.is_empty() != figures.is_empty() && figures.iter().all(|size| *size == 64), "{line}");
+        assert_eq!(line["mode"] == "not here", line["version"] == "", "{line}");
+        if !reasons.is_empty() {
+            eprintln!("{}: {}", line["peer"], reasons[0]);
+        }
     }
 }

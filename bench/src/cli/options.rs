@@ -130,7 +130,8 @@ impl Options {
     /// How vias are opened, in this framing unless another was said.
     pub(crate) fn how(&self, framing: FramingArg) -> How {
         let bundles = self.bundles == Some(Switch::On);
-        How { framing: self.framing.unwrap_or(framing), xdp: self.xdp.unwrap_or_default(), bundles, lossy: false }
+        let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
+        How { framing, xdp, bundles, ..How::default() }
     }
 
     /// The sizes to measure.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use wire::Framing;
 
 use super::offload::{self, Offload};
-use super::peer::{Asked, OneWay, Peer, Stream, Turn};
+use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
 use crate::ablation::Row;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::{Amount, Bench, How, Via};
+use crate::plan::{Amount, Bench, Carrier, How, Via};
 use crate::progress::Progress;
 use crate::session::Order;
 use crate::size::Size;
@@ -24,6 +24,8 @@ pub(super) struct House {
     name: &'static str,
     what: &'static str,
     via: Via,
+    /// Below our messages.
+    carrier: Carrier,
     /// Several messages may share a frame.
     bundles: bool,
     /// The cable does not cut segments for the kernel.
@@ -31,20 +33,59 @@ pub(super) struct House {
     notes: &'static [&'static str],
 }
 
-const PLAIN: House = House { name: "", what: "", via: Via::Am, bundles: false, without_offload: false, notes: &[] };
+const PLAIN: House = House {
+    name: "",
+    what: "",
+    via: Via::Am,
+    carrier: Carrier::Xdp,
+    bundles: false,
+    without_offload: false,
+    notes: &[],
+};
 
 const LARGE: &str = "am: what does not fit one frame is a bulk put; in a round trip, one put each way";
+const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidth is no NIC's";
 const DATAGRAMS: &str =
     "udp: messages up to 65,507 bytes, one datagram each; what was lost is counted, and never sent again";
 const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so bandwidth is no NIC's";
 const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
 
 /// Ours, and the kernel's.
-pub(super) const HOUSE: [House; 8] = [
+pub(super) const HOUSE: [House; 12] = [
     House { name: "am", what: "active messages, one a frame", notes: &[LARGE], ..PLAIN },
     House {
         name: "am-bundles",
         what: "active messages that may share a frame",
+        bundles: true,
+        notes: &[LARGE],
+        ..PLAIN
+    },
+    House {
+        name: "am-udp",
+        what: "active messages over kernel UDP",
+        carrier: Carrier::Udp,
+        notes: &[LARGE, RUNS],
+        ..PLAIN
+    },
+    House {
+        name: "am-udp-bundles",
+        what: "active messages over kernel UDP, that may share a frame",
+        carrier: Carrier::Udp,
+        bundles: true,
+        notes: &[LARGE, RUNS],
+        ..PLAIN
+    },
+    House {
+        name: "am-shm",
+        what: "active messages over shared memory",
+        carrier: Carrier::Shm,
+        notes: &[LARGE],
+        ..PLAIN
+    },
+    House {
+        name: "am-shm-bundles",
+        what: "active messages over shared memory, that may share a frame",
+        carrier: Carrier::Shm,
         bundles: true,
         notes: &[LARGE],
         ..PLAIN
@@ -81,17 +122,32 @@ pub(super) const HOUSE: [House; 8] = [
     },
 ];
 
+/// IPv4, UDP and the Ethernet header of our own frame within, in the frame of the interface.
+const AROUND_UDP: usize = 20 + 8 + 14;
+/// What a lane's frame carries, without its Ethernet header.
+const IN_SHARED_MEMORY: usize = 16 * 1024 - 14;
+
 impl House {
+    /// The largest message of ours that is not a bulk transfer.
+    fn most(&self, asked: &Asked, how: How) -> usize {
+        let frame = match self.carrier {
+            Carrier::Xdp => asked.mtu,
+            Carrier::Udp => asked.mtu.saturating_sub(AROUND_UDP),
+            Carrier::Shm => IN_SHARED_MEMORY,
+        };
+        // What the framing costs is known before it is open, or may be as much as it can be.
+        frame.saturating_sub(how.framing.fixed().unwrap_or(Framing::Plain).cost())
+    }
+
     /// What is measured: each size once to and fro, and once one way.
     fn benches(&self, asked: &Asked, how: How) -> Vec<(Bench, Vec<Size>)> {
         if self.via != Via::Am {
             let whole: Vec<Size> = asked.sizes.iter().copied().map(Size::Whole).collect();
             return vec![(Bench::Latency, whole.clone()), (Bench::Rate, whole)];
         }
-        // What the framing costs is known before it is open, or may be as much as it can be.
-        let most = asked.mtu.saturating_sub(how.framing.fixed().unwrap_or(Framing::Plain).cost());
+        let most = self.most(asked, how);
         let (small, large): (Vec<usize>, Vec<usize>) = asked.sizes.iter().partition(|size| **size <= most);
-        let (small, large) = (small.into_iter().map(Size::Bytes), large.into_iter().map(Size::Bulk));
+        let (small, large) = (small.into_iter().map(Size::Whole), large.into_iter().map(Size::Bulk));
         let (small, large): (Vec<Size>, Vec<Size>) = (small.collect(), large.collect());
         vec![
             (Bench::Latency, small.clone()),
@@ -109,6 +165,10 @@ impl Peer for &'static House {
 
     fn what(&self) -> &'static str {
         self.what
+    }
+
+    fn wire(&self) -> Wire {
+        if self.carrier == Carrier::Shm { Wire::Memory } else { Wire::Veth }
     }
 
     fn notes(&self) -> &'static [&'static str] {
@@ -130,7 +190,7 @@ impl Peer for &'static House {
 
     fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
         let _off = if self.without_offload { Some(Offload::off(pair)?) } else { None };
-        let how = How { bundles: self.bundles, ..asked.how };
+        let how = How { bundles: self.bundles, carrier: self.carrier, ..asked.how };
         let order = Order {
             vias: vec![self.via],
             without_udp_if_need_be: false,

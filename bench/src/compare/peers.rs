@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_family_is_meant_by_its_name() {
         let of = |wanted: &str| chosen(&[wanted.to_owned()]).iter().map(|peer| peer.name()).collect::<Vec<_>>();
-        assert_eq!(of("am"), ["am", "am-bundles"]);
+        assert_eq!(of("am-udp"), ["am-udp", "am-udp-bundles"]);
         assert_eq!(of("tcp-nagle"), ["tcp-nagle"]);
         assert!(of("tc").is_empty() && chosen(&[]).len() == names().len());
     }

@@ -5,7 +5,7 @@ use super::peer::Stream;
 use super::rows::{Comparison, Row};
 use super::table::short;
 use crate::report::table::{metric, nanoseconds};
-use crate::svg::{begin, curve, escaped, rule, text};
+use crate::svg::{begin, escaped, rule, styled, text};
 
 const WIDTH: f64 = 1200.0;
 const PANEL: f64 = 430.0;
@@ -14,9 +14,15 @@ const TOP: f64 = 50.0;
 const DEEP: f64 = 400.0;
 const LINE: f64 = 17.0;
 
-const COLOURS: [&str; 8] = ["#0b61a4", "#c4581b", "#2e7d32", "#6a3d9a", "#b0254f", "#00838f", "#7f6000", "#555555"];
-/// Colours come again, drawn otherwise.
-const DASHES: [&str; 3] = ["", "7 4", "2 3"];
+/// One a family: ours, the kernel's, each program's.
+const COLOURS: [&str; 10] =
+    ["#0b61a4", "#c4581b", "#2e7d32", "#6a3d9a", "#b0254f", "#00838f", "#7f6000", "#777777", "#d81b9a", "#000000"];
+/// Within a family.
+const DASHES: [&str; 6] = ["", "8 4", "2 3", "9 3 2 3", "4 2", "1 5"];
+const COLUMNS: usize = 3;
+
+/// Sizes, and something of each.
+type Points = Vec<(usize, f64)>;
 
 /// One panel: sizes to the right, something upwards.
 struct Paper {
@@ -27,8 +33,8 @@ struct Paper {
 
 impl Paper {
     /// For all these values; `None` where there are none.
-    fn of(left: f64, curves: &[Vec<(usize, f64)>]) -> Option<Paper> {
-        let points = || curves.iter().flatten().filter(|(size, value)| *size > 0 && *value > 0.0);
+    fn of(left: f64, curves: &[(Points, String)]) -> Option<Paper> {
+        let points = || curves.iter().flat_map(|(points, _)| points).filter(|(size, value)| *size > 0 && *value > 0.0);
         let range = |all: &[f64]| Some((all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?));
         let (least, most) = range(&points().map(|(size, _)| *size as f64).collect::<Vec<_>>())?;
         let sizes = (least, most.max(least * 2.0));
@@ -67,25 +73,27 @@ impl Comparison {
     /// The picture.
     pub(crate) fn svg(&self) -> String {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| !row.turns.is_empty()).collect();
-        let height = TOP + DEEP + 50.0 + LINE * rows.len().div_ceil(2) as f64 + 20.0;
+        let height = TOP + DEEP + 50.0 + LINE * rows.len().div_ceil(COLUMNS) as f64 + 20.0;
         let mut svg = begin((WIDTH, height));
         let one_way = |row: &Row, size: usize| row.spread(|turn| turn.one_way(size)?.middle()).map(|one| one.median);
         let rate =
             |row: &Row, size: usize| row.spread(|turn| turn.stream(size).map(Stream::bytes)).map(|one| one.median);
         let (times, rates) = (self.curves(&rows, one_way), self.curves(&rows, rate));
-        self.panel(&mut svg, PANELS[0], ("one way, half of a round trip, by size", &times), |ns| {
+        let looks = looks(&rows);
+        let all = |curves: Vec<Points>| curves.into_iter().zip(looks.clone()).collect::<Vec<_>>();
+        self.panel(&mut svg, PANELS[0], ("one way, half of a round trip, by size", &all(times)), |ns| {
             nanoseconds(ns.round() as u64)
         });
-        self.panel(&mut svg, PANELS[1], ("bytes a second, one way, by size", &rates), |rate| {
+        self.panel(&mut svg, PANELS[1], ("bytes a second, one way, by size", &all(rates)), |rate| {
             format!("{}B/s", metric(rate))
         });
-        for (nth, row) in rows.iter().enumerate() {
-            legend(&mut svg, nth, row);
+        for (nth, (row, look)) in rows.iter().zip(&looks).enumerate() {
+            legend(&mut svg, nth, (row, look));
         }
         svg + "</svg>\n"
     }
 
-    fn curves(&self, rows: &[&Row], figure: impl Fn(&Row, usize) -> Option<f64>) -> Vec<Vec<(usize, f64)>> {
+    fn curves(&self, rows: &[&Row], figure: impl Fn(&Row, usize) -> Option<f64>) -> Vec<Points> {
         let curve =
             |row: &&Row| self.asked.sizes.iter().filter_map(|size| Some((*size, figure(row, *size)?))).collect();
         rows.iter().map(curve).collect()
@@ -95,32 +103,47 @@ impl Comparison {
         &self,
         svg: &mut String,
         left: f64,
-        (title, curves): (&str, &[Vec<(usize, f64)>]),
+        (title, curves): (&str, &[(Points, String)]),
         label: fn(f64) -> String,
     ) {
         let Some(paper) = Paper::of(left, curves) else { return };
         text(svg, (left, TOP - 22.0), "start", title);
         paper.axes(svg, &self.asked.sizes, label);
-        for (nth, points) in curves.iter().enumerate() {
+        for (points, look) in curves {
             let places = points.iter().filter(|(_, value)| *value > 0.0);
-            curve(svg, places.map(|(size, value)| (paper.x(*size as f64), paper.y(*value))), &look(nth));
+            styled(svg, places.map(|(size, value)| (paper.x(*size as f64), paper.y(*value))), look);
         }
     }
 }
 
-/// Colour and dashes, as what follows an attribute's opening quote.
-fn look(nth: usize) -> String {
-    let dashes = DASHES[nth / COLOURS.len() % DASHES.len()];
-    format!("{}\" stroke-dasharray=\"{dashes}", COLOURS[nth % COLOURS.len()])
+/// A row's family: what its name begins with.
+fn family(row: &Row) -> &'static str {
+    row.name.split('-').next().unwrap_or_default()
 }
 
-/// In two columns below the panels.
-fn legend(svg: &mut String, nth: usize, row: &Row) {
-    let (x, y) = (PANELS[nth % 2], TOP + DEEP + 55.0 + LINE * (nth / 2) as f64);
-    let stroke = format!("stroke=\"{}\" stroke-width=\"2\"", look(nth));
-    rule(svg, (x, y - 4.0), (x + 30.0, y - 4.0), &stroke);
-    let words = format!("{} ({}): {}", row.name, row.mode(), row.what);
-    text(svg, (x + 38.0, y), "start", &escaped(&words));
+/// How each line is drawn: families by colour, ours thicker.
+fn looks(rows: &[&Row]) -> Vec<String> {
+    let mut families: Vec<(&'static str, usize)> = Vec::new();
+    let look = |row: &&Row| {
+        let nth = families.iter().position(|(name, _)| *name == family(row)).unwrap_or_else(|| {
+            families.push((family(row), 0));
+            families.len() - 1
+        });
+        let (name, members) = &mut families[nth];
+        *members += 1;
+        let (colour, dashes) = (COLOURS[nth % COLOURS.len()], DASHES[(*members - 1) % DASHES.len()]);
+        let width = if *name == "am" { 3 } else { 2 };
+        format!("stroke=\"{colour}\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"")
+    };
+    rows.iter().map(look).collect()
+}
+
+/// In columns below the panels.
+fn legend(svg: &mut String, nth: usize, (row, look): (&Row, &str)) {
+    let x = PANELS[0] + (nth % COLUMNS) as f64 * (WIDTH - PANELS[0]) / COLUMNS as f64;
+    let y = TOP + DEEP + 55.0 + LINE * (nth / COLUMNS) as f64;
+    rule(svg, (x, y - 4.0), (x + 40.0, y - 4.0), look);
+    text(svg, (x + 48.0, y), "start", &escaped(&format!("{} ({}, {})", row.name, row.wire.name(), row.mode())));
 }
 
 #[cfg(test)]
@@ -132,7 +155,8 @@ mod tests {
         let all = comparison(vec![row("am", &[1000.0]), row("udp", &[2000.0]), row("missing", &[])]);
         let svg = all.svg();
         assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
-        assert!(svg.contains("udp (veth kernel): something") && !svg.contains("missing"), "{svg}");
+        assert!(svg.contains("udp (veth, veth kernel)") && !svg.contains("missing"), "{svg}");
+        assert_eq!(svg.matches("stroke-width=\"3\"").count(), 3, "ours, twice and in the legend: {svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
         let none = comparison(vec![row("missing", &[])]).svg();
         assert!(none.ends_with("</svg>\n") && !none.contains("NaN"), "{none}");

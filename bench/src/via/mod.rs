@@ -2,6 +2,7 @@
 //! carries messages.
 
 pub(crate) mod am;
+pub(crate) mod carrier;
 pub(crate) mod datagram;
 pub(crate) mod lossy;
 pub(crate) mod memory;
