@@ -1,5 +1,5 @@
 //! Round trips over 127.0.0.1 with both ends on one thread, so that nothing is measured but the calls:
-//! a bare UDP socket, and a transport of this crate with nothing above it, in turns.
+//! bare sockets, and the transports of this crate with nothing above them, in turns.
 //!
 //! ```text
 //! cargo run --release -p sockets --example pingpong [BYTES [ROUNDS]]
@@ -7,11 +7,12 @@
 //!
 //! Short stretches, of which the fastest count: so it says something on a machine that has other work, too.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use ring::Frame;
-use sockets::{Options, udp};
+use sockets::{Options, tcp, udp};
 use transport::Transport;
 use wire::frame::{self, Link};
 use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
@@ -24,9 +25,18 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
     let (len, rounds) = (numbers.next().unwrap_or(64), numbers.next().unwrap_or(5));
     for _ in 0..rounds {
-        let [bare, udp] = compare([&mut bare(len), &mut through(acquaint(["udp:127.0.0.1:0"; 2].map(open_udp)), len)]);
-        println!("{len} bytes: bare UDP {bare:?}; udp {udp:?}, {:.3} of it", udp.as_secs_f64() / bare.as_secs_f64());
+        let mut udp = through(acquaint(["udp:127.0.0.1:0"; 2].map(|name| udp::open(&options(name)).unwrap())), len);
+        let mut tcp = through(acquaint(["tcp:127.0.0.1:0"; 2].map(|name| tcp::open(&options(name)).unwrap())), len);
+        let times = compare([&mut bare_udp(len), &mut udp, &mut bare_tcp(len), &mut tcp]);
+        for (kind, two) in ["UDP", "TCP"].iter().zip(times.chunks(2)) {
+            let ratio = two[1].as_secs_f64() / two[0].as_secs_f64();
+            println!("{len} bytes: bare {kind} {:?}, the transport {:?}, {ratio:.3} of it", two[0], two[1]);
+        }
     }
+}
+
+fn options(name: &str) -> Options {
+    Options::from_name(&name.parse().unwrap()).unwrap()
 }
 
 /// The time of each trip where nothing disturbs it: of short stretches in turns, the tenth part that was fastest.
@@ -53,7 +63,7 @@ fn spin<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn bare(len: usize) -> impl FnMut() {
+fn bare_udp(len: usize) -> impl FnMut() {
     let ends = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     ends.iter().for_each(|end| end.set_nonblocking(true).unwrap());
     let places = [0, 1].map(|end: usize| ends[end].local_addr().unwrap());
@@ -64,6 +74,24 @@ fn bare(len: usize) -> impl FnMut() {
             // Each waits as one does that spins: it has looked, and found nothing.
             assert!(ends[from].recv_from(&mut bytes).is_err());
             spin(|| ends[to].recv_from(&mut bytes).ok());
+        }
+    }
+}
+
+fn bare_tcp(len: usize) -> impl FnMut() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut ends = [near, listener.accept().unwrap().0];
+    for end in &ends {
+        end.set_nonblocking(true).unwrap();
+        end.set_nodelay(true).unwrap();
+    }
+    let mut bytes = vec![0; 65536];
+    move || {
+        for (from, to) in [(0, 1), (1, 0)] {
+            assert_eq!(ends[from].write(&bytes[..len]).unwrap(), len);
+            assert!(ends[from].read(&mut bytes).is_err());
+            assert_eq!(spin(|| ends[to].read(&mut bytes).ok()), len);
         }
     }
 }
@@ -83,20 +111,24 @@ fn through<T: Transport>(mut ends: [T; 2], len: usize) -> impl FnMut() {
     }
 }
 
-fn open_udp(name: &str) -> impl Transport {
-    udp::open(&Options::from_name(&name.parse().unwrap()).unwrap()).unwrap()
-}
-
 /// Both know each other, and let the flow in.
 fn acquaint<T: Transport>(mut ends: [T; 2]) -> [T; 2] {
+    let place = ends[1].caps().name.clone();
+    ends[0].introduce(&place).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
-        let place = ends[to].caps().name.split_once(':').unwrap().1.to_owned();
-        ends[from].introduce(&place).unwrap();
-        let hello = build(&ends[from], Address::BROADCAST, 100);
-        ends[from].send(Address::BROADCAST, hello).unwrap();
-        ends[from].flush();
-        spin(|| next(&mut ends[to]));
+        // Over TCP it takes a while to connect.
+        spin(|| {
+            let hello = build(&ends[from], Address::BROADCAST, 100);
+            ends[from].send(Address::BROADCAST, hello).unwrap();
+            ends[from].flush();
+            next(&mut ends[from]);
+            next(&mut ends[to])
+        });
         ends[from].steer(FLOW, true);
+    }
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(5) {
+        ends.iter_mut().for_each(|end| drop(next(end)));
     }
     ends
 }

@@ -74,6 +74,25 @@ fn lengths_of_every_kind_stay_what_they_were() {
     }
 }
 
+/// The length at which the socket cuts stays set; what is longer must not be cut by it.
+#[test]
+fn a_run_leaves_nothing_behind_for_those_who_follow() {
+    let mut ends = udp_pair(ANY);
+    acquaint(&mut ends);
+    // Growing lengths are no run: each is a message, alone or with others.
+    for lens in [&[1100, 1200, 1300][..], &[1500]] {
+        burst(&mut ends, &[1000; 3]);
+        assert_eq!(receive_so_many(&mut ends[1], 3), [0, 1, 2]);
+        burst(&mut ends, lens);
+        let mut arrived = vec![];
+        until("all arrive", || {
+            ends[1].receive(64, &mut |frame| arrived.push(wire::Buffer::bytes(&frame).len()));
+            arrived.len() >= lens.len()
+        });
+        assert_eq!(arrived, lens);
+    }
+}
+
 #[test]
 fn a_flood_reaches_the_introduced_and_the_learned() {
     let (mut middle, mut introduced, mut stranger) = (udp(ANY), udp(ANY), udp(ANY));
