@@ -30,7 +30,7 @@ pub(crate) struct Tx {
     /// Whether the driver leaves it to us to look for a peer that is gone,
     searches: bool,
     /// and when we last did.
-    looked: Option<Instant>,
+    looked: Instant,
     full: u64,
     copied: u64,
     invalid: u64,
@@ -49,7 +49,8 @@ impl Tx {
             sent: 0,
             bytes: 0,
             searches: opened.searches,
-            looked: None,
+            // It has just looked, and is about to hear the answer.
+            looked: Instant::now(),
             full: 0,
             copied: 0,
             invalid: 0,
@@ -142,8 +143,8 @@ impl Tx {
         self.down += self.queued.len() as u64;
         self.queued.clear();
         let now = Instant::now();
-        if self.searches && self.looked.is_none_or(|before| now - before > PAUSE) {
-            self.looked = Some(now);
+        if self.searches && now - self.looked > PAUSE {
+            self.looked = now;
             port.look_again();
         }
     }
