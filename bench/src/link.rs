@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
 use crate::plan::{How, Place, Via};
-use crate::session::Link;
+use crate::session::{Link, Placed};
 use crate::via::am::{Am, node, node_that};
 use crate::via::carrier;
 use crate::via::lossy::{self, Knob};
@@ -49,14 +49,6 @@ impl InterfaceLink {
     pub(crate) fn new(side: Side, name: &str, interface: &str, core: Option<usize>) -> Result<InterfaceLink, Error> {
         let interface = Interface::find(interface)?;
         Ok(InterfaceLink { side, interface, name: name.to_owned(), core })
-    }
-
-    /// Where this side is now: IP addresses come and go, and MTUs change.
-    ///
-    /// # Errors
-    /// The system does not tell, or the interface is gone.
-    pub(crate) fn here(&self) -> Result<Place, Error> {
-        place::here(&self.name, &Interface::find(&self.interface.name)?, self.core)
     }
 
     /// A node of ours on the interface, alone, that measures nothing: it sleeps while nothing comes.
@@ -145,6 +137,12 @@ pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Er
             Err(Error::Open(OpenError::Busy { .. })) if begin.elapsed() < RELEASED => watch.check()?,
             result => return result,
         }
+    }
+}
+
+impl Placed for InterfaceLink {
+    fn here(&self) -> Result<Place, Error> {
+        place::here(&self.name, &Interface::find(&self.interface.name)?, self.core)
     }
 }
 

@@ -33,6 +33,7 @@ mod grammar;
 mod link;
 mod loss;
 mod measure;
+mod named;
 mod names;
 mod out;
 mod place;
@@ -131,9 +132,9 @@ fn measure(
 ) -> Result<Session, Error> {
     let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
     // Transfers are ours alone; what is beside them are the frames that carry them.
-    let without_udp = &[Via::Am, Via::Raw][..];
-    let all = if benches.iter().any(|(bench, _)| *bench == Bench::Bulk) { without_udp } else { place.vias() };
-    over(benches, vec![Loss::NONE], options.vias(all), place, options, time, watch)
+    let is_bulk = benches.iter().any(|(bench, _)| *bench == Bench::Bulk);
+    let all: Vec<Via> = place.vias().iter().copied().filter(|via| !(is_bulk && *via == Via::Udp)).collect();
+    over(benches, vec![Loss::NONE], options.vias(&all), place, options, time, watch)
 }
 
 /// Measure these sizes in this place.
@@ -162,6 +163,9 @@ fn over(
             deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
         }
         Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
+        Where::Joined(joint, mtu) => {
+            deploy::joined::measure(&order, (*joint, *mtu), Cores::both(asked)?, &progress, watch)
+        }
         Where::Peer(peer, interface) => {
             rights::check(false, &[Via::Am])?;
             let (name, core) = (options.node_name(), Cores::own(asked, Side::Near)?);

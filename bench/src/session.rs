@@ -38,6 +38,15 @@ pub(crate) trait Link {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
 }
 
+/// A link that knows where its side is.
+pub(crate) trait Placed: Link {
+    /// Where this side is now: IP addresses come and go, and MTUs change.
+    ///
+    /// # Errors
+    /// The system does not tell, or the interface is gone.
+    fn here(&self) -> Result<Place, Error>;
+}
+
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {

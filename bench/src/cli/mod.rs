@@ -141,7 +141,7 @@ pub(crate) enum Task {
     Bounce(u32),
     /// Be the far side on this transport.
     Serve(String),
-    /// Be the far side of `--hosts veth`.
+    /// Be the far side of `--hosts`, on this transport.
     Far(String),
     /// The demonstration.
     Demo,
@@ -170,7 +170,7 @@ impl Cli {
     pub(crate) fn task(&self) -> Result<Task, Error> {
         let options = &self.options;
         match &self.command {
-            Some(Command::Far) => return Ok(Task::Far(options.on()?)),
+            Some(Command::Far) => return Ok(Task::Far(options.on.clone().unwrap_or_default())),
             Some(Command::Tortured) => return Ok(Task::Tortured),
             Some(Command::Room { words }) => return Ok(Task::Room(words.clone())),
             _ => {}

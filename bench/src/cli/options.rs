@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::deploy::joined::Joint;
 use crate::names;
 use crate::plan::{Amount, Bench, FramingArg, How, Via, XdpArg};
 use crate::size::Size;
@@ -17,6 +18,30 @@ pub(crate) enum HostsArg {
     Veth,
     /// Two threads of this process, joined by memory
     Loopback,
+    /// Two processes of this machine, joined by UDP on the loopback interface
+    Udp,
+    /// The same, joined by TCP
+    Tcp,
+    /// The same, joined by shared memory
+    Shm,
+    /// The same, joined by DPDK's memif
+    Memif,
+    /// The same, joined by DPDK's vhost and virtio-user
+    VirtioUser,
+}
+
+impl HostsArg {
+    /// What joins two processes.
+    pub(super) fn joint(self) -> Option<Joint> {
+        match self {
+            HostsArg::Veth | HostsArg::Loopback => None,
+            HostsArg::Udp => Some(Joint::Udp),
+            HostsArg::Tcp => Some(Joint::Tcp),
+            HostsArg::Shm => Some(Joint::Shm),
+            HostsArg::Memif => Some(Joint::Memif),
+            HostsArg::VirtioUser => Some(Joint::VirtioUser),
+        }
+    }
 }
 
 /// Something that is done, or is not.
@@ -67,7 +92,7 @@ pub(crate) struct Options {
     /// What this node is called [default: the host's name]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
-    /// MTU of the veth pair
+    /// MTU of the veth pair; payload bytes of a frame between processes
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
     /// Cores of the near and the far side; with --peer and --serve of this side alone; or `none`

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::{CoresArg, HostsArg, Options};
 use super::{BandwidthArgs, Task, usage};
+use crate::deploy::joined::Joint;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::names;
@@ -18,6 +19,8 @@ pub(crate) enum Where {
     Veth(u32),
     /// In this process.
     Loopback,
+    /// A process of this machine, joined by this, with frames that carry so much.
+    Joined(Joint, Option<u32>),
     /// On another machine, of this name, on this transport.
     Peer(String, String),
 }
@@ -27,7 +30,7 @@ impl Where {
     /// nothing to find out, and every round is to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
-            Where::Veth(_) | Where::Loopback => FramingArg::Bare,
+            Where::Veth(_) | Where::Loopback | Where::Joined(..) => FramingArg::Bare,
             Where::Peer(..) => FramingArg::Auto,
         }
     }
@@ -36,6 +39,8 @@ impl Where {
     pub(crate) fn vias(&self) -> &'static [Via] {
         match self {
             Where::Loopback => &[Via::Am, Via::Raw],
+            Where::Joined(Joint::Udp | Joint::Tcp, _) => &[Via::Am, Via::Raw],
+            Where::Joined(..) => &[Via::Am],
             _ => &[Via::Am, Via::Raw, Via::Udp],
         }
     }
@@ -58,8 +63,8 @@ impl Options {
             }
             seen.push(*via);
         }
-        if self.mtu.is_some() && self.hosts != Some(HostsArg::Veth) && !has_its_cable {
-            return Err(usage("--mtu is for --hosts veth; an interface keeps the MTU it has"));
+        if self.mtu.is_some() && matches!(self.hosts, None | Some(HostsArg::Loopback)) && !has_its_cable {
+            return Err(usage("--mtu is for --hosts that make their own wire; an interface keeps the MTU it has"));
         }
         Ok(())
     }
@@ -72,11 +77,23 @@ impl Options {
             }
             (Some(HostsArg::Veth), _) => self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))),
             (Some(HostsArg::Loopback), _) => self.no_on().and_then(|()| self.loopback()),
+            (Some(hosts), _) => self.no_on().and_then(|()| self.joined(hosts)),
             (None, Some(peer)) if *peer == self.node_name() => {
                 Err(usage("this node and its peer have the same name: give this one another with --name"))
             }
             (None, Some(peer)) => self.own_core().and_then(|()| Ok(Where::Peer(peer.clone(), self.on()?))),
         }
+    }
+
+    fn joined(&self, hosts: HostsArg) -> Result<Where, Error> {
+        let Some(joint) = hosts.joint() else { return self.loopback() };
+        if self.xdp.is_some() {
+            return Err(Error::Usage(format!("--xdp is for interfaces; --hosts {} has none", joint.name())));
+        }
+        if self.via.contains(&Via::Udp) {
+            return Err(Error::Usage(format!("--via udp is for interfaces; --hosts {}: --via am,raw", joint.name())));
+        }
+        Ok(Where::Joined(joint, self.mtu))
     }
 
     fn loopback(&self) -> Result<Where, Error> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::deploy::joined::Joint;
 
 fn task(line: &str) -> Result<Task, Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace())).expect(line).task()
@@ -19,6 +20,8 @@ fn what_makes_sense() {
         ("latency --hosts veth --mtu 3000 --cores 1,2", latency(Where::Veth(3000))),
         ("--hosts loopback latency --via am", latency(Where::Loopback)),
         ("latency --peer beta --on xdp:eth1", latency(Where::Peer("beta".to_owned(), on()))),
+        ("latency --hosts udp --via am,raw", latency(Where::Joined(Joint::Udp, None))),
+        ("latency --hosts virtio-user --mtu 3000", latency(Where::Joined(Joint::VirtioUser, Some(3000)))),
         ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Where::Loopback)),
         ("bandwidth --sweep --hosts loopback", Task::Sweep(Where::Loopback, None)),
         ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Where::Veth(1500), Some("a.svg".into()))),

@@ -1,4 +1,4 @@
-//! The far side of `--hosts veth`: plans come on standard input, and its end
+//! The far side of `--hosts`, where it is a process: plans come on standard input, and its end
 //! is ours.
 
 use std::io::{stdin, stdout};
@@ -9,8 +9,10 @@ use std::time::Duration;
 use crate::cores::pin;
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
+use crate::named::NamedLink;
 use crate::plan::{Answer, Plan};
 use crate::serve::{answer, follow};
+use crate::session::Placed;
 use crate::watch::Watch;
 
 use super::pipe::{Lines, write_line};
@@ -22,18 +24,22 @@ const AT_THE_LATEST: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// A via cannot be opened here, or a loss of the near side that is not its end.
-pub(crate) fn serve(name: &str, interface: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
+pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
     let closed = watch.clone();
     let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
-    let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
-    match follow_all(&plans, &mut link, watch) {
+    let core = pin(core)?;
+    let mut link: Box<dyn Placed> = match on.strip_prefix("xdp:") {
+        Some(interface) => Box::new(InterfaceLink::new(Side::Far, name, interface, core)?),
+        None => Box::new(NamedLink::new(Side::Far, name, on, core)?),
+    };
+    match follow_all(&plans, &mut *link, watch) {
         // Who would be told has gone.
         Err(Error::PeerGone(_)) => Ok(()),
         other => other,
     }
 }
 
-fn follow_all(plans: &Lines<Plan>, link: &mut InterfaceLink, watch: &Watch) -> Result<(), Error> {
+fn follow_all(plans: &Lines<Plan>, link: &mut dyn Placed, watch: &Watch) -> Result<(), Error> {
     while let Some(plan) = plans.next(Duration::MAX, watch)? {
         let answer = answer(&plan, link.here());
         write_line(&mut stdout(), &answer)?;

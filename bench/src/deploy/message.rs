@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::plan::{Answer, How, Place, Plan};
 use crate::serve::answer;
-use crate::session::Control;
+use crate::session::{Control, Placed};
 use crate::via::am::facility;
 use crate::watch::Watch;
 

@@ -1,6 +1,8 @@
 //! Where the two sides run, and how they find each other.
 
+mod child;
 pub(crate) mod far;
+pub(crate) mod joined;
 pub(crate) mod loopback;
 mod message;
 pub(crate) mod pipe;

@@ -11,12 +11,6 @@
 //! Nothing has a name on this machine and everything hangs on open files and
 //! processes of ours, so that nothing is left however either side ends.
 
-use std::env::current_exe;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use hosts::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
@@ -24,33 +18,16 @@ use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
 use crate::plan::Via;
 use crate::progress::Progress;
-use crate::session::{Order, Session, run};
+use crate::session::{Order, Session};
 use crate::watch::Watch;
 
-use super::pipe::{Lines, Pipe};
+use super::child::Far;
 
 /// Both ends of the cable are called so.
 pub(crate) const INTERFACE: &str = "am0";
 pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 /// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
 const LEAST_MTU: u32 = 68;
-/// The far side has so long to end by itself.
-const LEAVE: Duration = Duration::from_secs(2);
-
-/// The process of the far side; ended when this is dropped.
-struct Far(Child);
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        // Its standard input is closed by now, which it takes for its end.
-        let start = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < LEAVE {
-            sleep(Duration::from_millis(2));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
@@ -83,7 +60,7 @@ impl Pair {
         watch: &Watch,
     ) -> Result<Session, Error> {
         let [alpha, beta] = &self.hosts;
-        let far = Far(beta.enter(|| start_far(cores))??);
+        let far = beta.enter(|| Far::start(&format!("xdp:{INTERFACE}"), cores))??;
         alpha.enter(|| near(order, cores, far, progress, watch))?
     }
 }
@@ -115,30 +92,9 @@ pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
     Err(Error::Usage(format!("--mtu {mtu} does not go: from {least} to {most} for what is to be measured")))
 }
 
-fn start_far(cores: Cores) -> Result<Child, Error> {
-    let program = current_exe().map_err(Error::system("finding this program"))?;
-    let core = cores.far.map_or("none".to_owned(), |core| core.to_string());
-    Command::new(program)
-        .args(["far", "--name", "beta", "--on", &format!("xdp:{INTERFACE}")])
-        .args(["--cores", &core])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // Ctrl-C is for the near side, which then ends the far side.
-        .process_group(0)
-        .spawn()
-        .map_err(Error::system("starting the far side"))
-}
-
-fn near(order: &Order, cores: Cores, mut far: Far, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let (Some(to), Some(from)) = (far.0.stdin.take(), far.0.stdout.take()) else {
-        return Err(Error::PeerGone("it was started without a pipe".to_owned()));
-    };
-    let closed = watch.clone();
-    let (from, far) = (Lines::read(from, move || closed.peer_is_gone()), Some(far.0.id()));
-    let mut control = Pipe { to, from, far };
+fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let mut link = InterfaceLink::new(Side::Near, "alpha", INTERFACE, pin(cores.near)?)?;
-    let here = link.here()?;
-    run(order, &here, &mut control, &mut link, progress, watch)
+    far.measure(order, &mut link, progress, watch)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::plan::How;
 use crate::progress::Progress;
 use crate::report::words::rounds;
 use crate::serve::follow;
-use crate::session::{Order, Session, run};
+use crate::session::{Order, Placed, Session, run};
 use crate::watch::Watch;
 
 use super::message::{Asking, listen};

@@ -106,7 +106,11 @@ impl Report {
     /// What raw frames are called where they went.
     fn raw(&self) -> &'static str {
         let raw = self.rows.iter().find(|row| row.via == Via::Raw);
-        if raw.is_some_and(|row| row.mode == "memory") { "bare frames" } else { "raw AF_XDP" }
+        match raw.map(|row| row.mode.as_str()) {
+            Some("memory") => "bare frames",
+            Some("kernel") => "a bare socket",
+            _ => "raw AF_XDP",
+        }
     }
 
     fn compare(&self, comparison: &Comparison, text: &mut String) {

@@ -1,0 +1,116 @@
+//! Opens vias on a transport that is named: two processes of one machine, and
+//! what joins them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use transport::{Name, Transport};
+use transports::OpenError;
+use wire::frame::ETHERNET;
+
+use crate::ablation::tcp::{Gather, Tcp};
+use crate::error::Error;
+use crate::link::Side;
+use crate::measure::Port;
+use crate::plan::{How, Place, Via};
+use crate::session::{Link, Placed};
+use crate::via::am::{Am, facility, node};
+use crate::via::lossy;
+use crate::via::udp::Udp;
+use crate::watch::Watch;
+
+/// The interface whose IP addresses the bare sockets have.
+const LOOPBACK: &str = "lo";
+
+/// The other side opens its end within so long, and is looked for so often.
+const THERE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// One side.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedLink {
+    side: Side,
+    /// What the node is called.
+    node: String,
+    /// Its transport, as it was named.
+    on: Name,
+    core: Option<usize>,
+}
+
+impl NamedLink {
+    /// The side of a node called `node` on this transport.
+    ///
+    /// # Errors
+    /// The text names no transport.
+    pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
+        let on = on.parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
+        Ok(NamedLink { side, node: node.to_owned(), on, core })
+    }
+
+    /// One side of a device is there before the other, which has to try again.
+    fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
+        let (name, begin) = (self.on.to_string(), Instant::now());
+        loop {
+            match transports::open(&name) {
+                Err(OpenError::Kind { .. }) if self.on.scheme() == "dpdk" && begin.elapsed() < THERE => {
+                    watch.check()?;
+                    sleep(AGAIN);
+                }
+                result => return result.map_err(facility),
+            }
+        }
+    }
+
+    fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
+        let (transport, loss) = lossy::over(self.transport(watch)?, how.lossy);
+        let node = node(&self.node, how, transport)?;
+        let am = match self.side {
+            Side::Near => Am::near(node, how, &peer.name, watch)?,
+            Side::Far => Am::far(node)?,
+        };
+        Ok(am.losing(loss))
+    }
+
+    /// The same without us: a bare socket.
+    fn raw(&self, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        let here = self.here()?;
+        let (mtu, mode) = (peer.carries(here.mtu.unwrap_or_default()), "kernel".to_owned());
+        Ok(match self.on.scheme() {
+            "udp" => Box::new(Udp::open(LOOPBACK, mtu, &here, peer, mode)?),
+            "tcp" => Box::new(Tcp::open((self.side, Gather::No), LOOPBACK, mtu, (&here, peer), mode, watch)?),
+            _ => return Err(self.not_here(Via::Raw)),
+        })
+    }
+
+    fn not_here(&self, via: Via) -> Error {
+        Error::Usage(format!("there is no --via {via} over {}: leave it out", self.on.scheme()))
+    }
+}
+
+impl Placed for NamedLink {
+    fn here(&self) -> Result<Place, Error> {
+        let bad = |error: transport::NameError| Error::Usage(error.to_string());
+        let (which, settings) = self.on.settings("127.0.0.1:7000").map_err(bad)?;
+        let ip = which.parse().ok().map(|place: SocketAddr| place.ip());
+        let frame = settings.filter(|(key, _)| *key == "frame").find_map(|(_, value)| value?.parse::<usize>().ok());
+        Ok(Place {
+            name: self.node.clone(),
+            address: [0; 6],
+            ipv4: ip.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None }),
+            ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
+            core: self.core,
+            mtu: frame.and_then(|frame| u32::try_from(frame - ETHERNET).ok()),
+        })
+    }
+}
+
+impl Link for NamedLink {
+    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        match via {
+            Via::Am => Ok(Box::new(self.am(peer, how, watch)?)),
+            Via::Raw => self.raw(peer, watch),
+            other => Err(self.not_here(other)),
+        }
+    }
+}
