@@ -4,7 +4,8 @@
 //! ```text
 //!   --on xdp:eth1                          AF_XDP on an interface: past the kernel's stack
 //!   --on dpdk:net_memif0,role=server,…     a DPDK device
-//!   --on udp:10.0.0.7:7000                 the kernel's UDP, IPv4 and IPv6
+//!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
+//!   --on tcp:[::1]:7000                    the kernel's TCP: nothing is lost while a connection lives
 //!   --on shm:lab                           processes of this machine
 //!   --on shm:lab+udp:10.0.0.7:7000         both: who is here by shm, who is not by UDP
 //! ```
@@ -24,6 +25,7 @@
 mod dpdk;
 mod kind;
 mod shm;
+mod tcp;
 mod udp;
 mod xdp;
 
@@ -33,7 +35,7 @@ use transport::{Name, NameError, Transport};
 use wire::EtherType;
 
 /// All there are, the best first: of several that reach a peer the first is taken.
-const KINDS: [Kind; 4] = [shm::KIND, dpdk::KIND, xdp::KIND, udp::KIND];
+const KINDS: [Kind; 5] = [shm::KIND, dpdk::KIND, xdp::KIND, udp::KIND, tcp::KIND];
 
 /// What stands between names where there are several.
 const AND: char = '+';

@@ -28,6 +28,7 @@ pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
         }
         "both" => several(),
         "xdp" => interfaces(),
+        "memif" => memif(),
         other => panic!("{} is no transport to test over: {other}", super::OVER),
     }
 }
@@ -55,6 +56,17 @@ fn several() -> (Box<dyn Transport>, Box<dyn Transport>) {
     let place = right.caps().name.split('+').find(|name| name.starts_with("udp:")).map(str::to_owned);
     left.introduce(&place.expect("one is by UDP")).unwrap_or_else(|error| panic!("{error}"));
     (left, right)
+}
+
+/// Both ends of a memif in one process: two devices, and a socket with no file.
+fn memif() -> (Box<dyn Transport>, Box<dyn Transport>) {
+    let socket = format!("am-api-test-{}-{}", process::id(), number());
+    let end = |role| {
+        let device = number();
+        open(&format!("dpdk:net_memif{device},role={role},id=0,socket={socket},am.mtu=1500,am.frames=6144"))
+    };
+    let left = end("server");
+    (left, end("client"))
 }
 
 /// Two hosts and a cable; this thread is on the second from then on. Needs root.
