@@ -175,6 +175,8 @@ pub(crate) enum Carrier {
     Xdp,
     /// The kernel's UDP.
     Udp,
+    /// The kernel's TCP.
+    Tcp,
     /// Memory that both processes map.
     Shm,
 }

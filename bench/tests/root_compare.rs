@@ -33,8 +33,8 @@ fn sizes(curve: &Value) -> Vec<u64> {
 fn ours_beside_the_kernels_sockets() {
     let peers = "am,udp,tcp";
     let lines = json(&run(&[&["compare", "--json", "--peers", peers], SHORT]));
-    assert_eq!(lines.len(), 13, "twelve rows and a summary");
-    for line in &lines[..12] {
+    assert_eq!(lines.len(), 15, "fourteen rows and a summary");
+    for line in &lines[..14] {
         assert_eq!((&line["bench"], &line["failures"]), (&value!("compare"), &value!([])), "{line}");
         let [p50, p99] = ["p50_ns", "p99_ns"].map(|figure| median(&line[figure]));
         assert!(0.0 < p50 && p50 <= p99, "{line}");
@@ -45,6 +45,7 @@ fn ours_beside_the_kernels_sockets() {
         ("am", "veth", "veth copy", 4),
         ("am-bundles", "veth", "veth copy", 4),
         ("am-udp", "veth", "udp", 4),
+        ("am-tcp", "veth", "tcp", 4),
         ("am-shm", "shared memory", "shared memory", 4),
         ("tcp", "veth", "veth kernel", 4),
         ("udp", "veth", "veth kernel", 3),

@@ -51,7 +51,7 @@ const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so 
 const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
 
 /// Ours, and the kernel's.
-pub(super) const HOUSE: [House; 12] = [
+pub(super) const HOUSE: [House; 14] = [
     House { name: "am", what: "active messages, one a frame", notes: &[LARGE], ..PLAIN },
     House {
         name: "am-bundles",
@@ -73,6 +73,21 @@ pub(super) const HOUSE: [House; 12] = [
         carrier: Carrier::Udp,
         bundles: true,
         notes: &[LARGE, RUNS],
+        ..PLAIN
+    },
+    House {
+        name: "am-tcp",
+        what: "active messages over kernel TCP",
+        carrier: Carrier::Tcp,
+        notes: &[LARGE, SEGMENTS],
+        ..PLAIN
+    },
+    House {
+        name: "am-tcp-bundles",
+        what: "active messages over kernel TCP, that may share a frame",
+        carrier: Carrier::Tcp,
+        bundles: true,
+        notes: &[LARGE, SEGMENTS],
         ..PLAIN
     },
     House {
@@ -124,6 +139,8 @@ pub(super) const HOUSE: [House; 12] = [
 
 /// IPv4, UDP and the Ethernet header of our own frame within, in the frame of the interface.
 const AROUND_UDP: usize = 20 + 8 + 14;
+/// What a frame in a stream carries, without its Ethernet header.
+const IN_A_STREAM: usize = 65_000 - 14;
 /// What a lane's frame carries, without its Ethernet header.
 const IN_SHARED_MEMORY: usize = 16 * 1024 - 14;
 
@@ -133,6 +150,7 @@ impl House {
         let frame = match self.carrier {
             Carrier::Xdp => asked.mtu,
             Carrier::Udp => asked.mtu.saturating_sub(AROUND_UDP),
+            Carrier::Tcp => IN_A_STREAM,
             Carrier::Shm => IN_SHARED_MEMORY,
         };
         // What the framing costs is known before it is open, or may be as much as it can be.

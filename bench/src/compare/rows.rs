@@ -105,6 +105,7 @@ impl Row {
         match self.turns.last() {
             Some((_, turn)) => &turn.mode,
             None if self.absent.is_some() => "not here",
+            None if self.failures.is_empty() => "not measured",
             None => "failed",
         }
     }
@@ -218,6 +219,7 @@ pub(crate) mod tests {
     #[test]
     fn what_fails_says_why() {
         let mut failing = row("udp", &[]);
+        assert_eq!(failing.mode(), "not measured");
         failing.take(1, Err(Error::NoIp));
         assert_eq!(failing.mode(), "failed");
         assert!(failing.reasons()[0].starts_with("round 2: the two interfaces"), "{failing:?}");

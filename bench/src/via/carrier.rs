@@ -19,14 +19,20 @@ const PORT: u16 = 0x88b5;
 pub(crate) fn open(carrier: Carrier, here: &Place, peer: &Place) -> Result<Option<Box<dyn Transport>>, Error> {
     let name = match carrier {
         Carrier::Xdp => return Ok(None),
-        Carrier::Udp => sockets("udp", here, peer)?,
+        Carrier::Udp => on_addresses("udp", here, peer)?,
+        Carrier::Tcp => return tcp(&on_addresses("tcp", here, peer)?).map(Some),
         Carrier::Shm => format!("shm:{}", between(here, peer)),
     };
     transports::open(&name).map(Some).map_err(facility)
 }
 
+fn tcp(name: &str) -> Result<Box<dyn Transport>, Error> {
+    let options = sockets::Options::from_name(&name.parse().map_err(facility)?).map_err(facility)?;
+    Ok(Box::new(sockets::tcp::open(&options).map_err(facility)?))
+}
+
 /// On the addresses of the interfaces.
-fn sockets(scheme: &str, here: &Place, peer: &Place) -> Result<String, Error> {
+fn on_addresses(scheme: &str, here: &Place, peer: &Place) -> Result<String, Error> {
     let (own, other) = here.ip_towards(peer).ok_or(Error::NoIp)?;
     let [own, other] = [own, other].map(|ip| SocketAddr::new(ip, PORT));
     Ok(format!("{scheme}:{own},peer={other}"))
@@ -53,6 +59,6 @@ mod tests {
         let (a, b) = (place(1), place(0x10));
         assert_eq!(between(&a, &b), "bench-02000000ab01-02000000ab10");
         assert_eq!(between(&a, &b), between(&b, &a));
-        assert_eq!(sockets("udp", &a, &b).unwrap(), "udp:10.0.0.1:34997,peer=10.0.0.16:34997");
+        assert_eq!(on_addresses("udp", &a, &b).unwrap(), "udp:10.0.0.1:34997,peer=10.0.0.16:34997");
     }
 }
