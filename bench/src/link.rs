@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use afxdp::{Interface, OpenError, Options, Xdp};
-use am_api::{Idle, Node, Transport};
+use am_api::{Idle, Node};
 use serde::{Deserialize, Serialize};
 
 use crate::ablation::Row;
@@ -16,8 +16,7 @@ use crate::place;
 use crate::plan::{How, Place, Via};
 use crate::session::{Link, Placed};
 use crate::via::am::{Am, node, node_that};
-use crate::via::carrier;
-use crate::via::lossy::{self, Knob};
+use crate::via::lossy;
 use crate::via::raw::RawPort;
 use crate::via::sleeping::Sleeping;
 use crate::via::udp::Udp;
@@ -99,31 +98,17 @@ impl InterfaceLink {
     }
 
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
-        let (xdp, (transport, loss)) = self.carried(peer, how, watch)?;
+        let transport = self.transport(how, watch)?;
+        let xdp = transport.mode().attach.name();
+        let (transport, loss) = lossy::over(transport, how.lossy);
         let node = node(&self.name, how, transport)?;
         let am = match self.side {
             Side::Near => Am::near(node, how, &peer.name, watch)?,
             Side::Far => Am::far(node)?,
         };
-        Ok(match xdp {
-            Some(at) => am.by_xdp(at),
-            None => am,
-        }
-        .losing(loss))
-    }
-
-    /// What carries our messages, and where its XDP program runs.
-    fn carried(&self, peer: &Place, how: How, watch: &Watch) -> Result<(Option<&'static str>, Losing), Error> {
-        if let Some(transport) = carrier::open(how.carrier, &self.here()?, peer)? {
-            return Ok((None, lossy::over(transport, how.lossy)));
-        }
-        let transport = self.transport(how, watch)?;
-        Ok((Some(transport.mode().attach.name()), lossy::over(transport, how.lossy)))
+        Ok(am.by_xdp(xdp).losing(loss))
     }
 }
-
-/// A transport, and what says how much it loses.
-type Losing = (Box<dyn Transport>, Option<Knob>);
 
 /// The socket of the via before may keep its queue for a moment after it was
 /// closed, and on a busy machine for longer.

@@ -166,27 +166,9 @@ impl XdpArg {
     }
 }
 
-/// What carries our messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Carrier {
-    /// AF_XDP on the interface.
-    #[default]
-    Xdp,
-    /// The kernel's UDP.
-    Udp,
-    /// The kernel's TCP.
-    Tcp,
-    /// Memory that both processes map.
-    Shm,
-}
-
 /// How vias are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct How {
-    /// What carries our messages.
-    #[serde(default)]
-    pub(crate) carrier: Carrier,
     /// The framing of our messages.
     pub(crate) framing: FramingArg,
     /// Where the XDP program runs.

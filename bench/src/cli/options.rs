@@ -156,7 +156,7 @@ impl Options {
     pub(crate) fn how(&self, framing: FramingArg) -> How {
         let bundles = self.bundles == Some(Switch::On);
         let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
-        How { framing, xdp, bundles, ..How::default() }
+        How { framing, xdp, bundles, lossy: false }
     }
 
     /// The sizes to measure.

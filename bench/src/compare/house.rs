@@ -6,12 +6,13 @@ use std::time::Duration;
 use wire::Framing;
 
 use super::offload::{self, Offload};
+use super::over::Over;
 use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
 use crate::ablation::Row;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::{Amount, Bench, Carrier, How, Via};
+use crate::plan::{Amount, Bench, How, Via};
 use crate::progress::Progress;
 use crate::session::Order;
 use crate::size::Size;
@@ -25,7 +26,7 @@ pub(super) struct House {
     what: &'static str,
     via: Via,
     /// Below our messages.
-    carrier: Carrier,
+    over: Over,
     /// Several messages may share a frame.
     bundles: bool,
     /// The cable does not cut segments for the kernel.
@@ -33,15 +34,8 @@ pub(super) struct House {
     notes: &'static [&'static str],
 }
 
-const PLAIN: House = House {
-    name: "",
-    what: "",
-    via: Via::Am,
-    carrier: Carrier::Xdp,
-    bundles: false,
-    without_offload: false,
-    notes: &[],
-};
+const PLAIN: House =
+    House { name: "", what: "", via: Via::Am, over: Over::Xdp, bundles: false, without_offload: false, notes: &[] };
 
 const LARGE: &str = "am: what does not fit one frame is a bulk put; in a round trip, one put each way";
 const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidth is no NIC's";
@@ -60,17 +54,11 @@ pub(super) const HOUSE: [House; 14] = [
         notes: &[LARGE],
         ..PLAIN
     },
-    House {
-        name: "am-udp",
-        what: "active messages over kernel UDP",
-        carrier: Carrier::Udp,
-        notes: &[LARGE, RUNS],
-        ..PLAIN
-    },
+    House { name: "am-udp", what: "active messages over kernel UDP", over: Over::Udp, notes: &[LARGE, RUNS], ..PLAIN },
     House {
         name: "am-udp-bundles",
         what: "active messages over kernel UDP, that may share a frame",
-        carrier: Carrier::Udp,
+        over: Over::Udp,
         bundles: true,
         notes: &[LARGE, RUNS],
         ..PLAIN
@@ -78,29 +66,23 @@ pub(super) const HOUSE: [House; 14] = [
     House {
         name: "am-tcp",
         what: "active messages over kernel TCP",
-        carrier: Carrier::Tcp,
+        over: Over::Tcp,
         notes: &[LARGE, SEGMENTS],
         ..PLAIN
     },
     House {
         name: "am-tcp-bundles",
         what: "active messages over kernel TCP, that may share a frame",
-        carrier: Carrier::Tcp,
+        over: Over::Tcp,
         bundles: true,
         notes: &[LARGE, SEGMENTS],
         ..PLAIN
     },
-    House {
-        name: "am-shm",
-        what: "active messages over shared memory",
-        carrier: Carrier::Shm,
-        notes: &[LARGE],
-        ..PLAIN
-    },
+    House { name: "am-shm", what: "active messages over shared memory", over: Over::Shm, notes: &[LARGE], ..PLAIN },
     House {
         name: "am-shm-bundles",
         what: "active messages over shared memory, that may share a frame",
-        carrier: Carrier::Shm,
+        over: Over::Shm,
         bundles: true,
         notes: &[LARGE],
         ..PLAIN
@@ -137,22 +119,10 @@ pub(super) const HOUSE: [House; 14] = [
     },
 ];
 
-/// IPv4, UDP and the Ethernet header of our own frame within, in the frame of the interface.
-const AROUND_UDP: usize = 20 + 8 + 14;
-/// What a frame in a stream carries, without its Ethernet header.
-const IN_A_STREAM: usize = 65_000 - 14;
-/// What a lane's frame carries, without its Ethernet header.
-const IN_SHARED_MEMORY: usize = 16 * 1024 - 14;
-
 impl House {
     /// The largest message of ours that is not a bulk transfer.
     fn most(&self, asked: &Asked, how: How) -> usize {
-        let frame = match self.carrier {
-            Carrier::Xdp => asked.mtu,
-            Carrier::Udp => asked.mtu.saturating_sub(AROUND_UDP),
-            Carrier::Tcp => IN_A_STREAM,
-            Carrier::Shm => IN_SHARED_MEMORY,
-        };
+        let frame = self.over.most(asked.mtu);
         // What the framing costs is known before it is open, or may be as much as it can be.
         frame.saturating_sub(how.framing.fixed().unwrap_or(Framing::Plain).cost())
     }
@@ -186,7 +156,7 @@ impl Peer for &'static House {
     }
 
     fn wire(&self) -> Wire {
-        if self.carrier == Carrier::Shm { Wire::Memory } else { Wire::Veth }
+        if self.over == Over::Shm { Wire::Memory } else { Wire::Veth }
     }
 
     fn notes(&self) -> &'static [&'static str] {
@@ -208,7 +178,7 @@ impl Peer for &'static House {
 
     fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
         let _off = if self.without_offload { Some(Offload::off(pair)?) } else { None };
-        let how = How { bundles: self.bundles, carrier: self.carrier, ..asked.how };
+        let how = How { bundles: self.bundles, ..asked.how };
         let order = Order {
             vias: vec![self.via],
             without_udp_if_need_be: false,
@@ -218,7 +188,11 @@ impl Peer for &'static House {
             amount: Amount { rounds: 1, ..asked.amount },
         };
         // Whatever happens to this far side happens to no other.
-        let session = pair.measure(&order, asked.cores, &Progress::new(0, true), &watch.of_another_peer())?;
+        let (progress, watch) = (Progress::new(0, true), watch.of_another_peer());
+        let session = match self.over.names() {
+            Some(names) => pair.measure_over(&names, &order, asked.cores, &progress, &watch),
+            None => pair.measure(&order, asked.cores, &progress, &watch),
+        }?;
         session.end.map(|()| turn(&session.all))
     }
 }

@@ -18,6 +18,7 @@ mod json;
 mod lines;
 mod mpi;
 mod offload;
+mod over;
 mod peer;
 mod peers;
 mod plot;

@@ -16,6 +16,7 @@ use hosts::{Host, VethOptions, veth};
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::{InterfaceLink, Side};
+use crate::named::NamedLink;
 use crate::plan::Via;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
@@ -62,6 +63,27 @@ impl Pair {
         let [alpha, beta] = &self.hosts;
         let far = beta.enter(|| Far::start(&format!("xdp:{INTERFACE}"), cores))??;
         alpha.enter(|| near(order, cores, far, progress, watch))?
+    }
+
+    /// The same over these transports, of the near and the far side.
+    ///
+    /// # Errors
+    /// Whatever ended the session early.
+    pub(crate) fn measure_over(
+        &self,
+        [here, there]: &[String; 2],
+        order: &Order,
+        cores: Cores,
+        progress: &Progress,
+        watch: &Watch,
+    ) -> Result<Session, Error> {
+        let [alpha, beta] = &self.hosts;
+        let far = beta.enter(|| Far::start(there, cores))??;
+        let near = || {
+            let mut link = NamedLink::new(Side::Near, "alpha", here, pin(cores.near)?)?;
+            far.measure(order, &mut link, progress, watch)
+        };
+        alpha.enter(near)?
     }
 }
 

@@ -2,7 +2,6 @@
 //! carries messages.
 
 pub(crate) mod am;
-pub(crate) mod carrier;
 pub(crate) mod datagram;
 pub(crate) mod lossy;
 pub(crate) mod memory;
