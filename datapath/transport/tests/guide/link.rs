@@ -1,0 +1,126 @@
+//! A transport on one page: frames through a pair of UNIX sockets.
+
+use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected, WouldBlock};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+
+use ring::{Frame, Layout, Pool};
+use transport::{Caps, Steering, Transport};
+use wire::{Address, Buffer, EtherType, Flow};
+
+/// One end of the link.
+pub(crate) struct Link {
+    caps: Caps,
+    socket: UnixDatagram,
+    steering: Steering,
+    count: Count,
+    broken: Option<&'static str>,
+}
+
+#[derive(Default)]
+struct Count {
+    sent: u64,
+    received: u64,
+    full: u64,
+    no_frame: u64,
+    lost_too_long: u64,
+    lost_cut: u64,
+}
+
+const MAX_FRAME: usize = 1514;
+
+/// Both ends.
+pub(crate) fn pair() -> std::io::Result<[Link; 2]> {
+    let (near, far) = UnixDatagram::pair()?;
+    Ok([Link::new(near, 1)?, Link::new(far, 2)?])
+}
+
+impl Link {
+    fn new(socket: UnixDatagram, number: u64) -> std::io::Result<Link> {
+        socket.set_nonblocking(true)?;
+        let layout = Layout { frames: 512, stride: MAX_FRAME.next_multiple_of(128), headroom: 0 };
+        let caps = Caps {
+            name: format!("link:{number}"),
+            mode: "UNIX sockets".into(),
+            address: Address::from_u64(2 << 40 | number),
+            max_frame: MAX_FRAME,
+            reliable: true,
+            ordered: true,
+            pool: Pool::heap(layout).map_err(std::io::Error::other)?,
+            wake: Some(Arc::new(socket.try_clone()?.into())),
+        };
+        let steering = Steering::new(EtherType::DEFAULT, caps.address);
+        Ok(Link { caps, socket, steering, count: Count::default(), broken: None })
+    }
+}
+
+impl Transport for Link {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        let mut taken = 0;
+        // What steering drops is counted against the budget too: no flood of it keeps us here.
+        for _ in 0..budget {
+            let Some(mut frame) = self.caps.pool.take() else {
+                // It stays with the kernel, and so with its sender.
+                self.count.no_frame += 1;
+                break;
+            };
+            let Some(len) = frame.space().and_then(|space| self.socket.recv(space).ok()) else { break };
+            frame.set_len(len);
+            if self.steering.admits(frame.bytes()) {
+                taken += 1;
+                each(frame);
+            }
+        }
+        self.count.received += taken as u64;
+        taken
+    }
+
+    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.caps.max_frame {
+            self.count.lost_too_long += 1;
+            return Ok(());
+        }
+        match self.socket.send(frame.bytes()) {
+            Ok(_) => self.count.sent += 1,
+            Err(error) if error.kind() == WouldBlock => {
+                self.count.full += 1;
+                return Err(frame);
+            }
+            Err(error) => {
+                self.count.lost_cut += 1;
+                if matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected) {
+                    self.broken = Some("the other end was closed");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {}
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+    }
+
+    fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
+    fn broken(&mut self) -> Option<&str> {
+        self.broken
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("link_sent", self.count.sent);
+        each("link_received", self.count.received);
+        each("link_full", self.count.full);
+        each("link_no_frame", self.count.no_frame);
+        each("link_lost_too_long", self.count.lost_too_long);
+        each("link_lost_cut", self.count.lost_cut);
+        self.steering.counters(each);
+    }
+}
