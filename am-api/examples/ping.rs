@@ -1,8 +1,11 @@
 //! The first active messages: a request, the function it runs, the reply.
 //!
-//!     ping                       both sides, over a wire in memory
-//!     ping serve xdp:eth1        on one machine: the node "beta"
-//!     ping beta xdp:eth1         on the other
+//!     ping                                                     both sides, over a wire in memory
+//!     ping serve xdp:eth1                                      on one machine: the node "beta"
+//!     ping beta xdp:eth1                                       on the other
+//!     ping serve udp:10.0.0.7:7000                             over any other transport, too
+//!     ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
+//!     ping serve shm:lab+udp:10.0.0.7:7000                     or over several at once
 
 use std::time::{Duration, Instant};
 use std::{error::Error, io::Write, io::stdout};
@@ -40,8 +43,7 @@ fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
 }
 
 fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
-    let interface = name.strip_prefix("xdp:").ok_or("name a transport: xdp:INTERFACE")?;
-    Ok(Box::new(afxdp::open(&afxdp::Options::new(interface))?))
+    Ok(transports::open(name)?)
 }
 
 fn main() {
@@ -54,7 +56,7 @@ fn main() {
         }
         ["serve", on] => open(on).inspect(|_| eprintln!("beta serves on {on}; Ctrl-C ends it")).and_then(serve),
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
-        _ => Err("usage: ping | ping serve xdp:INTERFACE | ping PEER xdp:INTERFACE".into()),
+        _ => Err("usage: ping | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1".into()),
     };
     outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

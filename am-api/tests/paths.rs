@@ -158,7 +158,8 @@ fn a_way_that_is_whole_again_is_taken_again() {
             pair.until("back", |pair| pair.way(to).starts_with("shm:lab (the best"));
         }
         pair.all_arrived_once();
-        assert!(pair.alpha.counter("paths_changed") >= 6, "{}", pair.alpha.node.counters());
+        // There and back, but for the last way back, which nothing has taken.
+        assert!(pair.alpha.counter("paths_changed") >= 5, "{}", pair.alpha.node.counters());
     }
 }
 

@@ -34,6 +34,7 @@ impl Arrivals {
             // The messages of a conversation are known by its flow.
             Sort::Hidden | Sort::Probe => return Some(frame),
             Sort::Plain => link.and_then(|link| self.peers.heard(way, link, self.turn, self.usable)),
+            Sort::Setup => link.and_then(|link| self.peers.asked(way, link, self.turn)),
             // Believed where it comes from the address that it names.
             Sort::Beacon(beacon) if link == Some(beacon.address) => self.peers.hear(way, beacon),
             Sort::Beacon(_) => None,

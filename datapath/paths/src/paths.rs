@@ -49,7 +49,7 @@ impl Paths {
 
     fn outgoing<'a>(&self, to: Address, link: Address, sort: &'a Sort) -> Outgoing<'a> {
         let Arrivals { caps, ethertype, .. } = &self.arrivals;
-        let is_plain = matches!(sort, Sort::Plain | Sort::Beacon(_));
+        let is_plain = matches!(sort, Sort::Plain | Sort::Setup | Sort::Beacon(_));
         Outgoing { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
     }
 
@@ -82,11 +82,14 @@ impl Paths {
     /// To a peer that is known, by the best way that leads there now.
     #[inline]
     fn send_to(&mut self, peer: usize, to: Address, sort: &Sort, frame: Frame) -> Result<(), Frame> {
-        let Some((way, link)) = self.arrivals.peers.get(peer).way(usable(&self.ways)) else {
+        let (known, usable) = (self.arrivals.peers.get(peer), usable(&self.ways));
+        let is_setup = *sort == Sort::Setup;
+        let way = if is_setup { known.way_back(self.arrivals.turn, usable) } else { known.way(usable) };
+        let Some((way, link)) = way else {
             self.count.lost_no_way += 1;
             return Ok(());
         };
-        if let Some(before) = self.arrivals.peers.get_mut(peer).take(way) {
+        if !is_setup && let Some(before) = self.arrivals.peers.get_mut(peer).take(way) {
             self.count.changed += 1;
             tracing::info!(%to, from = self.ways[before].name(), to = self.ways[way].name(), "another way");
         }

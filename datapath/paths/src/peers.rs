@@ -26,8 +26,10 @@ pub(crate) struct Link {
     penalty: u8,
     /// Beacons to come before the way is tried again.
     owes: u8,
-    /// The turn in which something came in here last.
+    /// The turn in which something came in here last; 0 if nothing did yet but beacons.
     heard: u64,
+    /// It was left only because its peer did not send by it: what comes by it mends that.
+    followed: bool,
 }
 
 /// Ways that can be taken now, a bit each.
@@ -45,6 +47,9 @@ impl Usable {
 /// at most beside what comes by the new one.
 const LATE: u64 = 16;
 
+/// So many frames by a worse way, and none by the best, are no accident.
+const SOME: u8 = 4;
+
 impl Link {
     /// Whether the peer was heard here, and nothing is held against the way.
     fn is_trusted(&self) -> bool {
@@ -53,6 +58,7 @@ impl Link {
 
     /// Nothing arrives by it, it seems: it is not taken for a while.
     fn fail(&mut self) {
+        self.followed = false;
         self.penalty = (self.penalty + 1).min(MOST_PENALTY);
         self.owes = 1 << self.penalty;
     }
@@ -67,6 +73,10 @@ pub(crate) struct Peer {
     pub(crate) links: [Link; MOST_WAYS],
     /// The way that was taken last.
     taken: Option<usize>,
+    /// The way by which something of a set-up came last, and in which turn.
+    asked: (usize, u64),
+    /// Frames in a row that came by worse ways than the one that is taken.
+    elsewhere: u8,
     /// When it was heard, counted in beacons of all.
     heard: u64,
 }
@@ -109,15 +119,12 @@ impl Peers {
     #[inline]
     pub(crate) fn heard(&mut self, way: usize, link: Address, turn: u64, usable: Usable) -> Option<Address> {
         let peer = &mut self.all[*self.by_link.get(&(way, link))?];
-        peer.links[way].heard = turn;
-        while let Some((best, _)) = peer.way(usable)
-            && best < way
-            && usable.has(way)
-            && peer.links[way].is_trusted()
-            && peer.links[best].heard + LATE < turn
-        {
-            peer.links[best].fail();
+        let link = &mut peer.links[way];
+        link.heard = turn;
+        if std::mem::take(&mut link.followed) {
+            link.owes = 0;
         }
+        peer.follow(way, turn, usable);
         Some(peer.address)
     }
 
@@ -145,6 +152,13 @@ impl Peers {
             self.by_link.insert((way, beacon.address), index);
         }
         Some(above)
+    }
+
+    /// The same for a frame of a set-up: it is answered by the way it came.
+    pub(crate) fn asked(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
+        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
+        peer.asked = (way, turn);
+        Some(peer.address)
     }
 
     fn add(&mut self, beacon: &Beacon) -> usize {
@@ -193,7 +207,16 @@ impl Peers {
 impl Peer {
     fn new(beacon: &Beacon) -> Peer {
         let Beacon { node, incarnation, address, .. } = *beacon;
-        Peer { node, incarnation, address, links: [Link::default(); MOST_WAYS], taken: None, heard: 0 }
+        Peer {
+            node,
+            incarnation,
+            address,
+            links: [Link::default(); MOST_WAYS],
+            taken: None,
+            asked: (0, 0),
+            elsewhere: 0,
+            heard: 0,
+        }
     }
 
     /// The best way to it, and its address there: the first that is trusted;
@@ -204,6 +227,33 @@ impl Peer {
         let (way, link) =
             usable().find(|(_, link)| link.is_trusted()).or_else(|| usable().min_by_key(|(_, link)| link.owes))?;
         link.address.map(|address| (way, address))
+    }
+
+    /// The way to it for an answer in this turn, and its address there.
+    pub(crate) fn way_back(&self, turn: u64, usable: Usable) -> Option<(usize, Address)> {
+        let (way, asked) = self.asked;
+        let link = self.links[way].address.filter(|_| asked > 0 && asked + LATE >= turn && usable.has(way));
+        link.map(|address| (way, address)).or_else(|| self.way(usable))
+    }
+
+    /// It has sent by this way: so do we, if it has left the best.
+    #[inline]
+    fn follow(&mut self, way: usize, turn: u64, usable: Usable) {
+        while let Some((best, _)) = self.way(usable) {
+            if best >= way {
+                self.elsewhere = 0;
+                return;
+            }
+            self.elsewhere = self.elsewhere.saturating_add(1);
+            let link = &self.links[best];
+            // Who has never used the best may just not know of it yet.
+            let is_left = if link.heard > 0 { link.heard + LATE < turn } else { self.elsewhere >= SOME };
+            if !is_left || !self.links[way].is_trusted() || !usable.has(way) {
+                return;
+            }
+            self.links[best].fail();
+            self.links[best].followed = true;
+        }
     }
 
     /// This way is taken now. The one before, if it is another.

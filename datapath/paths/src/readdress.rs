@@ -15,8 +15,10 @@ pub(crate) enum Sort {
     Hidden,
     /// A hidden header, and there only to find out whether it arrives.
     Probe,
-    /// A true source address.
+    /// A true source address: a message, or what acknowledges some.
     Plain,
+    /// The same, and part of a set-up, in which each frame is answered.
+    Setup,
     /// The same, and its content says who that is.
     Beacon(Beacon),
 }
@@ -36,6 +38,7 @@ pub(crate) fn sort(bytes: &[u8], ethertype: EtherType) -> Sort {
     match control(bytes, ethertype) {
         Some(Control::Beacon(beacon)) if is_plain => Sort::Beacon(beacon),
         Some(Control::Probe(_)) if !is_plain => Sort::Probe,
+        Some(_) if is_plain => Sort::Setup,
         _ if is_plain => Sort::Plain,
         _ => Sort::Hidden,
     }

@@ -1,0 +1,92 @@
+//! One program, unchanged, over every transport by its name: `examples/ping.rs`,
+//! a process at each end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::{env, process, thread};
+
+/// The example, where cargo has put it beside this test.
+fn ping() -> Command {
+    let mut path = env::current_exe().expect("a path");
+    (path.pop(), path.pop());
+    let path = path.join("examples/ping");
+    assert!(path.exists(), "{} is not there: cargo build -p am-api --example ping", path.display());
+    Command::new(path)
+}
+
+/// The node "beta", until this is dropped.
+struct Serving(Child);
+
+impl Serving {
+    fn on(name: &str) -> Serving {
+        let mut child = ping().args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let first = lines.next().and_then(Result::ok).unwrap_or_default();
+        assert!(first.starts_with("beta serves on"), "{name}: {first}");
+        thread::spawn(move || lines.for_each(drop));
+        Serving(child)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+fn ten_answers(serving: &str, asking: &str) -> String {
+    let _beta = Serving::on(serving);
+    let Output { status, stdout, stderr } = ping().args(["beta", asking]).output().expect("started");
+    let (said, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{asking}: {errors}{said}");
+    assert!(said.lines().any(|line| line.starts_with("10: ")), "{said}");
+    said.lines().next().unwrap_or_default().to_owned()
+}
+
+/// An address of this process's own on the loopback network.
+fn local(host: u8) -> String {
+    let [low, high] = (process::id() as u16).to_be_bytes();
+    format!("127.{high}.{low}.{host}:7000")
+}
+
+#[test]
+fn over_sockets() {
+    for kind in ["udp", "tcp"] {
+        let (serving, asking) = (format!("{kind}:{}", local(1)), format!("{kind}:{},peer={}", local(2), local(1)));
+        let how = ten_answers(&serving, &asking);
+        assert!(how.starts_with(&format!("beta/ping by {kind}:")), "{how}");
+    }
+}
+
+#[test]
+fn over_shared_memory() {
+    let name = format!("shm:am-anywhere-{}", process::id());
+    let how = ten_answers(&name, &name);
+    assert!(how.starts_with(&format!("beta/ping by {name} ")), "{how}");
+}
+
+#[test]
+fn over_two_at_once_and_over_what_both_have() {
+    let shared = format!("shm:am-anywhere-two-{}", process::id());
+    let (here, there) = (format!("udp:{}", local(3)), format!("udp:{},peer={}", local(4), local(3)));
+    let how = ten_answers(&format!("{here}+{shared}"), &format!("{there}+{shared}"));
+    assert!(how.contains(&format!("by {shared} (the best of 2")) || how.contains("(the only one"), "{how}");
+    let how = ten_answers(&format!("{here}+{shared}"), &there);
+    assert!(how.starts_with("beta/ping by udp:"), "{how}");
+}
+
+#[test]
+fn what_is_no_transport_is_said() {
+    for (name, hint) in [
+        ("eth1", "there is no transport `eth1`"),
+        ("pigeon:7", "there are: shm:lab, dpdk:net_memif0"),
+        ("udp:somewhere:7000", "an address and a port"),
+        ("udp:127.0.0.1:0,colour=red", "frame=BYTES"),
+        ("xdp:no-such-if0", "no-such-if0"),
+        ("udp:127.0.0.1:0+eth1", "there is no transport `eth1`"),
+    ] {
+        let output = ping().args(["serve", name]).output().expect("started");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(hint), "{name}: {said}");
+    }
+}
