@@ -8,7 +8,8 @@ use std::{env, process, thread};
 /// The example, where cargo has put it beside this test.
 fn ping() -> Command {
     let mut path = env::current_exe().expect("a path");
-    (path.pop(), path.pop());
+    path.pop();
+    path.pop();
     let path = path.join("examples/ping");
     assert!(path.exists(), "{} is not there: cargo build -p am-api --example ping", path.display());
     Command::new(path)
