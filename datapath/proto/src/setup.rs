@@ -18,6 +18,12 @@ const FIRST_WAIT: Duration = Duration::from_millis(4);
 /// The longest wait for an answer.
 const LONGEST_WAIT: Duration = Duration::from_millis(64);
 
+/// Tries after which a way that answers nothing is suspected: the first may have been too soon,
+/// the next was not answered either.
+const SUSPICIOUS: u8 = 2;
+/// Tries after which the peer may be somewhere else: longer than it takes one that is there to probe the path to us.
+const ELSEWHERE: u8 = 4;
+
 /// Why a flow could not be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
@@ -103,12 +109,18 @@ impl<B: Buffer> Core<B> {
         record.setup.tries = record.setup.tries.saturating_add(1);
         let next = (now + wait).min(record.setup.until);
         self.timers.arm(&mut record.setup_armed, Wait::Setup, flow.id(), next);
-        let name = record.remote.node_name;
+        let (name, is_unanswered) = (record.remote.node_name, record.setup.tries > ELSEWHERE);
         match self.peers.by_name(name) {
             None => self.announce(true),
             Some(peer) => match self.peers.unheard(peer) {
                 Some(address) => self.introduce(address, true),
-                None => self.ask(now, flow, peer),
+                None => {
+                    self.ask(now, flow, peer);
+                    // It may have been started again elsewhere, and nothing was heard of that.
+                    if is_unanswered {
+                        self.announce(true);
+                    }
+                }
             },
         }
     }
@@ -122,8 +134,7 @@ impl<B: Buffer> Core<B> {
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
         record.route.to = peer.peer.address;
-        // The first that may have been too soon; the next was not answered either.
-        if record.setup.tries > 2 {
+        if record.setup.tries > SUSPICIOUS {
             self.events.push_back(Event::Silent(peer.peer.address));
         }
         let question = Connect {
