@@ -34,7 +34,9 @@ impl Steady {
 /// Send until told to stop; how many were sent, each answered once.
 fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
     let node = Node::open("steady", transports::open(link).unwrap_or_else(|error| panic!("{error}"))).unwrap();
-    hub.map(|place| node.introduce(place).unwrap());
+    if let Some(place) = hub {
+        node.introduce(place).unwrap();
+    }
     let mut endpoint = node.endpoint::<HashSet<u64>>("main").unwrap();
     endpoint.on_reply(LOAD, |waiting, message| assert!(waiting.remove(&message.word(0)), "answered twice"));
     endpoint.on_returned(|_, back| panic!("{back:?}"));
