@@ -11,6 +11,8 @@ use crate::rx::Rx;
 use crate::tx::Tx;
 use crate::{OpenError, Options};
 
+const DOWN: &str = "the link is down: nobody is at its other end";
+
 /// One port of DPDK's, with a queue each way.
 pub struct Dpdk {
     // Frames that wait are dropped, and so go home, before the port is closed.
@@ -88,8 +90,15 @@ impl Transport for Dpdk {
 
     fn broken(&mut self) -> Option<&str> {
         if self.broken.is_none() {
-            let gone = |why| format!("{} is gone: {why}", self.caps.name);
-            self.broken = self.opened.ask().link().err().map(gone);
+            match self.opened.ask().link() {
+                Ok(true) => (),
+                Ok(false) => {
+                    // Who knows that it is down sends nothing, upon which the other end would be looked for.
+                    self.tx.search(self.opened.port().0);
+                    return Some(DOWN);
+                }
+                Err(why) => self.broken = Some(format!("{} is gone: {why}", self.caps.name)),
+            }
         }
         self.broken.as_deref()
     }

@@ -142,6 +142,11 @@ impl Tx {
         }
         self.down += self.queued.len() as u64;
         self.queued.clear();
+        self.search(port);
+    }
+
+    /// The link is down: look for who may be at its other end again, now and then.
+    pub(crate) fn search(&mut self, port: &mut Port) {
         let now = Instant::now();
         if self.searches && now - self.looked > PAUSE {
             self.looked = now;

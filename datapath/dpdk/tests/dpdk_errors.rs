@@ -96,7 +96,7 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
         assert_eq!(counter(&near, "dpdk_lost_link_down"), number + 1);
     }
     assert_eq!(counter(&near, "dpdk_link_down"), 1);
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.broken(), Some("the link is down: nobody is at its other end"));
 }
 
 /// The error of opening a device in a process of its own.

@@ -13,7 +13,9 @@
 //! ```
 //!
 //! Reliable and ordered as long as a connection lives. When it ends, frames that were on their way
-//! are lost with it, and those that waited here are counted: `tcp_lost_disconnected`.
+//! are lost with it, and those that waited here are counted: `tcp_lost_disconnected`. A peer that takes nothing
+//! from its full queue for [20 ms](outbox) is not waited for, lest it hold up all others: what comes for it then is
+//! lost (`tcp_lost_stalled`), until it takes something.
 //!
 //! Each side says first who it is, where it listens, and how long its frames may be. When both sides
 //! introduce each other at once there are two connections: each side sends on the one that
@@ -43,7 +45,7 @@ use connection::{Connection, Look, Peer};
 use hello::Hello;
 use inbox::Inbox;
 pub use open::{open, open_with};
-use outbox::Written;
+use outbox::{Room, Written};
 use peers::{Place, Routes};
 use ring::Frame;
 use rustix::event::epoll::Event;
@@ -79,6 +81,8 @@ pub struct Tcp {
     looks: u32,
     ticked: Instant,
     count: Count,
+    /// What it says when nobody is there.
+    alone: String,
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +105,7 @@ struct Count {
     too_long: u64,
     too_long_for_peer: u64,
     disconnected: u64,
+    stalled: u64,
 }
 
 impl Tcp {
@@ -158,11 +163,14 @@ impl Tcp {
             self.count.too_long_for_peer += 1;
             return Ok(());
         }
-        if connection.out.is_full() {
-            self.count.full += 1;
-            return Err(frame);
+        match connection.out.room() {
+            Room::Some => connection.out.push(frame),
+            Room::Stalled => self.count.stalled += 1,
+            Room::Full => {
+                self.count.full += 1;
+                return Err(frame);
+            }
         }
-        connection.out.push(frame);
         Ok(())
     }
 
@@ -170,17 +178,20 @@ impl Tcp {
     /// sent again without anyone seeing it twice.
     #[cold]
     fn flood(&mut self, frame: Frame) -> Result<(), Frame> {
-        let is_full = |slot: u32| self.connections[slot as usize].as_ref().is_some_and(|its| its.out.is_full());
-        if self.routes.slots().any(is_full) {
-            self.count.full += 1;
+        let Tcp { routes, connections, count, .. } = self;
+        let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.out.room());
+        if routes.slots().any(|slot| room(slot) == Some(Room::Full)) {
+            count.full += 1;
             return Err(frame);
         }
-        let Tcp { routes, connections, count, .. } = self;
         let mut receivers = 0;
         for slot in routes.slots() {
             if let Some(connection) = &mut connections[slot as usize] {
-                connection.out.push(frame.share());
                 receivers += 1;
+                match connection.out.room() {
+                    Room::Some => connection.out.push(frame.share()),
+                    _ => count.stalled += 1,
+                }
             }
         }
         count.nobody += (receivers == 0) as u64;
@@ -273,6 +284,11 @@ impl Transport for Tcp {
         Ok(())
     }
 
+    fn broken(&mut self) -> Option<&str> {
+        let is_alone = !self.places.is_empty() && self.routes.slots().next().is_none();
+        is_alone.then_some(&self.alone)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let count = &self.count;
         each("tcp_sent", count.sent);
@@ -296,6 +312,7 @@ impl Transport for Tcp {
         each("tcp_lost_too_long", count.too_long);
         each("tcp_lost_too_long_for_peer", count.too_long_for_peer);
         each("tcp_lost_disconnected", count.disconnected);
+        each("tcp_lost_stalled", count.stalled);
         self.inbox.steering.counters(each);
     }
 }

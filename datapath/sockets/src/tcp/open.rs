@@ -73,6 +73,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError
         routes: Routes::new(MOST),
         places: vec![],
         looks: 0,
+        alone: "nobody is connected: of the places that it was told of, none answers".into(),
         ticked: Instant::now(),
         count: Count::default(),
         caps,

@@ -4,6 +4,7 @@ use std::array;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use ring::Frame;
 use rustix::io::Errno;
@@ -15,6 +16,9 @@ use super::hello::HELLO;
 
 /// Frames that wait at a connection, at most.
 pub(super) const QUEUE: usize = 256;
+/// A peer that takes nothing from a full queue for so long is not waited for, until it takes something: shorter than
+/// a node with several transports waits for one that takes no frames.
+pub(super) const STALLED: Duration = Duration::from_millis(20);
 /// Frames of one system call, at most, and for which less is set up.
 const MANY: usize = 64;
 const FEW: usize = 4;
@@ -28,6 +32,18 @@ pub(super) struct Outbox {
     queue: VecDeque<([u8; PREFIX], Frame)>,
     /// Bytes of the first one that have gone, its prefix among them.
     gone: usize,
+    /// Since when frames have been refused, and nothing has gone.
+    refused: Option<Instant>,
+}
+
+/// Whether there is room for another frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Some,
+    /// Not now: who sends should wait.
+    Full,
+    /// Not now, and waiting would hold up others for a peer that takes nothing.
+    Stalled,
 }
 
 /// What came of a write.
@@ -41,12 +57,18 @@ pub(super) enum Written {
 
 impl Outbox {
     pub(super) fn new(hello: [u8; HELLO]) -> Outbox {
-        Outbox { hello, hello_left: HELLO, queue: VecDeque::with_capacity(QUEUE), gone: 0 }
+        Outbox { hello, hello_left: HELLO, queue: VecDeque::with_capacity(QUEUE), gone: 0, refused: None }
     }
 
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.queue.len() == QUEUE
+    pub(super) fn room(&mut self) -> Room {
+        if self.queue.len() < QUEUE { Room::Some } else { self.refuse(Instant::now()) }
+    }
+
+    #[cold]
+    fn refuse(&mut self, now: Instant) -> Room {
+        let since = *self.refused.get_or_insert(now);
+        if now.saturating_duration_since(since) < STALLED { Room::Full } else { Room::Stalled }
     }
 
     #[inline]
@@ -65,7 +87,7 @@ impl Outbox {
     /// One more; there must be room.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame) {
-        debug_assert!(!self.is_full(), "it would have to allocate");
+        debug_assert!(self.queue.len() < QUEUE, "it would have to allocate");
         self.queue.push_back((prefix(frame.bytes().len()), frame));
     }
 
@@ -92,6 +114,7 @@ impl Outbox {
 
     /// So many bytes have gone; how many frames went with them.
     fn advance(&mut self, bytes: usize) -> usize {
+        self.refused = None;
         let hello = self.hello_left.min(bytes);
         self.hello_left -= hello;
         self.gone += bytes - hello;

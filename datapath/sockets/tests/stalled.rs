@@ -1,0 +1,89 @@
+//! A TCP peer that takes nothing does not hold up others.
+
+mod ends;
+
+use std::time::{Duration, Instant};
+
+use ends::{connect, counter, numbered, place, receive, tcp, until};
+use sockets::Tcp;
+use transport::Transport;
+use wire::Address;
+
+const LEN: usize = 20_000;
+
+/// Near, and two peers of it with little room in their sockets.
+fn three() -> [Tcp; 3] {
+    let mut ends = ["tcp:127.0.0.1:0,frames=1024,buffer=5000"; 3].map(tcp);
+    for peer in 1..3 {
+        let there = place(&ends[peer]);
+        ends[0].introduce(&there).unwrap();
+    }
+    until("both are known", || {
+        connect(&mut ends);
+        counter(&ends[0], "tcp_peers") == 2
+    });
+    ends
+}
+
+/// Whether it was taken, within a turn.
+fn send(near: &mut Tcp, to: Address, number: u32) -> bool {
+    let frame = numbered(near, to, number, LEN);
+    let is_taken = near.send(to, frame).is_ok();
+    near.flush();
+    is_taken
+}
+
+/// The numbers that arrive until there are so many; frames go in pieces.
+fn arrivals(near: &mut Tcp, far: &mut Tcp, many: usize) -> Vec<u32> {
+    let mut numbers = vec![];
+    until("frames arrive", || {
+        near.flush();
+        numbers.extend(receive(far));
+        numbers.len() >= many
+    });
+    numbers
+}
+
+#[test]
+fn who_takes_nothing_is_waited_for_a_little_and_then_misses_frames() {
+    let [mut near, mut stalled, mut busy] = three();
+    let to = [stalled.caps().address, busy.caps().address];
+    let queued = (0..).find(|&number| !send(&mut near, to[0], number)).expect("its queue is full at last");
+    let start = Instant::now();
+    until("it is not waited for", || send(&mut near, to[0], queued));
+    assert!(start.elapsed() >= Duration::from_millis(15), "a short pause is waited for");
+    assert_eq!(counter(&near, "tcp_lost_stalled"), 1);
+    // All that the other gets arrives, and what is for everybody does.
+    for number in 0..50 {
+        assert!(send(&mut near, to[0], queued) && send(&mut near, to[1], number));
+        assert!(send(&mut near, Address::BROADCAST, 1000 + number));
+        assert_eq!(arrivals(&mut near, &mut busy, 2), [number, 1000 + number]);
+    }
+    assert_eq!(counter(&near, "tcp_lost_stalled"), 101);
+    // It gets what had waited for it, and then again what comes.
+    assert!(arrivals(&mut near, &mut stalled, queued as usize).into_iter().eq(0..queued));
+    assert!(send(&mut near, to[0], 7));
+    assert_eq!(arrivals(&mut near, &mut stalled, 1), [7]);
+    assert_eq!(counter(&near, "tcp_lost_stalled"), 101);
+}
+
+#[test]
+fn where_nobody_is_connected_it_says_so() {
+    let mut near = tcp("tcp:127.0.0.1:0");
+    assert_eq!(near.broken(), None, "who was told of nobody waits for others");
+    let far = tcp("tcp:127.0.0.1:0");
+    let there = place(&far);
+    near.introduce(&there).unwrap();
+    assert!(near.broken().is_some_and(|why| why.contains("nobody is connected")));
+    let mut ends = [near, far];
+    connect(&mut ends);
+    let [mut near, far] = ends;
+    assert_eq!(near.broken(), None);
+    drop(far);
+    until("it is noticed", || {
+        receive(&mut near);
+        near.broken().is_some()
+    });
+    near.forget(&there).unwrap();
+    assert_eq!(near.broken(), None);
+}
