@@ -12,16 +12,19 @@ use wire::frame::ETHERNET;
 use crate::ablation::tcp::{Gather, Tcp};
 use crate::error::Error;
 use crate::link::Side;
-use crate::measure::Port;
+use crate::measure::{Port, STAY};
 use crate::plan::{How, Place, Via};
 use crate::session::{Link, Placed};
 use crate::via::am::{Am, facility, node};
-use crate::via::lossy;
 use crate::via::udp::Udp;
+use crate::via::{dpdk, lossy};
 use crate::watch::Watch;
 
 /// The interface whose IP addresses the bare sockets have.
 const LOOPBACK: &str = "lo";
+
+/// In a name: the number of the via that is opened, for what each has to make anew.
+pub(crate) const STAGE: &str = "%stage";
 
 /// The other side opens its end within so long, and is looked for so often.
 const THERE: Duration = Duration::from_secs(5);
@@ -35,6 +38,8 @@ pub(crate) struct NamedLink {
     node: String,
     /// Its transport, as it was named.
     on: Name,
+    /// Vias opened so far: both sides open the same ones.
+    opened: usize,
     core: Option<usize>,
 }
 
@@ -45,12 +50,18 @@ impl NamedLink {
     /// The text names no transport.
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
         let on = on.parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        Ok(NamedLink { side, node: node.to_owned(), on, core })
+        Ok(NamedLink { side, node: node.to_owned(), on, opened: 0, core })
+    }
+
+    /// The name of what the next via is opened on.
+    fn name(&self) -> Result<Name, Error> {
+        let name = self.on.to_string().replace(STAGE, &self.opened.to_string());
+        name.parse().map_err(|error: transport::NameError| Error::Usage(error.to_string()))
     }
 
     /// One side of a device is there before the other, which has to try again.
     fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
-        let (name, begin) = (self.on.to_string(), Instant::now());
+        let (name, begin) = (self.name()?.to_string(), Instant::now());
         loop {
             match transports::open(&name) {
                 Err(OpenError::Kind { .. }) if self.on.scheme() == "dpdk" && begin.elapsed() < THERE => {
@@ -72,13 +83,14 @@ impl NamedLink {
         Ok(am.losing(loss))
     }
 
-    /// The same without us: a bare socket.
+    /// The same without us: a bare socket, or bare frames.
     fn raw(&self, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let here = self.here()?;
         let (mtu, mode) = (peer.carries(here.mtu.unwrap_or_default()), "kernel".to_owned());
         Ok(match self.on.scheme() {
             "udp" => Box::new(Udp::open(LOOPBACK, mtu, &here, peer, mode)?),
             "tcp" => Box::new(Tcp::open((self.side, Gather::No), LOOPBACK, mtu, (&here, peer), mode, watch)?),
+            "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
     }
@@ -96,7 +108,7 @@ impl Placed for NamedLink {
         let frame = settings.filter(|(key, _)| *key == "frame").find_map(|(_, value)| value?.parse::<usize>().ok());
         Ok(Place {
             name: self.node.clone(),
-            address: [0; 6],
+            address: if self.on.scheme() == "dpdk" { dpdk::address(&self.on) } else { [0; 6] },
             ipv4: ip.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None }),
             ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
             core: self.core,
@@ -107,10 +119,20 @@ impl Placed for NamedLink {
 
 impl Link for NamedLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        self.opened += 1;
         match via {
             Via::Am => Ok(Box::new(self.am(peer, how, watch)?)),
             Via::Raw => self.raw(peer, watch),
             other => Err(self.not_here(other)),
         }
+    }
+
+    fn close(&mut self, port: Box<dyn Port>) {
+        // DPDK's memif takes the memory away from a side that still looks into it, which ends the process: who stays
+        // to say farewell closes first.
+        if self.on.scheme() == "dpdk" {
+            sleep(2 * STAY);
+        }
+        drop(port);
     }
 }

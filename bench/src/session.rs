@@ -36,6 +36,11 @@ pub(crate) trait Link {
     /// # Errors
     /// What is missing for it.
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
+
+    /// The near side is done with a via: for those whose sides cannot close in any order.
+    fn close(&mut self, port: Box<dyn Port>) {
+        drop(port);
+    }
 }
 
 /// A link that knows where its side is.
@@ -145,7 +150,9 @@ pub(crate) fn run(
         // Only now is there a way to tell the far side that something does not fit.
         let over = fits().and_then(|()| stage.run(port.as_mut(), &mut all));
         let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
-        over.inspect_err(|why| give_up(port.as_mut(), via, why))
+        let over = over.inspect_err(|why| give_up(port.as_mut(), via, why));
+        link.close(port);
+        over
     });
     Session::new(all, Cores { near: near.core, far: far.core }, end)
 }

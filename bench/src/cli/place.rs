@@ -39,8 +39,8 @@ impl Where {
     pub(crate) fn vias(&self) -> &'static [Via] {
         match self {
             Where::Loopback => &[Via::Am, Via::Raw],
-            Where::Joined(Joint::Udp | Joint::Tcp, _) => &[Via::Am, Via::Raw],
-            Where::Joined(..) => &[Via::Am],
+            Where::Joined(Joint::Shm, _) => &[Via::Am],
+            Where::Joined(..) => &[Via::Am, Via::Raw],
             _ => &[Via::Am, Via::Raw, Via::Udp],
         }
     }

@@ -15,6 +15,7 @@ use crate::serve::{answer, follow};
 use crate::session::Placed;
 use crate::watch::Watch;
 
+use super::joined::Files;
 use super::pipe::{Lines, write_line};
 
 /// Every loop looks at the watch; should one not, the process ends anyway.
@@ -28,6 +29,7 @@ pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) ->
     let closed = watch.clone();
     let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
     let core = pin(core)?;
+    let _files = Files::of(on);
     let mut link: Box<dyn Placed> = match on.strip_prefix("xdp:") {
         Some(interface) => Box::new(InterfaceLink::new(Side::Far, name, interface, core)?),
         None => Box::new(NamedLink::new(Side::Far, name, on, core)?),

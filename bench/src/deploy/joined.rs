@@ -1,14 +1,15 @@
 //! Both hosts are processes of this machine, joined by a transport: sockets on
 //! the loopback interface, shared memory, a DPDK device.
 
+use std::env::temp_dir;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::link::Side;
-use crate::named::NamedLink;
+use crate::named::{NamedLink, STAGE};
 use crate::progress::Progress;
 use crate::session::{Order, Session};
 use crate::watch::Watch;
@@ -27,6 +28,12 @@ pub(crate) enum Joint {
 
 /// The port of our sockets; bare ones have the one before.
 const PORT: u16 = 0x88b6;
+/// memif is opened anew for each via of each round, and gives back little of DPDK's memory; what is not used is not taken.
+const MEMORY: &str = "am.memory=2048,am.frames=4096";
+/// What the directories of sockets are called, but for the near side's number.
+const OURS: &str = "am-bench-";
+/// All but the last byte of the devices' addresses: nobody else is on their link.
+const MAC: &str = "02:00:00:00:00";
 
 impl Joint {
     /// As on the command line.
@@ -58,29 +65,39 @@ impl Joint {
         let ip = |host: u8| format!("127.{high}.{low}.{host}:{PORT}");
         let socket = |kind| format!("{kind}:{},peer={},frame={frame}", ip(1), ip(2));
         let other = |kind| format!("{kind}:{},peer={},frame={frame}", ip(2), ip(1));
-        let path = at.0.join("socket").display().to_string();
+        let path = at.0.join(format!("socket{STAGE}")).display().to_string();
         match self {
             Joint::Udp => [socket("udp"), other("udp")],
             Joint::Tcp => [socket("tcp"), other("tcp")],
             Joint::Shm => [(); 2].map(|()| format!("shm:am-bench-{},frame={frame}", process::id())),
-            Joint::Memif => ["server", "client"]
-                .map(|role| format!("dpdk:net_memif0,role={role},id=0,socket-abstract=no,socket={path},am.mtu={mtu}")),
+            Joint::Memif => [("server", 1), ("client", 2)].map(|(role, last)| {
+                let socket = format!("socket-abstract=no,socket={path}");
+                format!("dpdk:net_memif0,role={role},id=0,mac={MAC}:{last:02},{socket},{MEMORY},am.mtu={mtu}")
+            }),
             Joint::VirtioUser => [
                 format!("dpdk:net_vhost0,iface={path},queues=1,am.mtu={mtu}"),
-                format!("dpdk:net_virtio_user0,path={path},queues=1,am.mtu={mtu}"),
+                format!("dpdk:net_virtio_user0,path={path},mac={MAC}:02,queues=1,am.mtu={mtu}"),
             ],
         }
     }
 }
 
-/// A directory for what the two meet at; removed with all that is in it.
-struct Files(PathBuf);
+/// A directory for what the two meet at; removed with all that is in it, by the side that ends last: the other may be killed.
+pub(super) struct Files(PathBuf);
 
 impl Files {
     fn new() -> Result<Files, Error> {
-        let path = std::env::temp_dir().join(format!("am-bench-{}", process::id()));
+        let path = temp_dir().join(format!("{OURS}{}", process::id()));
         fs::create_dir_all(&path).map_err(Error::system("making a directory for sockets"))?;
         Ok(Files(path))
+    }
+
+    /// That of the near side, as the far side's transport names it.
+    pub(super) fn of(on: &str) -> Option<Files> {
+        let paths = on.split(',').filter_map(|setting| setting.split_once('=')).map(|(_, value)| Path::new(value));
+        let mut ours = paths.filter_map(Path::parent).filter(|at| at.parent() == Some(&*temp_dir()));
+        ours.find(|at| at.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS)))
+            .map(|at| Files(at.to_owned()))
     }
 }
 
@@ -106,4 +123,22 @@ pub(crate) fn measure(
     let far = Far::start(&far, cores)?;
     let mut link = NamedLink::new(Side::Near, "alpha", &near, pin(cores.near)?)?;
     far.measure(order, &mut link, progress, watch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_side_knows_what_the_near_side_made_and_nothing_else() {
+        let files = Files::new().unwrap();
+        for joint in [Joint::Memif, Joint::VirtioUser] {
+            let [_, far] = joint.names(1500, &files);
+            assert_eq!(Files::of(&far).map(|its| its.0.clone()), Some(files.0.clone()), "{far}");
+        }
+        for name in ["shm:am-bench-7,frame=1514", "dpdk:net_memif0,socket=/run/x", "dpdk:net_vhost0,iface=/run/v"] {
+            assert!(Files::of(name).is_none(), "{name}");
+        }
+        assert!(!files.0.exists(), "whichever is dropped last");
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) mod fake;
 
 pub(crate) use note::{Note, Step};
 pub(crate) use pace::{Pace, Patience};
-pub(crate) use steps::{end, give_up, settle, start, stop};
+pub(crate) use steps::{STAY, end, give_up, settle, start, stop};
 
 use crate::error::Error;
 use crate::loss::Loss;

@@ -107,8 +107,9 @@ impl Report {
     fn raw(&self) -> &'static str {
         let raw = self.rows.iter().find(|row| row.via == Via::Raw);
         match raw.map(|row| row.mode.as_str()) {
-            Some("memory") => "bare frames",
             Some("kernel") => "a bare socket",
+            // By XDP, and by nothing else, a row says where its program ran.
+            Some(_) if raw.is_some_and(|row| row.xdp.is_none()) => "bare frames",
             _ => "raw AF_XDP",
         }
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod am;
 pub(crate) mod datagram;
+pub(crate) mod dpdk;
 pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;

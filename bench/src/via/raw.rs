@@ -1,13 +1,13 @@
-//! Bare AF_XDP frames with no protocol: what the device can do.
+//! Bare frames with no protocol, by AF_XDP or DPDK: what the device can do.
 //!
 //! A data frame is an Ethernet header with both true addresses and the payload.
 //! A note differs in one bit of its source address, so that neither costs the
 //! other a byte.
 
 use std::collections::VecDeque;
+use std::io;
 
 use afxdp::Interface;
-use afxdp::raw::Raw;
 use wire::frame::{ETHERNET, SMALLEST};
 use wire::{Address, EtherType};
 
@@ -23,9 +23,35 @@ const ETHERTYPE: EtherType = EtherType::DEFAULT;
 /// that a switch does not take one for another station's address.
 const MARK: u8 = 2;
 
+/// What moves bare frames.
+pub(crate) trait Device {
+    /// Have [`send`](Device::send) send this frame from now on.
+    fn write(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Send it so often; returns how often there was room.
+    fn send(&mut self, count: usize) -> io::Result<usize>;
+
+    /// Look at arrived frames, at most so many; those for which `each` says so go back as they are then.
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize>;
+
+    /// Send this frame once; `false` where there is no room now.
+    fn send_note(&mut self, frame: &[u8]) -> io::Result<bool>;
+
+    /// The longest frame, from the destination address on.
+    fn max_frame(&self) -> usize;
+
+    /// Frames that may be on their way to here while nobody looks.
+    fn depth(&self) -> usize;
+
+    /// Where its XDP program runs.
+    fn xdp(&self) -> Option<&'static str> {
+        None
+    }
+}
+
 /// One side of the via.
-pub(crate) struct RawPort {
-    raw: Raw,
+pub(crate) struct RawPort<D = afxdp::raw::Raw> {
+    raw: D,
     mode: String,
     largest: usize,
     size: usize,
@@ -42,18 +68,68 @@ impl RawPort {
     /// Between two places; the program on this side's interface is there as
     /// long as this is.
     pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &Place) -> Result<RawPort, Error> {
-        let raw = Raw::open(&interface.name, xdp.attach())?;
-        Ok(RawPort {
-            mode: raw.mode().to_string(),
+        let raw = afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
+        let mode = raw.mode().to_string();
+        Ok(RawPort::new(raw, mode, interface.address, peer))
+    }
+
+    /// As [`send`](Port::send), after `fill` had the payload of each.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    #[inline]
+    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
+        let end = ETHERNET + self.size;
+        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
+    }
+}
+
+impl<D: Device> RawPort<D> {
+    /// By this device, which has this address, to the peer.
+    pub(crate) fn new(raw: D, mode: String, own: Address, peer: &Place) -> RawPort<D> {
+        RawPort {
+            mode,
             largest: peer.carries((raw.max_frame() - ETHERNET) as u32),
             raw,
             size: 0,
             echo: false,
             heard: VecDeque::with_capacity(BATCH),
-            out: ethernet(peer.link(), interface.address),
+            out: ethernet(peer.link(), own),
             data: peer.address,
             notes: marked(peer.address),
-        })
+        }
+    }
+}
+
+impl Device for afxdp::raw::Raw {
+    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write(frame)
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> io::Result<usize> {
+        self.send(count)
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
+        self.receive(budget, each)
+    }
+
+    fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.send_note(frame)
+    }
+
+    fn max_frame(&self) -> usize {
+        self.max_frame()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth()
+    }
+
+    fn xdp(&self) -> Option<&'static str> {
+        Some(self.mode().attach.name())
     }
 }
 
@@ -71,7 +147,7 @@ fn marked(mut address: [u8; 6]) -> [u8; 6] {
 }
 
 fn failed(source: std::io::Error) -> Error {
-    Error::System { doing: "using an AF_XDP socket", source }
+    Error::System { doing: "moving bare frames", source }
 }
 
 /// Turn a frame round: its sender is its receiver now.
@@ -83,25 +159,13 @@ fn turn(frame: &mut [u8]) {
     }
 }
 
-impl RawPort {
-    /// As [`send`](Port::send), after `fill` had the payload of each.
-    ///
-    /// # Errors
-    /// The via cannot be used any more.
-    #[inline]
-    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
-        let end = ETHERNET + self.size;
-        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
-    }
-}
-
-impl Port for RawPort {
+impl<D: Device> Port for RawPort<D> {
     fn mode(&self) -> &str {
         &self.mode
     }
 
     fn xdp(&self) -> Option<&'static str> {
-        Some(self.raw.mode().attach.name())
+        self.raw.xdp()
     }
 
     fn largest(&self) -> usize {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Node};
-use dpdk::raw::Raw;
+use dpdk::raw::{BATCH, Raw};
 use dpdk::{Dpdk, Options};
 use nix::time::{ClockId, clock_gettime};
 use transport::{Name, Transport};
@@ -71,19 +71,19 @@ fn bare(pair: &str) -> Costs {
     let mut ends = names(pair).map(|end| Raw::open(&end).unwrap_or_else(|error| panic!("{error}")));
     let [near, far] = &mut ends;
     while !near.is_up() || !far.is_up() {
-        near.receive(&mut |_| false);
-        far.receive(&mut |_| false);
+        near.receive(BATCH, &mut |_| false);
+        far.receive(BATCH, &mut |_| false);
     }
     // memif's client has to look once before there is room.
-    far.receive(&mut |_| false);
+    far.receive(BATCH, &mut |_| false);
     let mut space = [0; 64];
     let length = message(near.address(), far.address(), &mut space);
     near.write(&space[..length]).expect("it fits");
     let trip = cost(TRIPS, || {
         for _ in 0..TRIPS {
             while near.send(1) == 0 {}
-            while far.receive(&mut |_| true) == 0 {}
-            while near.receive(&mut |_| false) == 0 {}
+            while far.receive(BATCH, &mut |_| true) == 0 {}
+            while near.receive(BATCH, &mut |_| false) == 0 {}
         }
     });
     let way = cost(BURSTS * BURST, || {
@@ -91,7 +91,7 @@ fn bare(pair: &str) -> Costs {
             let sent = near.send(BURST);
             let mut left = sent;
             while left > 0 {
-                left -= far.receive(&mut |_| false);
+                left -= far.receive(BATCH, &mut |_| false);
             }
         }
     });

@@ -11,6 +11,8 @@
 //!             └── home ◀── sent ◀── echo            ▲── home ◀──┘
 //! ```
 //!
+//! A note goes in one of the outgoing frames, which is written anew when it is home.
+//!
 //! Not a [`Transport`](transport::Transport), and not for applications.
 
 use std::fmt;
@@ -33,8 +35,14 @@ pub struct Raw {
     opened: Opened,
     /// Written and free to send; the one used last, still in the cache, on top.
     outgoing: Vec<abi::Frame>,
-    /// By frame: what it was written as, if it was.
+    /// What [`send`](Raw::send) sends.
+    template: Vec<u8>,
+    /// By frame: what it was written as if it is one of the outgoing; of no bytes if that is no longer the template.
     written: Box<[Option<abi::Frame>]>,
+    /// What has arrived; looked at up to `next`.
+    arrived: [abi::Frame; BURST],
+    next: usize,
+    end: usize,
     echoes: Vec<abi::Frame>,
     /// Looked at: for the driver to receive into again.
     blanks: Vec<u32>,
@@ -48,10 +56,21 @@ impl Raw {
     pub fn open(options: &Options) -> Result<Raw, OpenError> {
         let opened = open::open(options)?;
         let frames = opened.pool.layout().frames;
+        let mut written = vec![None; frames];
+        let taken = (0..OUTGOING).map_while(|_| opened.pool.copy(&[])).map(|frame| {
+            let raw = frame.into_raw();
+            let place = abi::Frame { index: raw.index, start: raw.start, len: 0 };
+            written[raw.index as usize] = Some(place);
+            place
+        });
         Ok(Raw {
+            outgoing: taken.collect(),
             opened,
-            outgoing: Vec::with_capacity(OUTGOING),
-            written: vec![None; frames].into(),
+            template: Vec::new(),
+            written: written.into(),
+            arrived: [abi::Frame::default(); BURST],
+            next: 0,
+            end: 0,
             echoes: Vec::with_capacity(BATCH),
             blanks: Vec::with_capacity(frames),
         })
@@ -72,30 +91,59 @@ impl Raw {
         self.opened.ask().link().unwrap_or(false)
     }
 
-    /// What [`send`](Raw::send) sends from now on. For once, before anything is sent.
+    /// The longest frame, from the destination address on.
+    pub fn max_frame(&self) -> usize {
+        self.opened.max_frame
+    }
+
+    /// Frames that may be on their way to here while nobody looks.
+    pub fn depth(&self) -> usize {
+        self.opened.ask().depth()
+    }
+
+    /// What [`send`](Raw::send) sends from now on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a frame that is too long; [`io::ErrorKind::OutOfMemory`] for the second time.
+    /// [`io::ErrorKind::InvalidInput`] for a frame that is too long.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        if frame.len() > self.opened.max_frame {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        if self.written.iter().any(Option::is_some) {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        for _ in 0..OUTGOING {
-            let Some(copy) = self.opened.pool.copy(frame) else { break };
-            let raw = copy.into_raw();
-            let place = abi::Frame { index: raw.index, start: raw.start, len: raw.len };
-            self.written[raw.index as usize] = Some(place);
-            self.outgoing.push(place);
+        self.check(frame)?;
+        self.reap();
+        frame.clone_into(&mut self.template);
+        // Those that are out are written when they come home.
+        self.written.iter_mut().flatten().for_each(|place| place.len = 0);
+        for place in std::mem::take(&mut self.outgoing) {
+            self.renew(place);
         }
         Ok(())
+    }
+
+    fn check(&self, frame: &[u8]) -> io::Result<()> {
+        if frame.len() <= self.opened.max_frame { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// Write these bytes into an outgoing frame that is here.
+    fn fill(opened: &mut Opened, place: abi::Frame, bytes: &[u8]) -> abi::Frame {
+        let place = abi::Frame { len: bytes.len() as u32, ..place };
+        // SAFETY: taken by `open` and in no driver's hands; a chunk has room for the longest frame, and
+        // this is the only view of it.
+        unsafe { opened.port().0.bytes(place) }.copy_from_slice(bytes);
+        place
+    }
+
+    /// An outgoing frame that is here becomes the template again.
+    #[cold]
+    fn renew(&mut self, place: abi::Frame) {
+        let place = Raw::fill(&mut self.opened, place, &self.template);
+        self.written[place.index as usize] = Some(place);
+        self.outgoing.push(place);
     }
 
     /// Send the written frame up to `count` times; returns how often there was room.
     #[inline]
     pub fn send(&mut self, count: usize) -> usize {
+        if self.template.is_empty() {
+            return 0;
+        }
         let from = self.outgoing.len().saturating_sub(count.min(BATCH));
         let (port, _) = self.opened.port();
         let sent = port.send_these(&self.outgoing[from..]);
@@ -104,21 +152,43 @@ impl Raw {
         sent
     }
 
-    /// Look at arrived frames, [`BATCH`] at most; those for which `each` says so
+    /// Send this frame once; `false` where there is no room now.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a frame that is too long.
+    pub fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.check(frame)?;
+        self.reap();
+        let Some(place) = self.outgoing.pop() else { return Ok(false) };
+        self.written[place.index as usize] = Some(abi::Frame { len: 0, ..place });
+        let note = Raw::fill(&mut self.opened, place, frame);
+        let sent = self.opened.port().0.send_these(&[note]) == 1;
+        if !sent {
+            self.renew(place);
+        }
+        self.reap();
+        Ok(sent)
+    }
+
+    /// Look at arrived frames, `budget` at most; those for which `each` says so
     /// go back as they are then. Returns how many there were.
     #[inline]
-    pub fn receive(&mut self, each: &mut dyn FnMut(&mut [u8]) -> bool) -> usize {
-        let mut arrived = [abi::Frame::default(); BURST];
+    pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> usize {
         let (port, _) = self.opened.port();
-        let count = port.receive(&mut arrived, &mut 0);
-        for &frame in &arrived[..count] {
-            // SAFETY: it has just arrived, and this is the only view of it.
+        if self.next == self.end {
+            // A whole burst: some drivers give nothing to who asks for less.
+            (self.next, self.end) = (0, port.receive(&mut self.arrived, &mut 0));
+        }
+        let count = budget.min(self.end - self.next);
+        for &frame in &self.arrived[self.next..self.next + count] {
+            // SAFETY: it has arrived and was not looked at before, and this is the only view of it.
             if each(unsafe { port.bytes(frame) }) {
                 self.echoes.push(frame);
             } else {
                 self.blanks.push(frame.index);
             }
         }
+        self.next += count;
         if !self.echoes.is_empty() {
             let sent = port.send_these(&self.echoes);
             // What finds no room is lost, as on a wire.
@@ -144,10 +214,20 @@ impl Raw {
             return;
         }
         let Raw { outgoing, written, blanks, .. } = self;
+        let here = outgoing.len();
+        let mut stale = false;
         port.sent(&mut |frame| match written[frame.index as usize] {
-            Some(place) => outgoing.push(place),
+            Some(place) => {
+                stale |= place.len == 0;
+                outgoing.push(place);
+            }
             None => blanks.push(frame.index),
         });
+        if stale {
+            for place in self.outgoing.split_off(here) {
+                self.renew(place);
+            }
+        }
     }
 }
 
@@ -155,10 +235,10 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         let (port, pool) = self.opened.port();
-        let here = self.outgoing.iter().copied();
+        let here = self.outgoing.iter().chain(&self.arrived[self.next..self.end]).copied();
         let here = here.chain(self.blanks.iter().map(|&index| abi::Frame { index, start: 0, len: 0 }));
         for frame in here {
-            // SAFETY: made raw by `write`, or got from the port and not given back.
+            // SAFETY: made raw by `open`, or got from the port and not given back.
             drop(unsafe { port.adopt(pool, frame) });
         }
     }

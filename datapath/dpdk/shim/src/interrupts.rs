@@ -2,8 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
 
 use crate::dpdk;
+
+/// Longer than the thread needs to go on from its alarms.
+const WHILE: Duration = Duration::from_millis(5);
 
 /// Run something there, and wait for it: nothing of a driver's runs there meanwhile.
 pub(crate) fn there<F: FnOnce() -> c_int>(run: F) -> c_int {
@@ -11,6 +16,15 @@ pub(crate) fn there<F: FnOnce() -> c_int>(run: F) -> c_int {
     // The other end waits.
     let set = later(move || _ = done.send(run()));
     if set < 0 { set } else { result.recv().unwrap_or(set) }
+}
+
+/// Wait until what had happened to a device is over there. The thread takes several events at once and goes by the numbers
+/// of descriptors: one for a socket that was closed there before its turn would be taken for whatever gets that number
+/// next, and a listener to whom nobody comes would hold the thread for ever.
+pub(crate) fn settle() {
+    // What is set while the thread is at its alarms may yet be among them.
+    thread::sleep(WHILE);
+    there(|| 0);
 }
 
 /// Run something there, in its turn. Below 0: it will not be.

@@ -109,7 +109,12 @@ pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
     };
     let close = || stop_and_remove(port, info.device);
     // Its handler of disconnections takes no lock against who closes.
-    if driver == c"net_memif" { interrupts::there(close) } else { close() }
+    if driver != c"net_memif" {
+        return close();
+    }
+    let closed = interrupts::there(close);
+    interrupts::settle();
+    closed
 }
 
 /// It complains of ports that were never opened, or know no rules: nothing is left either way.

@@ -77,6 +77,11 @@ impl Port {
         Ok(())
     }
 
+    /// Entries of its receive queue.
+    pub(crate) fn depth(&self) -> usize {
+        self.probed.port.rx.into()
+    }
+
     /// Whether what is sent is copied, since the driver might keep it for ever.
     #[inline]
     pub(crate) fn copies(&self) -> bool {
@@ -189,11 +194,12 @@ impl Port {
     /// The bytes of a frame that is nobody's else.
     ///
     /// # Safety
-    /// It has arrived, was not given back, and there is no other view of it.
+    /// It has arrived and was not given back, or was made raw and is not with the driver; its chunk has so many bytes
+    /// from there on, and there is no other view of it.
     #[inline]
     pub(crate) unsafe fn bytes(&mut self, frame: abi::Frame) -> &mut [u8] {
         let Memory { base, stride, .. } = self.chunks.memory;
-        // SAFETY: the driver has put so many bytes there, in the chunk; the rest is the caller's.
+        // SAFETY: so many bytes, in the chunk, whoever has put them there; the rest is the caller's.
         unsafe {
             let start = base.add(frame.index as usize * stride as usize + frame.start as usize);
             slice::from_raw_parts_mut(start, frame.len as usize)

@@ -1,0 +1,137 @@
+//! Bare frames by DPDK: the driver's bursts, and nothing above them.
+
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ::dpdk::Options;
+use ::dpdk::raw::{BATCH, Raw};
+use transport::Name;
+
+use super::am::facility;
+use super::raw::{Device, RawPort};
+use crate::error::Error;
+use crate::link::Side;
+use crate::plan::Place;
+use crate::watch::Watch;
+
+/// The other side opens its end within so long, and is looked for so often.
+const THERE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(50);
+/// The far side opens again after so long: a client of memif looks for its server once only.
+const UP: Duration = Duration::from_millis(200);
+
+/// What a vhost device calls itself, which takes no `mac=`: "VHOST" in letters.
+const VHOST: [u8; 6] = *b"\x56HOST\0";
+
+/// The port of the device of this name, towards the peer.
+///
+/// # Errors
+/// One of the two has an address that nobody knows, or the other end does not come up.
+pub(crate) fn open(
+    side: Side,
+    on: &Name,
+    (here, peer): (&Place, &Place),
+    watch: &Watch,
+) -> Result<RawPort<Raw>, Error> {
+    if [here, peer].iter().any(|place| place.address == [0; 6]) {
+        let both = "bare frames over dpdk go from one address to another: give both devices one with mac=, as in \
+                    mac=02:00:00:00:00:01, or leave them out with --via am";
+        return Err(Error::Usage(both.to_owned()));
+    }
+    let options = Options::of(on).map_err(|error| Error::Usage(error.to_string()))?;
+    let raw = joined(side, &options, watch)?;
+    let mode = raw.mode().to_owned();
+    Ok(RawPort::new(raw, mode, here.link(), peer))
+}
+
+/// Open, and again until there is somebody at the other end.
+fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
+    let begin = Instant::now();
+    let within = if side == Side::Near { THERE } else { UP };
+    loop {
+        watch.check()?;
+        let late = begin.elapsed() >= THERE;
+        match Raw::open(options) {
+            Err(error) if late => return Err(facility(error)),
+            Err(_) => sleep(AGAIN),
+            Ok(raw) => match up(raw, within, watch)? {
+                Some(raw) => return Ok(raw),
+                None if late => return Err(Error::Lost(format!("nobody is at the other end of {}", options.device()))),
+                None => {}
+            },
+        }
+    }
+}
+
+/// Once its link is up: where it is memory, the other end is there then.
+fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Error> {
+    let begin = Instant::now();
+    while !raw.is_up() {
+        watch.check()?;
+        if begin.elapsed() > within {
+            return Ok(None);
+        }
+        // Some drivers meet their other end when they are to receive.
+        raw.receive(BATCH, &mut |_| false);
+    }
+    Ok(Some(raw))
+}
+
+/// The address of the device of this name, where that is known before it is open; else all zero.
+pub(crate) fn address(on: &Name) -> [u8; 6] {
+    let Ok((device, settings)) = on.settings("net_memif0") else { return [0; 6] };
+    if device.starts_with("net_vhost") {
+        return VHOST;
+    }
+    let mac = settings.filter(|(key, _)| *key == "mac").find_map(|(_, value)| octets(value?));
+    mac.unwrap_or_default()
+}
+
+fn octets(text: &str) -> Option<[u8; 6]> {
+    let octets: Option<Vec<u8>> = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+    octets?.try_into().ok()
+}
+
+impl Device for Raw {
+    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write(frame)
+    }
+
+    #[inline]
+    fn send(&mut self, count: usize) -> io::Result<usize> {
+        Ok(self.send(count))
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
+        Ok(self.receive(budget, each))
+    }
+
+    fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+        self.send_note(frame)
+    }
+
+    fn max_frame(&self) -> usize {
+        self.max_frame()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_known_before_anything_is_open() {
+        let of = |text: &str| address(&text.parse().unwrap());
+        assert_eq!(of("dpdk:net_memif0,role=server,mac=02:00:00:00:00:0a,id=0"), [2, 0, 0, 0, 0, 10]);
+        assert_eq!(of("dpdk:net_vhost0,iface=/run/v"), VHOST);
+        for unknown in ["dpdk:net_memif0", "dpdk:net_memif0,mac=02:00", "dpdk:0000:03:00.0,mac=x:0:0:0:0:0"] {
+            assert_eq!(of(unknown), [0; 6], "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! am-bench between two processes that a DPDK device joins. Needs DPDK and the shim, but no rights.
+
+mod common;
+
+use std::path::Path;
+
+use common::{
+    ENDLESS, QUICK, check_latency, check_throughput, eventually, is_alive, json, run, seconds_worked, start, summary,
+    text,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const DEVICES: [(&str, &str); 2] = [("memif", "memif, "), ("virtio-user", "vhost, ")];
+
+#[test]
+fn dpdk_latency_beside_bare_frames() {
+    for (hosts, driver) in DEVICES {
+        let lines = json(&run(&[&["latency", "--json", "--hosts", hosts, "--rounds", "3", "--time", "0.02"]]));
+        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), ("raw", "none")]) {
+            let mode = line["mode"].as_str().unwrap();
+            assert!(mode.starts_with(driver), "{mode}");
+            check_latency(line, via, mode, framing, 16);
+        }
+        assert!(summary(&lines)["am_over_raw"].as_f64().unwrap() > 0.0, "{hosts}");
+    }
+}
+
+#[test]
+fn dpdk_rate_and_full_frames() {
+    for (hosts, _) in DEVICES {
+        for (bench, size) in [("rate", 64), ("bandwidth", 1500)] {
+            let lines = json(&run(&[&[bench, "--json", "--hosts", hosts], QUICK]));
+            check_throughput(&lines[0], bench, "am", size);
+            check_throughput(&lines[1], bench, "raw", size);
+        }
+    }
+}
+
+#[test]
+fn dpdk_frames_are_called_what_they_are() {
+    let table = text(&run(&[&["latency", "--hosts", "memif"], QUICK]).stdout);
+    assert!(table.contains("times as long as bare frames"), "{table}");
+}
+
+/// Neither a process nor a file, whichever side goes in whichever way.
+#[test]
+fn dpdk_leaves_nothing() {
+    for (hosts, via) in [("memif", "am"), ("memif", "raw"), ("virtio-user", "am"), ("virtio-user", "raw")] {
+        for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
+            let near = start(&[&["latency", "--hosts", hosts, "--via", via], ENDLESS]);
+            let mut far = 0;
+            eventually("a far side that works", || {
+                far = near.children().first().copied().unwrap_or(0);
+                seconds_worked(far) > 1.0 && seconds_worked(near.pid()) > 1.0
+            });
+            let files = std::env::temp_dir().join(format!("am-bench-{}", near.pid()));
+            assert!(Path::new(&files).is_dir());
+            if near_ends {
+                near.signal(signal)
+            } else {
+                kill(Pid::from_raw(far as i32), signal).unwrap()
+            }
+            near.end();
+            eventually("the end of the far side", || !is_alive(far));
+            assert!(!files.exists(), "{hosts} by {via}: {}", files.display());
+        }
+    }
+}
