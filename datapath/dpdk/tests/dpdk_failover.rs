@@ -1,0 +1,34 @@
+//! Nodes with memif before UDP: an end of the memif is closed under load, and opened again. Needs DPDK.
+
+#[path = "../../../am-api/tests/common/mod.rs"]
+mod common;
+#[path = "../../../am-api/tests/mortal/mod.rs"]
+mod mortal;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use mortal::Pair;
+
+/// Until the other end has given up its mapping, which DPDK 22.11 does on a thread of its own: who
+/// moves frames at that moment may touch it.
+const UNMAPPED: Duration = Duration::from_millis(200);
+
+#[test]
+fn memif_dies_and_udp_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let memif = |number: u32, role: &str| {
+        let socket = dir.path().join("memif.sock");
+        let there = format!("role={role},id=0,socket={},socket-abstract=no", socket.display());
+        format!("dpdk:net_memif{number},{there},am.pages=normal,am.frames=8192")
+    };
+    let udp = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        format!("udp:{},frame=1514", socket.local_addr().unwrap())
+    };
+    let (alpha, beta) = ([memif(0, "server"), udp()], [memif(1, "client"), udp()]);
+    let mut pair = Pair::open([&alpha[0], &alpha[1]], [&beta[0], &beta[1]]);
+    for end in [1, 0, 1, 0] {
+        pair.dies_and_comes_back(end, UNMAPPED, ["it was closed", "the link is down"][end]);
+    }
+}
