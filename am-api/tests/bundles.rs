@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Instant;
+
 use am_api::{Handler, Remote};
 use common::{Side, connect, connected, nodes, plain, until};
 
@@ -75,11 +77,15 @@ fn an_idle_sender_has_a_frame_for_each() {
     let before = [frames(&alpha), frames(&beta)];
     for n in 0..100 {
         alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit");
-        // One turn of each is all it takes: nothing waits for company.
-        alpha.poll();
-        beta.poll();
-        alpha.poll();
-        assert_eq!(alpha.state.numbers.last(), Some(&n));
+        // One turn of each is all it takes: nothing waits for company. (A kernel in between has its own time.)
+        let start = Instant::now();
+        while alpha.state.numbers.last() != Some(&n) {
+            alpha.poll();
+            beta.poll();
+            alpha.poll();
+            let may_wait = std::env::var(common::OVER).is_ok() && start.elapsed() < common::LONG;
+            assert!(may_wait || alpha.state.numbers.last() == Some(&n), "{n} is not back");
+        }
     }
     let bundles = alpha.counter("bundles_sent") + beta.counter("bundles_sent");
     assert_eq!((frames(&alpha) - before[0], frames(&beta) - before[1], bundles), (100, 100, 0));
