@@ -131,7 +131,7 @@ impl Error {
 fn more(via: Via) -> &'static str {
     match via {
         Via::Am => ", or a framing that costs less",
-        Via::Raw | Via::Udp | Via::Row(_) => "",
+        Via::Raw | Via::Udp | Via::Cacheline | Via::Row(_) => "",
     }
 }
 

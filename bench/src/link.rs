@@ -138,6 +138,7 @@ impl Link for InterfaceLink {
             Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),
             Via::Udp => Box::new(self.udp(peer)?),
             Via::Row(row) => self.row(row, peer, how, watch)?,
+            Via::Cacheline => return Err(Error::Usage("--via cacheline is for --hosts shm".to_owned())),
         })
     }
 }

@@ -133,7 +133,8 @@ fn measure(
     let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
     // Transfers are ours alone; what is beside them are the frames that carry them.
     let is_bulk = benches.iter().any(|(bench, _)| *bench == Bench::Bulk);
-    let all: Vec<Via> = place.vias().iter().copied().filter(|via| !(is_bulk && *via == Via::Udp)).collect();
+    let all = benches.first().map_or(&[][..], |(bench, _)| place.vias(*bench));
+    let all: Vec<Via> = all.iter().copied().filter(|via| !(is_bulk && *via == Via::Udp)).collect();
     over(benches, vec![Loss::NONE], options.vias(&all), place, options, time, watch)
 }
 
@@ -196,7 +197,7 @@ fn lose(
 /// Measure the curve, print it, and draw it where that is wanted.
 fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
     let options = &Options { bundles: options.bundles.or(Some(Switch::On)), ..options.clone() };
-    let vias = options.vias(place.vias());
+    let vias = options.vias(place.vias(Bench::Bandwidth));
     let session =
         over(vec![(Bench::Bandwidth, size::swept())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);

@@ -16,6 +16,7 @@ use crate::measure::{Port, STAY};
 use crate::plan::{How, Place, Via};
 use crate::session::{Link, Placed};
 use crate::via::am::{Am, facility, node};
+use crate::via::cacheline::Cacheline;
 use crate::via::udp::Udp;
 use crate::via::{dpdk, lossy};
 use crate::watch::Watch;
@@ -123,16 +124,19 @@ impl Link for NamedLink {
         match via {
             Via::Am => Ok(Box::new(self.am(peer, how, watch)?)),
             Via::Raw => self.raw(peer, watch),
+            Via::Cacheline if self.on.scheme() == "shm" => {
+                let name =
+                    format!("{}-{}", self.on.settings("lab").map_or("am-bench", |(which, _)| which), self.opened);
+                Ok(Box::new(Cacheline::open(self.side, &name, watch)?))
+            }
             other => Err(self.not_here(other)),
         }
     }
 
     fn close(&mut self, port: Box<dyn Port>) {
-        // DPDK's memif takes the memory away from a side that still looks into it, which ends the process: who stays
-        // to say farewell closes first.
-        if self.on.scheme() == "dpdk" {
-            sleep(2 * STAY);
-        }
+        // Who stays to say farewell closes first: where transports open at once, the next would be connected to what is
+        // about to close, and DPDK's memif takes the memory away from a side that still looks into it, which ends the process.
+        sleep(2 * STAY);
         drop(port);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Via {
     Raw,
     /// A kernel UDP socket that spins instead of sleeping: what it replaces.
     Udp,
+    /// A line of the cache between two processes: what shared memory costs at least. For latency, over --hosts shm.
+    Cacheline,
     /// A row of the ablation: of no use by itself.
     #[value(skip)]
     Row(Row),
@@ -38,6 +40,7 @@ impl Via {
             Via::Am => "am",
             Via::Raw => "raw",
             Via::Udp => "udp",
+            Via::Cacheline => "cacheline",
             Via::Row(row) => row.name(),
         }
     }
@@ -47,7 +50,7 @@ impl Via {
         match self {
             Via::Udp => true,
             Via::Row(row) => row.is_kernel(),
-            Via::Am | Via::Raw => false,
+            Via::Am | Via::Raw | Via::Cacheline => false,
         }
     }
 }

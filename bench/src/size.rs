@@ -117,7 +117,7 @@ pub(crate) fn most(via: Via, how: How, near: &Place, far: &Place) -> Option<usiz
         Via::Raw => Some(mtu),
         Via::Udp => near.ip_towards(far).map(|(own, _)| Layout::new(mtu, own.is_ipv4()).largest),
         // They have sizes of their own.
-        Via::Row(_) => None,
+        Via::Cacheline | Via::Row(_) => None,
     }
 }
 

@@ -180,7 +180,8 @@ impl Rates {
 }
 
 /// Which vias are compared, in the order in which they are reported.
-const PAIRS: [(Via, Via); 4] = [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw)];
+const PAIRS: [(Via, Via); 5] =
+    [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw), (Via::Am, Via::Cacheline)];
 
 /// One via's figure divided by another's.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,7 +17,7 @@ pub(crate) use torture::TortureArgs;
 use crate::compare::Wanted;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::Bench;
+use crate::plan::{Bench, Via};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -176,6 +176,9 @@ impl Cli {
             _ => {}
         }
         options.check(self.has_its_cable())?;
+        if options.via.contains(&Via::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
+            return Err(usage("--via cacheline is a round trip and nothing else: for latency"));
+        }
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),

@@ -9,7 +9,7 @@ use crate::deploy::joined::Joint;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::names;
-use crate::plan::{FramingArg, Via};
+use crate::plan::{Bench, FramingArg, Via};
 use crate::size::Size;
 
 /// Where the far side is.
@@ -35,9 +35,10 @@ impl Where {
         }
     }
 
-    /// All the vias there are in this place.
-    pub(crate) fn vias(&self) -> &'static [Via] {
+    /// All the vias there are in this place for this.
+    pub(crate) fn vias(&self, bench: Bench) -> &'static [Via] {
         match self {
+            Where::Joined(Joint::Shm, _) if bench == Bench::Latency => &[Via::Am, Via::Cacheline],
             Where::Loopback => &[Via::Am, Via::Raw],
             Where::Joined(Joint::Shm, _) => &[Via::Am],
             Where::Joined(..) => &[Via::Am, Via::Raw],
@@ -62,6 +63,11 @@ impl Options {
                 return Err(Error::Usage(format!("--via names {via} twice")));
             }
             seen.push(*via);
+        }
+        if self.via.contains(&Via::Cacheline) && self.hosts != Some(HostsArg::Shm) {
+            return Err(usage(
+                "--via cacheline is for --hosts shm: two processes, and a line of the cache between them",
+            ));
         }
         if self.mtu.is_some() && matches!(self.hosts, None | Some(HostsArg::Loopback)) && !has_its_cable {
             return Err(usage("--mtu is for --hosts that make their own wire; an interface keeps the MTU it has"));

@@ -22,6 +22,7 @@ fn what_makes_sense() {
         ("latency --peer beta --on xdp:eth1", latency(Where::Peer("beta".to_owned(), on()))),
         ("latency --hosts udp --via am,raw", latency(Where::Joined(Joint::Udp, None))),
         ("latency --hosts virtio-user --mtu 3000", latency(Where::Joined(Joint::VirtioUser, Some(3000)))),
+        ("latency --hosts shm --via am,cacheline", latency(Where::Joined(Joint::Shm, None))),
         ("bandwidth --hosts loopback", Task::Measure(vec![Bench::Bandwidth], Where::Loopback)),
         ("bandwidth --sweep --hosts loopback", Task::Sweep(Where::Loopback, None)),
         ("bandwidth --sweep --plot a.svg --hosts veth", Task::Sweep(Where::Veth(1500), Some("a.svg".into()))),
@@ -96,6 +97,8 @@ fn what_has_no_effect_is_refused() {
         ("bounce --bundles on", "--bundles"),
         ("bandwidth --hosts veth --loss 1 --via raw", "--loss is for am"),
         ("bounce --name alpha", "--name"),
+        ("rate --hosts shm --via am,cacheline", "for latency"),
+        ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {
         let error = task(line).expect_err(line);

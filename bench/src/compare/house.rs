@@ -166,7 +166,7 @@ impl Peer for &'static House {
     fn find(&self) -> Result<String, String> {
         let version = match self.via {
             Via::Am | Via::Raw => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
-            Via::Udp | Via::Row(_) => format!("Linux {}", kernel()),
+            Via::Udp | Via::Cacheline | Via::Row(_) => format!("Linux {}", kernel()),
         };
         if self.without_offload { offload::find().map(|()| version) } else { Ok(version) }
     }

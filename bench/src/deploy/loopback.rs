@@ -136,7 +136,7 @@ impl Link for Memories {
             (Via::Row(row), _) if row.is_of_queues() => {
                 Box::new(Queues::new(plug.open().map_err(facility)?, other, row))
             }
-            (Via::Udp | Via::Row(_), _) => {
+            (Via::Udp | Via::Cacheline | Via::Row(_), _) => {
                 return Err(Error::Usage("--hosts loopback has no kernel in it: --via am,raw".to_owned()));
             }
         })

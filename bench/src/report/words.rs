@@ -24,6 +24,7 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
         Via::Am => "am",
         Via::Raw => raw,
         Via::Udp => "kernel UDP",
+        Via::Cacheline => "a bare line of the cache",
         Via::Row(row) => row.name(),
     };
     let (over, under) = (spoken(ratio.over), spoken(ratio.under));

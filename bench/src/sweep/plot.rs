@@ -57,7 +57,7 @@ fn colour(via: Via) -> &'static str {
     match via {
         Via::Am => "#0b61a4",
         Via::Raw => "#444444",
-        Via::Udp | Via::Row(_) => "#c4581b",
+        Via::Udp | Via::Cacheline | Via::Row(_) => "#c4581b",
     }
 }
 

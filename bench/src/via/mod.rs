@@ -2,6 +2,7 @@
 //! carries messages.
 
 pub(crate) mod am;
+pub(crate) mod cacheline;
 pub(crate) mod datagram;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;

@@ -80,11 +80,12 @@ impl Drop for Membership {
     }
 }
 
-/// Cease to be a member, and remove the segment unless somebody else is in it.
+/// Cease to be a member, and remove the segment unless somebody else is in it, with what the killed have left.
 pub(crate) fn leave(place: &Place, file: &File) {
     locks::cease(file);
     let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
     if !others && place.leads_to(file).unwrap_or(false) {
+        (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
         place.remove();
     }
 }

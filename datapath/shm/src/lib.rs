@@ -56,6 +56,7 @@ mod count;
 mod errors;
 mod header;
 mod join;
+mod lines;
 mod locks;
 mod map;
 mod options;
@@ -77,6 +78,7 @@ use count::Count;
 pub use errors::OpenError;
 use errors::system;
 use join::Membership;
+pub use lines::Lines;
 pub use options::{Options, OptionsError};
 use peer::{Peer, address};
 

@@ -26,7 +26,6 @@ fn one(place: &Place) -> Option<()> {
     if !is_ours || !place.leads_to(&file).ok()? || (0..MOST_MEMBERS).any(|member| locks::is_alive(&file, member)) {
         return None;
     }
-    (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
     leave(place, &file);
     Some(())
 }

@@ -1,0 +1,174 @@
+//! A line of the cache that goes between two processes: the least that a round trip through shared memory costs.
+//!
+//! A message is a word that counts, on a line of the sender's. Notes have lines of their own; one that finds the one
+//! before not yet read finds no room.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use shm::Lines;
+
+use crate::error::Error;
+use crate::link::Side;
+use crate::measure::{Arrived, Note, Port};
+use crate::plan::Via;
+use crate::watch::Watch;
+
+/// What a line holds besides the word that counts.
+const LARGEST: usize = 60;
+/// The near side makes the lines within so long, and they are looked for so often.
+const THERE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// The lines of a side, from its first on; then come the other's.
+const COUNT: usize = 0;
+const NOTE: usize = 1;
+const SEEN: usize = 2;
+const EACH: usize = 3;
+
+/// Words of a note, after the one that counts.
+const WORDS: usize = Note::BYTES / 4;
+
+/// One side of the via.
+pub(crate) struct Cacheline {
+    lines: Lines,
+    /// The first of our lines and of the other's.
+    own: usize,
+    other: usize,
+    size: usize,
+    echo: bool,
+    sent: u32,
+    seen: u32,
+    told: u32,
+    heard: u32,
+}
+
+impl Cacheline {
+    /// This side, on lines of this name, which are new for each.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be shared.
+    pub(crate) fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
+        let path = PathBuf::from(format!("/dev/shm/{name}.line"));
+        let begin = Instant::now();
+        let lines = loop {
+            watch.check()?;
+            let lines = match side {
+                Side::Near => Lines::make(&path, 2 * EACH),
+                Side::Far => Lines::take(&path, 2 * EACH),
+            };
+            match lines {
+                Err(_) if side == Side::Far && begin.elapsed() < THERE => sleep(AGAIN),
+                lines => break lines.map_err(Error::system("sharing a line of the cache in /dev/shm"))?,
+            }
+        };
+        let (own, other) = if side == Side::Near { (0, EACH) } else { (EACH, 0) };
+        Ok(Cacheline { lines, own, other, size: 0, echo: false, sent: 0, seen: 0, told: 0, heard: 0 })
+    }
+
+    fn note(&mut self) -> Option<Note> {
+        let told = self.lines.word(self.other + NOTE, 0).load(Acquire);
+        if told == self.heard {
+            return None;
+        }
+        let mut bytes = [0; Note::BYTES];
+        for (nth, word) in bytes.chunks_exact_mut(4).enumerate() {
+            word.copy_from_slice(&self.lines.word(self.other + NOTE, 1 + nth).load(Relaxed).to_ne_bytes());
+        }
+        self.heard = told;
+        self.lines.word(self.own + SEEN, 0).store(told, Release);
+        Note::from_bytes(&bytes)
+    }
+}
+
+impl Port for Cacheline {
+    fn mode(&self) -> &str {
+        "shared memory, one line"
+    }
+
+    fn largest(&self) -> usize {
+        LARGEST
+    }
+
+    fn prepare(&mut self, size: usize) -> Result<(), Error> {
+        if size > LARGEST {
+            return Err(Error::TooLarge { via: Via::Cacheline, size, most: LARGEST });
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    fn echo(&mut self, on: bool) {
+        self.echo = on;
+    }
+
+    /// Only one is under way at a time: that is what is measured.
+    #[inline]
+    fn send(&mut self, count: usize) -> Result<usize, Error> {
+        self.sent = self.sent.wrapping_add(count as u32);
+        self.lines.word(self.own + COUNT, 0).store(self.sent, Release);
+        Ok(count)
+    }
+
+    #[inline]
+    fn receive(&mut self, _: usize) -> Result<Arrived, Error> {
+        let now = self.lines.word(self.other + COUNT, 0).load(Acquire);
+        let messages = u64::from(now.wrapping_sub(self.seen));
+        if messages == 0 {
+            return Ok(Arrived { note: self.note(), ..Arrived::default() });
+        }
+        self.seen = now;
+        if self.echo {
+            self.send(messages as usize)?;
+        }
+        Ok(Arrived { messages, bytes: messages * self.size as u64, note: None })
+    }
+
+    fn tell(&mut self, note: Note) -> Result<(), Error> {
+        if self.lines.word(self.other + SEEN, 0).load(Acquire) != self.told {
+            return Ok(());
+        }
+        for (nth, word) in note.to_bytes().as_chunks::<4>().0.iter().enumerate().take(WORDS) {
+            self.lines.word(self.own + NOTE, 1 + nth).store(u32::from_ne_bytes(*word), Relaxed);
+        }
+        self.told = self.told.wrapping_add(1);
+        self.lines.word(self.own + NOTE, 0).store(self.told, Release);
+        Ok(())
+    }
+
+    fn window(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_echoes_and_notes() {
+        let (name, watch) = (format!("am-bench-test-{}", std::process::id()), Watch::default());
+        let mut near = Cacheline::open(Side::Near, &name, &watch).unwrap();
+        let mut far = Cacheline::open(Side::Far, &name, &watch).unwrap();
+        assert!(!PathBuf::from(format!("/dev/shm/{name}.line")).exists(), "nothing is left while it runs");
+        for port in [&mut near, &mut far] {
+            port.prepare(16).unwrap();
+            assert!(port.prepare(LARGEST + 1).is_err());
+        }
+        for note in [Note::Stop { step: 7 }, Note::End] {
+            near.tell(note).unwrap();
+            near.tell(Note::GiveUp).unwrap();
+            assert_eq!(far.receive(1).unwrap().note, Some(note), "for the second there was no room");
+            assert_eq!(far.receive(1).unwrap(), Arrived::default());
+        }
+        far.echo(true);
+        for _ in 0..3 {
+            near.send(1).unwrap();
+            assert_eq!(far.receive(1).unwrap(), Arrived { messages: 1, bytes: 16, note: None });
+            assert_eq!(near.receive(1).unwrap().messages, 1);
+        }
+        assert_eq!(near.receive(1).unwrap(), Arrived::default());
+    }
+}

@@ -1,0 +1,73 @@
+//! am-bench between two processes that a transport joins. Needs no rights.
+
+mod common;
+
+use std::fs;
+
+use common::{
+    ENDLESS, QUICK, check_latency, check_throughput, eventually, is_alive, json, run, seconds_worked, start, summary,
+    text,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+#[test]
+fn latency_beside_what_is_below() {
+    for (hosts, beside, ratio) in
+        [("udp", "raw", "am_over_raw"), ("tcp", "raw", "am_over_raw"), ("shm", "cacheline", "am_over_cacheline")]
+    {
+        let lines = json(&run(&[&["latency", "--json", "--hosts", hosts, "--rounds", "2", "--time", "0.02"]]));
+        for (line, (via, framing)) in lines.iter().zip([("am", "bare"), (beside, "none")]) {
+            check_latency(line, via, line["mode"].as_str().unwrap(), framing, 16);
+        }
+        assert!(summary(&lines)[ratio].as_f64().expect(ratio) > 0.0, "{hosts}");
+    }
+}
+
+#[test]
+fn rate_of_small_frames() {
+    for (hosts, vias) in [("udp", &["am", "raw"][..]), ("tcp", &["am", "raw"]), ("shm", &["am"])] {
+        let lines = json(&run(&[&["rate", "--json", "--hosts", hosts], QUICK]));
+        assert_eq!(lines.len(), vias.len() + 1, "{hosts}");
+        for (line, via) in lines.iter().zip(vias) {
+            check_throughput(line, "rate", via, 64);
+        }
+    }
+}
+
+#[test]
+fn the_table_calls_a_line_a_line() {
+    let table = text(&run(&[&["latency", "--hosts", "shm"], QUICK]).stdout);
+    assert!(table.contains("times as long as a bare line of the cache"), "{table}");
+    let output = run(&[&["latency", "--hosts", "shm", "--size", "64"], QUICK]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+/// What is in /dev/shm of a near side.
+fn left(pid: u32) -> usize {
+    let mine = |name: String| name.contains(&format!("am-bench-{pid}"));
+    fs::read_dir("/dev/shm").unwrap().flatten().filter(|file| mine(file.file_name().to_string_lossy().into())).count()
+}
+
+#[test]
+fn nothing_is_left_whichever_side_is_killed() {
+    for (hosts, via) in [("udp", "am"), ("shm", "am"), ("shm", "cacheline")] {
+        for (near_ends, signal) in [(true, Signal::SIGINT), (true, Signal::SIGKILL), (false, Signal::SIGKILL)] {
+            let near = start(&[&["latency", "--hosts", hosts, "--via", via], ENDLESS]);
+            let mut far = 0;
+            eventually("a far side that works", || {
+                far = near.children().first().copied().unwrap_or(0);
+                seconds_worked(far) > 0.3 && seconds_worked(near.pid()) > 0.3
+            });
+            if near_ends {
+                near.signal(signal)
+            } else {
+                kill(Pid::from_raw(far as i32), signal).unwrap()
+            }
+            let pid = near.pid();
+            near.end();
+            eventually("the end of the far side", || !is_alive(far));
+            assert_eq!(left(pid), 0, "{hosts} by {via}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Lines of the cache that two processes share, with nothing above them: what a frame through shared memory is measured
+//! against. Not a transport, and not for applications.
+
+use std::fs::{File, OpenOptions, remove_file};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU32;
+
+use crate::map::Mapped;
+
+/// Two lines: processors fetch them in pairs.
+const APART: usize = 128;
+
+/// Some lines, each by itself, with words in each.
+///
+/// ```
+/// use std::sync::atomic::Ordering::Relaxed;
+///
+/// let path = std::env::temp_dir().join(format!("am-lines-{}", std::process::id()));
+/// let mine = shm::Lines::make(&path, 2)?;
+/// let theirs = shm::Lines::take(&path, 2)?;
+/// mine.word(1, 0).store(7, Relaxed);
+/// assert_eq!(theirs.word(1, 0).load(Relaxed), 7);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Lines(Mapped);
+
+impl Lines {
+    /// Words of a line.
+    pub const WORDS: usize = 16;
+
+    /// New ones, all zero, in a new file of this name, which only this user may open.
+    ///
+    /// # Errors
+    /// The system's; there is such a file.
+    pub fn make(path: &Path, lines: usize) -> io::Result<Lines> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let made = file.set_len((lines * APART) as u64).and_then(|()| Lines::over(&file, lines));
+        made.inspect_err(|_| _ = remove_file(path))
+    }
+
+    /// Those of another process, whose file is removed: nobody else has to find them.
+    ///
+    /// # Errors
+    /// The system's; the file is not there, or is shorter.
+    pub fn take(path: &Path, lines: usize) -> io::Result<Lines> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.len() < (lines * APART) as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let lines = Lines::over(&file, lines)?;
+        remove_file(path)?;
+        Ok(lines)
+    }
+
+    fn over(file: &File, lines: usize) -> io::Result<Lines> {
+        let memory = Mapped::new(file, lines * APART, false)?;
+        memory.touch(0, lines * APART)?;
+        Ok(Lines(memory))
+    }
+
+    /// A word of a line.
+    ///
+    /// # Panics
+    /// There is no such line, or no such word.
+    #[inline]
+    pub fn word(&self, line: usize, word: usize) -> &AtomicU32 {
+        assert!(word < Lines::WORDS, "no word {word} in a line");
+        self.0.memory.word(line * APART + word * size_of::<u32>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_them_leaves_no_file_and_a_short_one_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lines");
+        let _mine = Lines::make(&path, 2).unwrap();
+        assert_eq!(Lines::make(&path, 2).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(Lines::take(&path, 3).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        Lines::take(&path, 2).unwrap();
+        assert!(!path.exists());
+        assert_eq!(Lines::take(&path, 2).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
