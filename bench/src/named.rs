@@ -27,6 +27,9 @@ const LOOPBACK: &str = "lo";
 /// In a name: the number of the via that is opened, for what each has to make anew.
 pub(crate) const STAGE: &str = "%stage";
 
+/// What a bare socket's frame carries where nobody says otherwise.
+const ETHERNETS: u32 = 1500;
+
 /// The other side opens its end within so long, and is looked for so often.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
@@ -54,6 +57,16 @@ impl NamedLink {
         Ok(NamedLink { side, node: node.to_owned(), on, opened: 0, core })
     }
 
+    /// What the node is called.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Its transport, as it was named.
+    pub(crate) fn on(&self) -> String {
+        self.on.to_string()
+    }
+
     /// The name of what the next via is opened on.
     fn name(&self) -> Result<Name, Error> {
         let name = self.on.to_string().replace(STAGE, &self.opened.to_string());
@@ -61,7 +74,7 @@ impl NamedLink {
     }
 
     /// One side of a device is there before the other, which has to try again.
-    fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
+    pub(crate) fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
         let (name, begin) = (self.name()?.to_string(), Instant::now());
         loop {
             match transports::open(&name) {
@@ -87,7 +100,7 @@ impl NamedLink {
     /// The same without us: a bare socket, or bare frames.
     fn raw(&self, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let here = self.here()?;
-        let (mtu, mode) = (peer.carries(here.mtu.unwrap_or_default()), "kernel".to_owned());
+        let (mtu, mode) = (peer.carries(here.mtu.unwrap_or(ETHERNETS)), "kernel".to_owned());
         Ok(match self.on.scheme() {
             "udp" => Box::new(Udp::open(LOOPBACK, mtu, &here, peer, mode)?),
             "tcp" => Box::new(Tcp::open((self.side, Gather::No), LOOPBACK, mtu, (&here, peer), mode, watch)?),

@@ -71,3 +71,29 @@ fn nothing_is_left_whichever_side_is_killed() {
         }
     }
 }
+
+/// As between two machines, over transports of this one.
+#[test]
+fn two_that_meet_on_a_transport() {
+    let pid = std::process::id();
+    let (b, c) = (pid / 250 % 250 + 1, pid % 250 + 1);
+    let ip = |host: u32| format!("127.{b}.{c}.{host}:7000");
+    let shm = format!("shm:am-bench-test-{pid}");
+    for (far, near, vias) in [
+        (format!("udp:{}", ip(2)), format!("udp:{},peer={}", ip(1), ip(2)), &["am", "raw"][..]),
+        (format!("tcp:{}", ip(4)), format!("tcp:{},peer={}", ip(3), ip(4)), &["am", "raw"]),
+        (shm.clone(), shm, &["am"]),
+    ] {
+        let server = start(&[&["serve", "--on", &far, "--name", "beta"]]);
+        for _ in 0..2 {
+            let output = run(&[&["latency", "--peer", "beta", "--on", &near, "--name", "alpha", "--json"], QUICK]);
+            let lines = json(&output);
+            assert_eq!(lines.len(), vias.len() + 1, "{near}");
+            for (line, via) in lines.iter().zip(vias) {
+                assert_eq!((&line["via"], line["bench"].as_str()), (&(*via).into(), Some("latency")), "{near}");
+            }
+        }
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end().0.code(), Some(143));
+    }
+}

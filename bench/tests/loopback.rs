@@ -200,7 +200,7 @@ fn mistakes_end_with_2_and_say_what_to_do() {
         (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "sizes of its own"),
         (&["bandwidth", "--hosts", "loopback", "--sweep", "--plot", "no/where/a.svg"], "a directory that exists"),
         (&["ablation", "--via", "am"], "rows and sizes of its own"),
-        (&["serve", "--on", "eth1"], "xdp:INTERFACE"),
+        (&["serve", "--on", "eth1"], "xdp:eth1, udp:"),
         (&["travel"], "unrecognized subcommand"),
     ] {
         let output = run(&[arguments, QUICK]);

@@ -31,7 +31,7 @@ pub(crate) struct CompareArgs {
 impl Options {
     /// Always on a cable of our own.
     pub(super) fn compare(&self, args: &CompareArgs) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+        if self.peer.is_some() || self.serve || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
             return Err(usage("compare makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
         }
         if !self.via.is_empty() || self.bundles.is_some() {

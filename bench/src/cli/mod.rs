@@ -35,6 +35,9 @@ EXAMPLES
   On two machines:
     beta$  am-bench --serve --on xdp:eth1 --name beta
     alpha$ am-bench bandwidth --peer beta --on xdp:eth1
+  The same over another transport, here UDP:
+    beta$  am-bench --serve --on udp:10.0.0.2:7000 --name beta
+    alpha$ am-bench latency --peer beta --on udp:10.0.0.1:7000,peer=10.0.0.2:7000
 
 EXIT CODES
   0    all was measured

@@ -86,7 +86,7 @@ pub(crate) struct Options {
     /// Measure against the node of this name, which runs `am-bench --serve`
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) peer: Option<String>,
-    /// The interface that leads to the other machine, as in xdp:eth1
+    /// The transport that leads to the other machine, as in xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
     pub(crate) on: Option<String>,
     /// What this node is called [default: the host's name]

@@ -42,7 +42,8 @@ impl Where {
             Where::Loopback => &[Via::Am, Via::Raw],
             Where::Joined(Joint::Shm, _) => &[Via::Am],
             Where::Joined(..) => &[Via::Am, Via::Raw],
-            _ => &[Via::Am, Via::Raw, Via::Udp],
+            Where::Peer(_, on) => vias_on(on),
+            Where::Veth(_) => &[Via::Am, Via::Raw, Via::Udp],
         }
     }
 }
@@ -134,7 +135,7 @@ impl Options {
         if self.peer.is_some() || self.hosts.is_some() {
             return Err(usage("--serve is the far side: --peer and --hosts belong to the near side"));
         }
-        let interface = self.on()?;
+        let on = self.on()?;
         let what = !self.via.is_empty() || !self.size.is_empty() || self.bundles.is_some();
         if what || self.says_amount() || self.json || self.save.is_some() {
             return Err(usage(
@@ -142,7 +143,7 @@ impl Options {
                  --save belong to the near side",
             ));
         }
-        self.own_core().map(|()| Task::Serve(interface))
+        self.own_core().map(|()| Task::Serve(on))
     }
 
     pub(super) fn demo(&self) -> Result<Task, Error> {
@@ -185,6 +186,12 @@ impl Options {
         if !self.size.is_empty() || !self.via.is_empty() {
             return Err(usage("ablation has rows and sizes of its own: leave --via and --size out"));
         }
+        let elsewhere = self.hosts.and_then(HostsArg::joint).is_some();
+        if elsewhere || self.peer.is_some() && !self.on()?.starts_with(XDP) {
+            return Err(usage(
+                "ablation takes AF_XDP apart, or memory: --hosts veth, --hosts loopback, or --on xdp:INTERFACE",
+            ));
+        }
         let nowhere = self.hosts.is_none() && self.peer.is_none();
         let place = if nowhere { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) } else { self.place() };
         Ok(Task::Ablation(place?))
@@ -192,7 +199,7 @@ impl Options {
 
     /// What comes back: always on a cable of our own.
     pub(super) fn bounce(&self) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+        if self.peer.is_some() || self.serve || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
             return Err(usage("bounce makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
         }
         if !self.via.is_empty() || self.bundles.is_some() {
@@ -204,15 +211,38 @@ impl Options {
         self.no_on().map(|()| Task::Bounce(self.mtu.unwrap_or(1500)))
     }
 
-    /// The interface of `--on`.
+    /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
-        let on = self.on.as_deref().ok_or_else(|| usage("which interface? as in --on xdp:eth1"))?;
-        match on.strip_prefix("xdp:") {
-            Some(interface) if !interface.is_empty() => Ok(interface.to_owned()),
-            _ => {
-                Err(Error::Usage(format!("`{on}` is no transport that am-bench knows: xdp:INTERFACE, as in xdp:eth1")))
-            }
+        let on = self.on.as_deref().ok_or_else(|| usage("which transport? as in --on xdp:eth1"))?;
+        let kind =
+            transports::kinds().iter().find(|kind| on.split_once(':').is_some_and(|(its, _)| its == kind.scheme));
+        let bad = || {
+            let known: Vec<&str> = transports::kinds().iter().map(|kind| kind.example).collect();
+            Error::Usage(format!("`{on}` is no transport that am-bench knows: {}", known.join(", ")))
+        };
+        let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1 && !on.contains('+')).ok_or_else(bad)?;
+        if kind.scheme == "xdp" {
+            return Ok(on.to_owned());
         }
+        if self.xdp.is_some() {
+            return Err(usage("--xdp is for interfaces: --on xdp:INTERFACE"));
+        }
+        match self.via.iter().find(|via| !vias_on(on).contains(via)) {
+            Some(via) => Err(Error::Usage(format!("--via {via} is not for --on {}: leave it out", kind.scheme))),
+            None => Ok(on.to_owned()),
+        }
+    }
+}
+
+/// What a name of an interface begins with.
+const XDP: &str = "xdp:";
+
+/// The vias between two machines, by the transport between them.
+fn vias_on(on: &str) -> &'static [Via] {
+    match on.split(':').next() {
+        Some("xdp") => &[Via::Am, Via::Raw, Via::Udp],
+        Some("udp" | "tcp") => &[Via::Am, Via::Raw],
+        _ => &[Via::Am],
     }
 }
 

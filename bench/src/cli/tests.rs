@@ -14,7 +14,7 @@ fn torture() -> TortureArgs {
 #[test]
 fn what_makes_sense() {
     let latency = |place| Task::Measure(vec![Bench::Latency], place);
-    let on = || "eth1".to_owned();
+    let on = || "xdp:eth1".to_owned();
     for (line, expected) in [
         ("latency --hosts veth", latency(Where::Veth(1500))),
         ("latency --hosts veth --mtu 3000 --cores 1,2", latency(Where::Veth(3000))),
@@ -45,6 +45,8 @@ fn what_makes_sense() {
         ("--serve --on xdp:eth1", Task::Serve(on())),
         ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
         ("serve --on xdp:eth1", Task::Serve(on())),
+        ("serve --on udp:10.0.0.2:7000", Task::Serve("udp:10.0.0.2:7000".to_owned())),
+        ("latency --peer beta --on shm:lab", latency(Where::Peer("beta".to_owned(), "shm:lab".to_owned()))),
         ("demo", Task::Demo),
     ] {
         assert_eq!(task(line).expect(line), expected, "{line}");
@@ -98,6 +100,15 @@ fn what_has_no_effect_is_refused() {
         ("bandwidth --hosts veth --loss 1 --via raw", "--loss is for am"),
         ("bounce --name alpha", "--name"),
         ("rate --hosts shm --via am,cacheline", "for latency"),
+        ("latency --peer beta --on udp:10.0.0.1:7000 --via udp", "--on udp"),
+        ("latency --peer beta --on shm:lab --via raw", "--on shm"),
+        ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
+        ("serve --on moon:7", "no transport that am-bench knows"),
+        ("ablation --hosts udp", "--hosts veth"),
+        ("ablation --peer beta --on udp:10.0.0.1:7000", "--hosts veth"),
+        ("bounce --hosts shm", "--hosts veth"),
+        ("torture --hosts tcp", "--hosts veth"),
+        ("compare --hosts memif", "--hosts veth"),
         ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {

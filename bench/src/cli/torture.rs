@@ -34,7 +34,7 @@ impl Options {
     /// Always on a cable of our own.
     pub(super) fn torture(&self, args: &TortureArgs) -> Result<Task, Error> {
         let elsewhere = self.peer.is_some() || self.on.is_some() || self.name.is_some() || self.serve;
-        if elsewhere || self.hosts == Some(HostsArg::Loopback) {
+        if elsewhere || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
             return Err(usage("torture makes its own hosts, --hosts veth"));
         }
         if !self.size.is_empty() || !self.via.is_empty() || self.says_amount() {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestError};
 
 use crate::error::Error;
-use crate::link::InterfaceLink;
 use crate::plan::{Answer, How, Place, Plan};
 use crate::serve::answer;
 use crate::session::{Control, Placed};
@@ -13,6 +12,7 @@ use crate::via::am::facility;
 use crate::watch::Watch;
 
 use super::ANSWER;
+use super::anchor::Anchor;
 
 const ENDPOINT: &str = "am-bench-plans";
 const PLAN: Handler = Handler(0);
@@ -25,7 +25,7 @@ const STAY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
     /// The way to it.
-    pub(crate) link: InterfaceLink,
+    pub(crate) link: Anchor,
     /// Who is asked.
     pub(crate) peer: &'a str,
 }
@@ -98,7 +98,7 @@ impl Asking<'_> {
     }
 
     fn unknown(&self) -> Error {
-        Error::PeerUnknown { name: self.peer.to_owned(), on: format!("xdp:{}", self.link.names().1), waited: ANSWER }
+        Error::PeerUnknown { name: self.peer.to_owned(), on: self.link.on(), waited: ANSWER }
     }
 }
 
@@ -119,7 +119,7 @@ struct Listening {
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn listen(link: &InterfaceLink, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
+pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
     let mut endpoint: Endpoint<Listening> = endpoint(link, how, watch)?;
     let link = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
@@ -161,7 +161,7 @@ impl Listening {
     }
 }
 
-fn endpoint<S>(link: &InterfaceLink, how: How, watch: &Watch) -> Result<Endpoint<S>, Error> {
+fn endpoint<S>(link: &Anchor, how: How, watch: &Watch) -> Result<Endpoint<S>, Error> {
     // The endpoint keeps its node running.
     link.node(how, watch)?.endpoint(ENDPOINT).map_err(facility)
 }

@@ -1,5 +1,6 @@
 //! Where the two sides run, and how they find each other.
 
+mod anchor;
 mod child;
 pub(crate) mod far;
 pub(crate) mod joined;

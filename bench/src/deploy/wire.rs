@@ -6,7 +6,7 @@
 
 use crate::cores::pin;
 use crate::error::Error;
-use crate::link::{InterfaceLink, Side};
+use crate::link::Side;
 use crate::out::note;
 use crate::plan::How;
 use crate::progress::Progress;
@@ -15,6 +15,7 @@ use crate::serve::follow;
 use crate::session::{Order, Placed, Session, run};
 use crate::watch::Watch;
 
+use super::anchor::Anchor;
 use super::message::{Asking, listen};
 
 /// Where the far side is, by which way.
@@ -24,8 +25,8 @@ pub(crate) struct Way<'a> {
     pub(crate) name: &'a str,
     /// What the other is called.
     pub(crate) peer: &'a str,
-    /// This side's interface.
-    pub(crate) interface: &'a str,
+    /// This side's transport.
+    pub(crate) on: &'a str,
     /// This side's core.
     pub(crate) core: Option<usize>,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Way<'a> {
 /// # Errors
 /// What is missing, or whatever ended the session early.
 pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let mut link = InterfaceLink::new(Side::Near, way.name, way.interface, pin(way.core)?)?;
+    let mut link = Anchor::new(Side::Near, way.name, way.on, pin(way.core)?)?;
     match attempt(order, way.peer, &mut link, progress, watch) {
         Err(error @ Error::NoIp) if order.without_udp_if_need_be => {
             eprintln!("am-bench: without udp: {error}");
@@ -48,13 +49,7 @@ pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &
     }
 }
 
-fn attempt(
-    order: &Order,
-    peer: &str,
-    link: &mut InterfaceLink,
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
+fn attempt(order: &Order, peer: &str, link: &mut Anchor, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let here = link.here()?;
     if order.vias.iter().any(|via| via.is_kernel()) && here.ipv4.is_none() && here.ipv6.is_none() {
         return Err(Error::NoIp);
@@ -68,13 +63,9 @@ fn attempt(
 ///
 /// # Errors
 /// The interface cannot be used, or [`Error::Interrupted`].
-pub(crate) fn serve(
-    (name, interface, core): (&str, &str, Option<usize>),
-    how: How,
-    watch: &Watch,
-) -> Result<(), Error> {
-    let mut link = InterfaceLink::new(Side::Far, name, interface, pin(core)?)?;
-    let mut ready = Some(format!("{name} serves on xdp:{interface}; Ctrl-C ends it"));
+pub(crate) fn serve((name, on, core): (&str, &str, Option<usize>), how: How, watch: &Watch) -> Result<(), Error> {
+    let mut link = Anchor::new(Side::Far, name, on, pin(core)?)?;
+    let mut ready = Some(format!("{name} serves on {on}; Ctrl-C ends it"));
     loop {
         let ready = || ready.take().into_iter().for_each(|text| note(&text));
         let plan = listen(&link, how, watch, ready)?;

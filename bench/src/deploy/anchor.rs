@@ -1,0 +1,76 @@
+//! One of two machines: an interface, or any other transport by its name.
+
+use am_api::{Idle, Node};
+
+use crate::error::Error;
+use crate::link::{InterfaceLink, Side};
+use crate::measure::Port;
+use crate::named::NamedLink;
+use crate::plan::{How, Place, Via};
+use crate::session::{Link, Placed};
+use crate::via::am::node_that;
+use crate::watch::Watch;
+
+/// This side.
+#[derive(Clone, Debug)]
+pub(super) enum Anchor {
+    Interface(InterfaceLink),
+    Named(NamedLink),
+}
+
+impl Anchor {
+    /// The side of a node called `node` on this transport.
+    ///
+    /// # Errors
+    /// There is no such interface, or the text names no transport.
+    pub(super) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<Anchor, Error> {
+        match on.strip_prefix("xdp:") {
+            Some(interface) => InterfaceLink::new(side, node, interface, core).map(Anchor::Interface),
+            None => NamedLink::new(side, node, on, core).map(Anchor::Named),
+        }
+    }
+
+    /// A node of ours there, alone, that measures nothing: it sleeps while nothing comes.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(super) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
+        match self {
+            Anchor::Interface(link) => link.node(how, watch),
+            Anchor::Named(link) => node_that(Idle::default(), link.node(), how, link.transport(watch)?),
+        }
+    }
+
+    /// Its transport.
+    pub(super) fn on(&self) -> String {
+        match self {
+            Anchor::Interface(link) => format!("xdp:{}", link.names().1),
+            Anchor::Named(link) => link.on(),
+        }
+    }
+}
+
+impl Placed for Anchor {
+    fn here(&self) -> Result<Place, Error> {
+        match self {
+            Anchor::Interface(link) => link.here(),
+            Anchor::Named(link) => link.here(),
+        }
+    }
+}
+
+impl Link for Anchor {
+    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        match self {
+            Anchor::Interface(link) => link.open(via, peer, how, watch),
+            Anchor::Named(link) => link.open(via, peer, how, watch),
+        }
+    }
+
+    fn close(&mut self, port: Box<dyn Port>) {
+        match self {
+            Anchor::Interface(link) => link.close(port),
+            Anchor::Named(link) => link.close(port),
+        }
+    }
+}
