@@ -35,6 +35,17 @@ pub enum OpenError {
         /// Its owner's number.
         owner: u32,
     },
+    /// The file belongs to a user whom we were not told to trust.
+    #[error(
+        "{} belongs to user {owner}, who could end this process through it: choose another name, or say `owner={owner}` if you trust them",
+        path.display()
+    )]
+    Stranger {
+        /// The file.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+    },
     /// What has the name is no file.
     #[error("{} is a link or no file at all, and is not followed: choose another name, or `rm {}`", path.display(), path.display())]
     NoFile {

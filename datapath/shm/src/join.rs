@@ -37,7 +37,7 @@ impl Membership {
     pub(crate) fn join(options: &Options) -> Result<Membership, OpenError> {
         let place = Place::new(&options.dir, &options.name)?;
         loop {
-            let file = place.open_or_make(options.mode)?;
+            let file = place.open_or_make(options.mode, options.owner)?;
             let attempt = Attempt { place: &place, file: &file, options };
             if let Some(joined) = attempt.run()? {
                 return Ok(joined.with(place, file));

@@ -15,6 +15,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// The file's permissions, where it is made: who may open it may join, and read and write everything in it.
     pub mode: u32,
+    /// A user whose segment is joined as well: otherwise only our own and root's are.
+    pub owner: Option<u32>,
     /// The longest frame, in bytes from the destination address on; the segment's own where it exists already.
     pub frame: Option<usize>,
     /// The most processes at a time; the segment's own where it exists already.
@@ -53,6 +55,7 @@ impl Options {
             name: name.into(),
             dir: PathBuf::from("/dev/shm"),
             mode: 0o600,
+            owner: None,
             frame: None,
             members: None,
             frames: 4096,
@@ -60,7 +63,7 @@ impl Options {
         }
     }
 
-    /// As a user names it: `shm:NAME`, `shm:room1,frame=32768,members=4`. Settings: `dir=`, `mode=` (octal), `frame=`,
+    /// As a user names it: `shm:NAME`, `shm:room1,frame=32768,members=4`. Settings: `dir=`, `mode=` (octal), `owner=`, `frame=`,
     /// `members=`, `frames=`.
     ///
     /// ```
@@ -89,10 +92,14 @@ impl Options {
                 let octal = value.and_then(|value| u32::from_str_radix(value, 8).ok());
                 self.mode = octal.ok_or("permissions in octal go here, as in `mode=660`")?;
             }
+            ("owner", value) => {
+                let user = value.and_then(|value| value.parse().ok());
+                self.owner = Some(user.ok_or("the number of a user goes here, as in `owner=1000`")?);
+            }
             ("frame", _) => self.frame = Some(number()?),
             ("members", _) => self.members = Some(number()?),
             ("frames", _) => self.frames = number()?,
-            _ => return Err("there are `dir=`, `mode=`, `frame=`, `members=` and `frames=`"),
+            _ => return Err("there are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, fstatat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 
 use crate::OpenError;
 use crate::errors::system;
@@ -72,13 +72,13 @@ impl Place {
     /// The segment's file, made where there is none.
     ///
     /// # Errors
-    /// [`OpenError::Denied`], [`OpenError::NoFile`], and what the system has.
-    pub(crate) fn open_or_make(&self, mode: u32) -> Result<File, OpenError> {
+    /// [`OpenError::Denied`], [`OpenError::NoFile`], [`OpenError::Stranger`], and what the system has.
+    pub(crate) fn open_or_make(&self, mode: u32, trusted: Option<u32>) -> Result<File, OpenError> {
         // It may come and go between the two.
         for _ in 0..100 {
             match openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()) {
                 Err(Errno::ENOENT) => (),
-                opened => return self.judge(opened),
+                opened => return self.judge(opened).and_then(|file| self.of_one_we_trust(file, trusted)),
             }
             match openat(&self.dir, self.file.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, Mode::S_IRWXU) {
                 Ok(made) => {
@@ -92,6 +92,14 @@ impl Place {
             }
         }
         Err(self.no_file(Errno::EBUSY))
+    }
+
+    /// Whoever owns the file can cut it short, and end all that have it mapped: that is ourselves, root,
+    /// or a user whom we were told to trust. Who comes first could be anybody.
+    fn of_one_we_trust(&self, file: File, trusted: Option<u32>) -> Result<File, OpenError> {
+        let owner = file.metadata().map_err(system("cannot ask about the segment"))?.uid();
+        let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
+        if is_trusted { Ok(file) } else { Err(OpenError::Stranger { path: self.path(), owner }) }
     }
 
     /// The segment's file, where there is one.

@@ -52,3 +52,22 @@ fn another_user_is_refused_unless_the_file_lets_them_in() {
     assert!(as_other_user(dir.path(), ""));
     drop(member);
 }
+
+/// Its owner could cut it short, which ends whoever has it mapped.
+#[test]
+fn a_strangers_segment_is_joined_only_where_that_was_said() {
+    assert!(nix::unistd::geteuid().is_root(), "run this as root: it gives a file away");
+    let dir = tempdir().unwrap();
+    let member = join(&Options { mode: 0o666, ..options(dir.path()) });
+    let file = std::fs::read_dir(dir.path())
+        .unwrap()
+        .flatten()
+        .find(|file| file.path().extension().is_some_and(|end| end == "shm"));
+    std::os::unix::fs::chown(file.unwrap().path(), Some(OTHER), Some(OTHER)).unwrap();
+    let error = shm::open(&options(dir.path())).unwrap_err();
+    assert!(matches!(error, OpenError::Stranger { owner: OTHER, .. }), "{error}");
+    assert!(error.to_string().contains("`owner=65534`"), "{error}");
+    let trusting = Options { owner: Some(OTHER), ..options(dir.path()) };
+    assert!(shm::open(&trusting).is_ok());
+    drop(member);
+}
