@@ -47,7 +47,7 @@ fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
+    let arguments: Vec<String> = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         [] => {
             let [left, right] = transport::loopback::pair();

@@ -3,8 +3,11 @@
 
 use std::env::temp_dir;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
+
+use nix::unistd::geteuid;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
@@ -87,6 +90,7 @@ pub(super) struct Files(PathBuf);
 
 impl Files {
     fn new() -> Result<Files, Error> {
+        sweep();
         let path = temp_dir().join(format!("{OURS}{}", process::id()));
         fs::create_dir_all(&path).map_err(Error::system("making a directory for sockets"))?;
         Ok(Files(path))
@@ -98,6 +102,20 @@ impl Files {
         let mut ours = paths.filter_map(Path::parent).filter(|at| at.parent() == Some(&*temp_dir()));
         ours.find(|at| at.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OURS)))
             .map(|at| Files(at.to_owned()))
+    }
+}
+
+/// What both sides were killed over is removed by whoever comes next: directories of ours whose process is no more.
+fn sweep() {
+    let all = fs::read_dir(temp_dir()).into_iter().flatten().flatten();
+    for found in all {
+        let process = found.file_name().to_str().and_then(|name| name.strip_prefix(OURS)?.parse::<u32>().ok());
+        let is_dead = process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists());
+        let is_ours =
+            found.path().symlink_metadata().is_ok_and(|data| data.is_dir() && data.uid() == geteuid().as_raw());
+        if is_dead && is_ours {
+            let _ = fs::remove_dir_all(found.path());
+        }
     }
 }
 
@@ -128,6 +146,15 @@ pub(crate) fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_killed_left_is_swept() {
+        // Larger than any process's number.
+        let left = temp_dir().join(format!("{OURS}4194999"));
+        fs::create_dir_all(left.join("socket")).unwrap();
+        let files = Files::new().unwrap();
+        assert!(!left.exists() && files.0.exists());
+    }
 
     #[test]
     fn the_far_side_knows_what_the_near_side_made_and_nothing_else() {
