@@ -41,13 +41,16 @@ watch_log() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
+# The log of a step.
+log_of() { echo "$LOGS/$(printf '%s' "$1" | tr -cs 'a-z0-9\n' '-').log"; }
+
 # step LABEL COMMAND...: run it, keep what it says in a log, say how it ended.
 # Leaves the log's name in $step_log.
 step() {
     local label=$1 start=$SECONDS status=0
     shift
     mkdir -p "$LOGS"
-    step_log="$LOGS/$(printf '%s' "$label" | tr -cs 'a-z0-9\n' '-').log"
+    step_log=$(log_of "$label")
     # In a process group of its own: Ctrl-C ends all that was started here, and nothing else.
     set -m
     "$@" >"$step_log" 2>&1 </dev/null &
