@@ -55,16 +55,21 @@ fn who_takes_nothing_is_waited_for_a_little_and_then_misses_frames() {
     assert_eq!(counter(&near, "tcp_lost_stalled"), 1);
     // All that the other gets arrives, and what is for everybody does.
     for number in 0..50 {
-        assert!(send(&mut near, to[0], queued) && send(&mut near, to[1], number));
-        assert!(send(&mut near, Address::BROADCAST, 1000 + number));
+        // Its kernel may take a little still, and then it is waited for once more.
+        until("it is not waited for", || send(&mut near, to[0], queued));
+        assert!(send(&mut near, to[1], number));
+        until("what is for everybody goes", || send(&mut near, Address::BROADCAST, 1000 + number));
         assert_eq!(arrivals(&mut near, &mut busy, 2), [number, 1000 + number]);
     }
-    assert_eq!(counter(&near, "tcp_lost_stalled"), 101);
+    let lost = counter(&near, "tcp_lost_stalled");
+    assert!((51..=101).contains(&lost), "{lost} of 101 that were for it");
     // It gets what had waited for it, and then again what comes.
-    assert!(arrivals(&mut near, &mut stalled, queued as usize).into_iter().eq(0..queued));
+    let waited = queued as usize + 101 - lost as usize;
+    let came = arrivals(&mut near, &mut stalled, waited);
+    assert!(came.iter().copied().take(queued as usize).eq(0..queued), "{came:?}");
     assert!(send(&mut near, to[0], 7));
     assert_eq!(arrivals(&mut near, &mut stalled, 1), [7]);
-    assert_eq!(counter(&near, "tcp_lost_stalled"), 101);
+    assert_eq!(counter(&near, "tcp_lost_stalled"), lost);
 }
 
 #[test]
