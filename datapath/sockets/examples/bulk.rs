@@ -5,19 +5,19 @@
 //! cargo run --release -p sockets --example bulk [NAME [ROUNDS]]        tcp:127.0.0.1:0, udp:127.0.0.1:0,frame=65507, ...
 //! ```
 
+mod frames;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ring::Frame;
+use frames::{FLOW, build};
 use sockets::{Options, tcp, udp};
 use transport::{Name, Transport};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use wire::{Address, Buffer};
 
-const FLOW: Flow = Flow::new(7).unwrap();
 const TIME: Duration = Duration::from_millis(400);
 
 fn main() {
@@ -125,18 +125,4 @@ fn open(name: &str) -> Box<dyn Transport> {
     };
     end.steer(FLOW, true);
     end
-}
-
-/// What everybody gets introduces its sender; a request is for one.
-fn build(end: &dyn Transport, to: Address, len: usize) -> Frame {
-    let mut frame = end.caps().pool.take().expect("few are used");
-    let space = frame.space().expect("nobody shares it");
-    let (kind, flow) = if to.is_group() { (Kind::Control, Flow::NODE) } else { (Kind::Request, FLOW) };
-    let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
-    let body = len - Framing::Plain.body_at();
-    frame::body(space, Framing::Plain, body).unwrap().fill(7);
-    let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
-    frame.set_len(len);
-    frame
 }

@@ -7,19 +7,20 @@
 //!
 //! Short stretches, of which the fastest count: so it says something on a machine that has other work, too.
 
+mod frames;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use frames::{FLOW, build};
 use ring::Frame;
 use sockets::{Options, tcp, udp};
 use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use wire::{Address, Buffer};
 
 const STRETCHES: usize = 1000;
 const TRIPS: u32 = 20;
-const FLOW: Flow = Flow::new(7).unwrap();
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
@@ -143,18 +144,4 @@ fn readdress(frame: &mut Frame, to: Address, from: Address) {
     let space = frame.space().expect("nobody shares it");
     space[..6].copy_from_slice(&to.0);
     space[6..12].copy_from_slice(&from.0);
-}
-
-/// What everybody gets introduces its sender; a request is for one.
-fn build(end: &impl Transport, to: Address, len: usize) -> Frame {
-    let mut frame = end.caps().pool.take().expect("none is used yet");
-    let space = frame.space().expect("nobody shares it");
-    let (kind, flow) = if to.is_group() { (Kind::Control, Flow::NODE) } else { (Kind::Request, FLOW) };
-    let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
-    let body = len - Framing::Plain.body_at();
-    frame::body(space, Framing::Plain, body).unwrap().fill(7);
-    let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
-    frame.set_len(len);
-    frame
 }

@@ -1,0 +1,23 @@
+//! The frames that the examples send.
+
+use ring::Frame;
+use transport::Transport;
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+/// What is for one goes on this flow.
+pub(crate) const FLOW: Flow = Flow::new(7).unwrap();
+
+/// What everybody gets introduces its sender; a request is for one.
+pub(crate) fn build(end: &dyn Transport, to: Address, len: usize) -> Frame {
+    let mut frame = end.caps().pool.take().expect("few are used");
+    let space = frame.space().expect("nobody shares it");
+    let (kind, flow) = if to.is_group() { (Kind::Control, Flow::NODE) } else { (Kind::Request, FLOW) };
+    let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
+    let body = len - Framing::Plain.body_at();
+    frame::body(space, Framing::Plain, body).unwrap().fill(7);
+    let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
+    frame.set_len(len);
+    frame
+}
