@@ -15,8 +15,7 @@ use crate::measure::Port;
 use crate::place;
 use crate::plan::{How, Place, Via};
 use crate::session::{Link, Placed};
-use crate::via::am::{Am, node, node_that};
-use crate::via::lossy;
+use crate::via::am::{Am, node_that};
 use crate::via::raw::RawPort;
 use crate::via::sleeping::Sleeping;
 use crate::via::udp::Udp;
@@ -100,13 +99,7 @@ impl InterfaceLink {
     fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
         let transport = self.transport(how, watch)?;
         let xdp = transport.mode().attach.name();
-        let (transport, loss) = lossy::over(transport, how.lossy);
-        let node = node(&self.name, how, transport)?;
-        let am = match self.side {
-            Side::Near => Am::near(node, how, &peer.name, watch)?,
-            Side::Far => Am::far(node)?,
-        };
-        Ok(am.by_xdp(xdp).losing(loss))
+        Ok(Am::over(transport, self.side, &self.name, peer, how, watch)?.by_xdp(xdp))
     }
 }
 

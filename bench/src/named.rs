@@ -15,10 +15,10 @@ use crate::link::Side;
 use crate::measure::{Port, STAY};
 use crate::plan::{How, Place, Via};
 use crate::session::{Link, Placed};
-use crate::via::am::{Am, facility, node};
+use crate::via::am::{Am, facility};
 use crate::via::cacheline::Cacheline;
+use crate::via::dpdk;
 use crate::via::udp::Udp;
-use crate::via::{dpdk, lossy};
 use crate::watch::Watch;
 
 /// The interface whose IP addresses the bare sockets have.
@@ -87,16 +87,6 @@ impl NamedLink {
         }
     }
 
-    fn am(&self, peer: &Place, how: How, watch: &Watch) -> Result<Am, Error> {
-        let (transport, loss) = lossy::over(self.transport(watch)?, how.lossy);
-        let node = node(&self.node, how, transport)?;
-        let am = match self.side {
-            Side::Near => Am::near(node, how, &peer.name, watch)?,
-            Side::Far => Am::far(node)?,
-        };
-        Ok(am.losing(loss))
-    }
-
     /// The same without us: a bare socket, or bare frames.
     fn raw(&self, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let here = self.here()?;
@@ -135,7 +125,7 @@ impl Link for NamedLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         self.opened += 1;
         match via {
-            Via::Am => Ok(Box::new(self.am(peer, how, watch)?)),
+            Via::Am => Ok(Box::new(Am::over(self.transport(watch)?, self.side, &self.node, peer, how, watch)?)),
             Via::Raw => self.raw(peer, watch),
             Via::Cacheline if self.on.scheme() == "shm" => {
                 let name =

@@ -2,15 +2,17 @@
 
 use std::process;
 
+use wire::frame::ETHERNET;
+
 use crate::deploy::veth::ADDRESSES;
 
 /// Both sides' port.
 const PORT: u16 = 0x88b5;
 /// IPv4, UDP and the Ethernet header of our own frame within, in the frame of the interface.
-const AROUND_UDP: usize = 20 + 8 + 14;
+const AROUND_UDP: usize = 20 + 8 + ETHERNET;
 /// What frames are in a stream and in shared memory, unless said, without their Ethernet header.
-const IN_A_STREAM: usize = 65_000 - 14;
-const IN_SHARED_MEMORY: usize = 16 * 1024 - 14;
+const IN_A_STREAM: usize = 65_000 - ETHERNET;
+const IN_SHARED_MEMORY: usize = 16 * 1024 - ETHERNET;
 
 /// A transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use nix::unistd::geteuid;
+use wire::frame::ETHERNET;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
@@ -62,7 +63,7 @@ impl Joint {
 
     /// The transports of the near and the far side; `at` is a directory of our own.
     fn names(self, mtu: u32, at: &Files) -> [String; 2] {
-        let frame = mtu + 14;
+        let frame = mtu as usize + ETHERNET;
         // Of the loopback network, so that two that run at once do not meet.
         let [low, high] = (process::id() as u16).to_be_bytes();
         let ip = |host: u8| format!("127.{high}.{low}.{host}:{PORT}");

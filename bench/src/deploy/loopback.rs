@@ -16,8 +16,7 @@ use crate::plan::{How, Place, Plan, Via};
 use crate::progress::Progress;
 use crate::serve::follow;
 use crate::session::{Control, Link, Order, Session, run};
-use crate::via::am::{Am, facility, node};
-use crate::via::lossy;
+use crate::via::am::{Am, facility};
 use crate::via::memory::Memory;
 use crate::watch::Watch;
 
@@ -126,12 +125,7 @@ impl Link for Memories {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let (plug, other) = self.exchange.end()?;
         Ok(match (via, self.side) {
-            (Via::Am, side) => {
-                let (transport, loss) = lossy::over(plug.open().map_err(facility)?, how.lossy);
-                let node = node(&self.name, how, transport)?;
-                let am = if side == Side::Near { Am::near(node, how, &peer.name, watch)? } else { Am::far(node)? };
-                Box::new(am.losing(loss))
-            }
+            (Via::Am, side) => Box::new(Am::over(plug.open().map_err(facility)?, side, &self.name, peer, how, watch)?),
             (Via::Raw, _) => Box::new(Memory::open(plug, other)?),
             (Via::Row(row), _) if row.is_of_queues() => {
                 Box::new(Queues::new(plug.open().map_err(facility)?, other, row))

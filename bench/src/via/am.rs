@@ -8,12 +8,13 @@ use std::time::Duration;
 use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
 use wire::bulk::Segment;
 
-use super::lossy::Knob;
+use super::lossy::{self, Knob};
 use super::transfers::{Told, Transfers};
 use crate::error::Error;
+use crate::link::Side;
 use crate::loss::Loss;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{How, Via};
+use crate::plan::{How, Place, Via};
 use crate::watch::Watch;
 
 /// The endpoint's name, on both sides.
@@ -90,6 +91,27 @@ pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Tra
 }
 
 impl Am {
+    /// One side of nodes on this transport; this one is called `name`.
+    ///
+    /// # Errors
+    /// The transport cannot carry a node, or the peer does not answer.
+    pub(crate) fn over(
+        transport: impl Transport + 'static,
+        side: Side,
+        name: &str,
+        peer: &Place,
+        how: How,
+        watch: &Watch,
+    ) -> Result<Am, Error> {
+        let (transport, loss) = lossy::over(transport, how.lossy);
+        let node = node(name, how, transport)?;
+        let am = match side {
+            Side::Near => Am::near(node, how, &peer.name, watch)?,
+            Side::Far => Am::far(node)?,
+        };
+        Ok(am.losing(loss))
+    }
+
     /// The side that is connected to.
     pub(crate) fn far(node: Node) -> Result<Am, Error> {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
