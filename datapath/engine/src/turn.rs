@@ -32,8 +32,6 @@ pub struct Engine {
     due: bool,
     /// Then the transport is asked for strays.
     strays_at: Time,
-    /// The transport said that it is broken.
-    broken: bool,
 }
 
 /// The transport is asked for strays so often, and how it is.
@@ -69,18 +67,7 @@ impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
         let (held, settled, postponed, due) = (None, false, false, false);
-        Engine {
-            core,
-            pool,
-            held,
-            sent: 0,
-            received: 0,
-            settled,
-            postponed,
-            due,
-            strays_at: Time::default(),
-            broken: false,
-        }
+        Engine { core, pool, held, sent: 0, received: 0, settled, postponed, due, strays_at: Time::default() }
     }
 
     /// The protocol's state.
@@ -113,11 +100,6 @@ impl Engine {
         } else {
             self.core.sleep_until()
         }
-    }
-
-    /// Whether the transport carried nothing when it was last asked.
-    pub fn is_broken(&self) -> bool {
-        self.broken
     }
 
     /// Whether the last turn left what could wait to the next, and so did not
@@ -244,7 +226,8 @@ impl Engine {
     #[cold]
     fn look_for_strays<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
         self.strays_at = now + STRAYS;
-        self.broken = transport.broken().is_some();
+        // For those that go by the answer themselves: to other ways, to a peer that is to be found again.
+        transport.broken();
         if let Some(flow) = transport.stray() {
             self.core.on_stray(flow);
         }

@@ -128,6 +128,13 @@ impl Peers {
         Some(peer.address)
     }
 
+    /// The same for a frame of a set-up: it is answered by the way it came.
+    pub(crate) fn asked(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
+        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
+        peer.asked = (way, turn);
+        Some(peer.address)
+    }
+
     /// A beacon came in on a way. What its sender is called above; `None` for
     /// one of an earlier run.
     pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Option<Address> {
@@ -152,13 +159,6 @@ impl Peers {
             self.by_link.insert((way, beacon.address), index);
         }
         Some(above)
-    }
-
-    /// The same for a frame of a set-up: it is answered by the way it came.
-    pub(crate) fn asked(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
-        let peer = &mut self.all[*self.by_link.get(&(way, link))?];
-        peer.asked = (way, turn);
-        Some(peer.address)
     }
 
     fn add(&mut self, beacon: &Beacon) -> usize {
