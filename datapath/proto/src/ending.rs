@@ -2,7 +2,7 @@
 //! (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
 use wire::control::{Close, Control, Name};
-use wire::{Address, Buffer, Class, EtherType, frame};
+use wire::{Address, Buffer, Class};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -135,12 +135,11 @@ impl<B: Buffer> Core<B> {
     fn return_all(&mut self, id: FlowId, class: Class, reason: ReturnReason) {
         let Some(record) = self.flows.get_mut(id) else { return };
         let (endpoint, body_at) = (record.endpoint, record.route.framing.body_at());
-        let ethertype = self.config.ethertype;
         let mut link = record.send[class].drain();
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            if let Some(message) = take_message(slot, id, body_at, ethertype) {
+            if let Some(message) = take_message(slot, id, body_at) {
                 self.counters.returned += 1;
                 self.endpoints.push_returned(endpoint, Returned { reason, message });
             }
@@ -167,14 +166,8 @@ impl<B: Buffer> Core<B> {
 }
 
 /// The message in a slot as it was sent; `None` when the receiver has it.
-fn take_message<B: Buffer>(
-    slot: &mut Slot<B>,
-    flow: FlowId,
-    body_at: usize,
-    ethertype: EtherType,
-) -> Option<Delivery<B>> {
+fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
     let frame = slot.frame.take()?;
-    let &mut Slot { class, handler, words, body, .. } = slot;
-    let kind = frame::parse(frame.bytes(), ethertype).map_or(class.into(), |parsed| parsed.header.kind);
+    let &mut Slot { class, kind, handler, words, body, .. } = slot;
     Some(Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, frame })
 }

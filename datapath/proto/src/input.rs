@@ -29,6 +29,21 @@ impl<B: Buffer> Core<B> {
     /// told ([`Core::settle`]): messages do not wait for a clock to be read.
     #[inline]
     pub fn on_frame(&mut self, frame: B) {
+        // By itself: what is said of a frame stays in registers.
+        if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype)
+            && let Some(class) = parsed.header.kind.class()
+        {
+            let (header, message) = (parsed.header, Message::new(&parsed, class));
+            if let Err(reason) = self.message(message, frame) {
+                self.refused(reason, &header, Framing::Bare);
+            }
+        } else {
+            self.on_any_frame(frame);
+        }
+    }
+
+    #[inline(never)]
+    fn on_any_frame(&mut self, frame: B) {
         let parsed = match frame::parse(frame.bytes(), self.config.ethertype) {
             Ok(parsed) => parsed,
             Err(reason) => return self.counters.drop(reason),

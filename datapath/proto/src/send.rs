@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 
-use wire::frame::{self, Link as Wire};
-use wire::{Buffer, Class, Header, Kind};
+use wire::{Buffer, Class, Kind, frame};
 
-use crate::flow::{FlowRecord, Phase, Route};
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Delivery, ReturnReason};
 use crate::slots::{Link, Slots};
-use crate::transmit::write_frame;
 use crate::{EndpointId, FlowId};
 
 /// Why a message was not admitted. Nothing was sent, nothing is kept.
@@ -99,18 +97,19 @@ impl<B: Buffer> Core<B> {
         if let Err(error) = record.admits(class, body, &mut self.slots, &mut self.ready, self.replies_owed) {
             return Err((error, frame));
         }
-        let Route { to, flow: peers_flow, nonce, framing, .. } = record.route;
-        if frame.space().is_none_or(|space| space.len() < frame::length(framing, body)) {
+        let framing = record.route.framing;
+        let Some(place) = frame.space().and_then(|space| frame::body(space, framing, body).ok()) else {
             return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
-        }
+        };
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
+        // The header is written when the frame leaves: the message may leave in another.
+        write(place);
+        frame.set_len(frame::length(framing, body));
+        let slot = &mut self.slots[link];
+        (slot.frame, slot.flow, slot.class, slot.kind) = (Some(frame), flow.flow, class, kind);
+        (slot.handler, slot.words, slot.body, slot.sent) = (handler, words, body as u32, 0);
         let queue = &mut record.send[class];
-        let seq = queue.push(&mut self.slots, link).0;
-        let header = Header { kind, flow: peers_flow, nonce, handler, words, seq };
-        let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        // It fits, as was seen before.
-        let _ = write_frame(&mut frame, framing, &wire, &header, body, write);
-        self.slots[link].fill(frame, flow.flow, class, &header, body);
+        queue.push(&mut self.slots, link);
         queue.give_out(&mut self.slots, &mut self.ready);
         self.count_sent(class);
         Ok(())

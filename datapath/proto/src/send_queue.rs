@@ -129,7 +129,7 @@ impl SendQueue {
 
     /// Append a filled slot; its number is given here.
     #[inline]
-    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) -> Seq {
+    pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) {
         let (slot, seq) = (&mut slots[link], self.next);
         slot.seq = seq;
         slot.next = NONE;
@@ -143,7 +143,6 @@ impl SendQueue {
         if self.unsent == NONE {
             self.unsent = link;
         }
-        seq
     }
 
     /// Give out for sending what credit and window allow.

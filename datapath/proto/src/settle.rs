@@ -154,8 +154,8 @@ impl FlowRecord {
     #[inline]
     pub(crate) fn put_told(&mut self, told: Piggyback) {
         self.told = Some(match self.told {
-            Some(earlier) => earlier.later(told),
-            None => told,
+            Some(earlier) if earlier != told => earlier.later(told),
+            _ => told,
         });
     }
 

@@ -9,7 +9,7 @@
 
 use std::mem;
 
-use wire::{Buffer, Class, Flow, Header, Kind, Seq};
+use wire::{Buffer, Class, Flow, Kind, Seq};
 
 use crate::time::Time;
 
@@ -41,8 +41,7 @@ pub(crate) struct Slot<B> {
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
-    /// Part of a bulk transfer: it shares its frame with nobody.
-    pub(crate) alone: bool,
+    pub(crate) kind: Kind,
     /// In the queue of frames to send: may not be freed or queued again.
     pub(crate) queued: bool,
     /// Returned by the receiver, and in the reject queue.
@@ -70,13 +69,10 @@ impl<B> Slot<B> {
         self.queued && self.skip == Skip::No
     }
 
-    /// A message that has not been sent; its number and its place are the queue's to give.
+    /// Part of a bulk transfer: it shares its frame with nobody.
     #[inline]
-    pub(crate) fn fill(&mut self, frame: B, flow: Flow, class: Class, header: &Header, body: usize) {
-        self.frame = Some(frame);
-        (self.flow, self.class, self.handler, self.words) = (flow, class, header.handler, header.words);
-        (self.body, self.sent) = (body as u32, 0);
-        self.alone = matches!(header.kind, Kind::Put | Kind::Get);
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.kind, Kind::Put | Kind::Get)
     }
 }
 
@@ -95,7 +91,7 @@ impl<B: Buffer> Slots<B> {
             class: Class::Request,
             handler: 0,
             words: 0,
-            alone: false,
+            kind: Kind::Request,
             queued: false,
             rejected: false,
             skip: Skip::No,
@@ -162,7 +158,7 @@ impl<B: Buffer> Slots<B> {
     #[inline]
     pub(crate) fn waiting(&mut self, link: Link, below: usize) -> Option<&mut Slot<B>> {
         let slot = self.slots.get_mut(link as usize)?;
-        (slot.is_waiting() && !slot.alone && (slot.body as usize) < below && slot.frame.is_some()).then_some(slot)
+        (slot.is_waiting() && !slot.is_alone() && (slot.body as usize) < below && slot.frame.is_some()).then_some(slot)
     }
 }
 

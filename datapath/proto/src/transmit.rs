@@ -5,10 +5,11 @@ use wire::control::Control;
 use wire::frame::{self, Link as Wire};
 use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
 
+use crate::flow::Route;
 use crate::node::Core;
 use crate::output::Transmit;
 use crate::planted::{self, Bug};
-use crate::slots::{Link, NONE};
+use crate::slots::{Link, NONE, Slot};
 
 impl<B: Buffer> Core<B> {
     /// Output: the next frame to send, `None` when there is none. `fresh`
@@ -38,7 +39,7 @@ impl<B: Buffer> Core<B> {
         // Who is alone learns it here and goes at once.
         if slot.next != NONE
             && (slot.body as usize) < self.config.bundle_below
-            && !slot.alone
+            && !slot.is_alone()
             && let Some(transmit) = self.transmit_bundle(link, fresh)
         {
             return Some(transmit);
@@ -49,13 +50,15 @@ impl<B: Buffer> Core<B> {
         }
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;
-        let (to, framing, body) = (record.route.to, record.route.framing, slot.body as usize);
+        let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
         // While the NIC still has the frame it stays as it was written.
-        if frame::has_room(framing, body)
-            && let Some(space) = frame.space()
-        {
-            frame::refresh(space, framing, body, &record.piggyback());
-            self.counters.piggybacks_sent += 1;
+        if let Some(space) = frame.space() {
+            let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
+            self.counters.piggybacks_sent += piggyback.is_some() as u64;
+            let &mut Slot { kind, handler, words, seq, .. } = slot;
+            let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
+            let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
+            frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
         }
         let frame = frame.share();
         self.counters.retransmitted += (slot.sent > 0) as u64;
@@ -120,27 +123,12 @@ impl<B: Buffer> Core<B> {
         body: &[u8],
     ) -> Option<Transmit<B>> {
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        write_frame(&mut frame, framing, &wire, header, body.len(), |place| place.copy_from_slice(body))?;
+        let space = frame.space()?;
+        frame::body(space, framing, body.len()).ok()?.copy_from_slice(body);
+        let length = frame::emit(space, framing, &wire, header, body.len(), None).ok()?;
+        frame.set_len(length);
         Some(Transmit { to, frame })
     }
-}
-
-/// All of a frame but the acknowledgements that may ride in it: those are
-/// written last, when it leaves. `None` where it does not fit.
-#[inline]
-pub(crate) fn write_frame<B: Buffer>(
-    frame: &mut B,
-    framing: Framing,
-    wire: &Wire,
-    header: &Header,
-    body: usize,
-    write: impl FnOnce(&mut [u8]),
-) -> Option<()> {
-    let space = frame.space()?;
-    write(frame::body(space, framing, body).ok()?);
-    let length = frame::emit(space, framing, wire, header, body, None).ok()?;
-    frame.set_len(length);
-    Some(())
 }
 
 const _: () = assert!(frame::ETHERNET + 12 + Acks::BYTES <= 64, "an acknowledgement stays a small frame");

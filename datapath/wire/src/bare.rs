@@ -20,7 +20,7 @@ pub(crate) const FREE: u32 = 46;
 // Version, kind, flow, words, short, handler, sequence.
 const _: () = assert!(2 + 2 + Flow::BITS + 3 + 1 + 8 + 16 == FREE);
 
-const GROUP: u64 = 1 << 40;
+pub(crate) const GROUP: u64 = 1 << 40;
 const LOCAL: u64 = 1 << 41;
 const LOW_40: u64 = (1 << 40) - 1;
 
@@ -36,7 +36,13 @@ pub(crate) const fn from_source(source: u64) -> Result<u64, Reason> {
     if source & (GROUP | LOCAL) != LOCAL {
         return Err(Reason::Source);
     }
-    Ok((source >> 42) << 40 | source & LOW_40)
+    Ok(bits(source))
+}
+
+/// The 46 bits of an address that carries them.
+#[inline]
+pub(crate) const fn bits(source: u64) -> u64 {
+    (source >> 42) << 40 | source & LOW_40
 }
 
 /// The version bits.
@@ -47,14 +53,13 @@ pub(crate) const fn version(bits: u64) -> u64 {
 
 #[inline]
 pub(crate) fn emit(header: &Header, short: bool) -> u64 {
-    let form = form(header, short) as u64;
-    let code = header.kind.code(header.handler) as u64;
     to_source(
         VERSION << 44
-            | (form >> 6) << 42
+            | (header.kind.field() as u64) << 42
             | (header.flow.id() as u64) << 28
-            | (form >> 2 & 0xf) << 24
-            | code << 16
+            | (header.words as u64 & 7) << 25
+            | (short as u64) << 24
+            | (header.kind.code(header.handler) as u64) << 16
             | (header.seq & 0xffff) as u64,
     )
 }

@@ -42,7 +42,7 @@ impl Back {
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..START].copy_from_slice(&self.start);
-        bytes[START] = 1 + self.framing as u8;
+        bytes[START] = self.framing.number();
         bytes
     }
 

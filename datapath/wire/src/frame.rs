@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::header::{Header, Kind, MAX_WORDS, WORD};
 use crate::trailer::{self, Piggyback, SHORT};
+use crate::usual::Usual;
 use crate::{Address, EtherType, Flow, Framing, Reason, bare, plain, split};
 
 /// Bytes of an Ethernet header.
@@ -72,7 +73,7 @@ pub fn body(space: &mut [u8], framing: Framing, body: usize) -> Result<&mut [u8]
 ///
 /// # Errors
 /// [`TooLong`], and nothing is written, where `space` cannot hold the frame.
-#[inline]
+#[inline(always)]
 pub fn emit(
     space: &mut [u8],
     framing: Framing,
@@ -98,7 +99,7 @@ pub fn emit(
 }
 
 /// Our header into the payload; returns source address and EtherType to write.
-#[inline]
+#[inline(always)]
 fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, short: bool) -> (u64, u16) {
     let payload = &mut frame[ETHERNET..];
     match framing {
@@ -115,16 +116,6 @@ fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, heade
             }
             (link.from.to_u64(), link.ethertype.plain())
         }
-    }
-}
-
-/// Write the acknowledgements of a short frame anew, before it is sent again.
-/// Frames without room for them stay as they are.
-pub fn refresh(frame: &mut [u8], framing: Framing, body: usize, piggyback: &Piggyback) {
-    if trailer::has_room(framing, body)
-        && let Some(frame) = frame.first_chunk_mut::<SMALLEST>()
-    {
-        trailer::emit(frame, framing, body, Some(piggyback));
     }
 }
 
@@ -160,6 +151,23 @@ pub struct Parsed<'a> {
 #[inline]
 pub fn parse(frame: &[u8], ethertype: EtherType) -> Result<Parsed<'_>, Reason> {
     let smallest = frame.first_chunk::<SMALLEST>().ok_or(Reason::Short)?;
+    parse_usual(frame, ethertype).map_or_else(|| parse_any(frame, smallest, ethertype), Ok)
+}
+
+/// As [`parse`], of a frame that most frames are: a request or a reply that hides its header in the source address.
+/// `None` says nothing of the frame: `parse` does.
+#[inline(always)]
+pub fn parse_usual(frame: &[u8], ethertype: EtherType) -> Option<Parsed<'_>> {
+    let smallest = frame.first_chunk::<SMALLEST>()?;
+    Usual::read(smallest, ethertype)?.parse(frame, smallest)
+}
+
+/// The long way, for every frame.
+pub(crate) fn parse_any<'a>(
+    frame: &'a [u8],
+    smallest: &'a [u8; SMALLEST],
+    ethertype: EtherType,
+) -> Result<Parsed<'a>, Reason> {
     // Source and EtherType: eight bytes, one load.
     let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
     let number = u64::from_be_bytes(*number);

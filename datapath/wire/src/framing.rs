@@ -5,17 +5,18 @@ use core::str::FromStr;
 
 use crate::frame::ETHERNET;
 
-/// Where a frame carries its header.
+/// Where a frame carries its header. As a number it is what that costs, which every message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Framing {
     /// All of it in the source address. For cables and for ports that do not learn.
-    Bare,
+    Bare = 0,
     /// What steers it in the source address, the rest in 8 bytes of payload.
     /// For switches that learn: the source addresses are as few as the flows.
-    Split,
+    Split = 8,
     /// True source address, header in 12 bytes of payload. For networks that
     /// drop forged sources, and for what is not Ethernet.
-    Plain,
+    Plain = 12,
 }
 
 impl Framing {
@@ -25,11 +26,7 @@ impl Framing {
     /// Bytes of payload that the header takes.
     #[inline]
     pub const fn cost(self) -> usize {
-        match self {
-            Framing::Bare => 0,
-            Framing::Split => 8,
-            Framing::Plain => 12,
-        }
+        self as usize
     }
 
     /// Where the body starts in the frame.
@@ -44,6 +41,15 @@ impl Framing {
         match self {
             Framing::Bare => 16,
             Framing::Split | Framing::Plain => 32,
+        }
+    }
+
+    /// 1, 2 or 3, as in the kernel's program.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Framing::Bare => 1,
+            Framing::Split => 2,
+            Framing::Plain => 3,
         }
     }
 
@@ -94,12 +100,12 @@ impl Framings {
     /// The set with one more.
     #[must_use]
     pub const fn with(self, framing: Framing) -> Self {
-        Framings(self.0 | 1 << framing as u8)
+        Framings(self.0 | 1 << (framing.number() - 1))
     }
 
     /// Whether it is in the set.
     pub const fn has(self, framing: Framing) -> bool {
-        self.0 >> (framing as u8) & 1 == 1
+        self.0 >> (framing.number() - 1) & 1 == 1
     }
 
     /// One bit a framing, as on the wire.

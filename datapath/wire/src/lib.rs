@@ -56,6 +56,7 @@ mod seq;
 mod split;
 pub mod steer;
 mod trailer;
+mod usual;
 
 pub use ack::{Ack, Acks};
 pub use address::{Address, EtherType};

@@ -4,6 +4,7 @@
 
 use crate::frame::{ETHERNET, SMALLEST};
 use crate::header::{Flow, Kind};
+use crate::usual::Usual;
 use crate::{Address, EtherType, Reason, bare, plain, split};
 
 /// What happens to a frame.
@@ -69,7 +70,19 @@ impl Table {
 ///
 /// A frame to the address that discovery probes with is ours only on flow 0:
 /// some other host may really have an address that looks like it.
+#[inline]
 pub fn steer(frame: &[u8], table: &Table) -> Decision {
+    if let Some(smallest) = frame.first_chunk::<SMALLEST>()
+        && smallest[..6] == table.own.0
+        && let Some(usual) = Usual::read(smallest, table.ethertype)
+    {
+        return to_socket(usual.kind(), usual.flow(), table);
+    }
+    steer_any(frame, table)
+}
+
+/// The long way, for every frame.
+pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
     let Some(ethernet) = frame.first_chunk::<ETHERNET>() else {
         return Decision::Pass(Pass::Foreign);
     };
@@ -123,6 +136,7 @@ fn find_hidden(frame: &[u8; SMALLEST], source: Address) -> Result<(Kind, Flow), 
     Ok((Kind::from_fields(field, code).ok_or(Reason::Kind)?, flow))
 }
 
+#[inline]
 fn to_socket(kind: Kind, flow: Flow, table: &Table) -> Decision {
     if (kind == Kind::Control) != (flow == Flow::NODE) {
         return Decision::Drop(Reason::NodeFlow);

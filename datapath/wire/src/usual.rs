@@ -1,0 +1,129 @@
+//! The usual frame: a request or a reply in `bare` framing. Nearly all are, and
+//! one comparison tells, as TCP's header prediction does (Jacobson, 1990). What
+//! is not usual, or makes no sense, goes the long way, which says why.
+
+use crate::frame::{Parsed, SMALLEST};
+use crate::header::{Flow, Header, Kind, MAX_WORDS, WORD};
+use crate::trailer::{self, SHORT};
+use crate::{Address, EtherType, Framing, bare};
+
+/// Source address and EtherType of a usual frame, as a number.
+pub(crate) struct Usual(u64);
+
+/// The bits that are the same in all of them: group and local bit, version, the
+/// upper one of the kind's (clear in requests and replies), EtherType.
+const SAME: u64 = bare::to_source(0b1110 << 42) << 16 | bare::GROUP << 16 | 0xffff;
+
+impl Usual {
+    /// `None` for any other frame.
+    #[inline(always)]
+    pub(crate) fn read(frame: &[u8; SMALLEST], ethertype: EtherType) -> Option<Usual> {
+        let (number, _) = frame[6..].split_first_chunk()?;
+        let number = u64::from_be_bytes(*number);
+        let same = bare::to_source(bare::VERSION << 44) << 16 | ethertype.hidden() as u64;
+        (number & SAME == same).then_some(Usual(number))
+    }
+
+    /// As in all `bare` frames.
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        bare::bits(self.0 >> 16)
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> Kind {
+        if self.bits() >> 42 & 1 == 0 { Kind::Request } else { Kind::Reply }
+    }
+
+    #[inline(always)]
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::truncated(self.bits() >> 28)
+    }
+
+    /// The frame taken apart, if it makes sense.
+    #[inline(always)]
+    pub(crate) fn parse<'a>(&self, frame: &'a [u8], smallest: &'a [u8; SMALLEST]) -> Option<Parsed<'a>> {
+        let (bits, framing) = (self.bits(), Framing::Bare);
+        let flow = self.flow();
+        let short = (bits >> 22) as u8 & SHORT != 0;
+        let words = bits >> 25 & 7;
+        let (body, piggyback) = match short {
+            false => (frame.len() - framing.body_at(), None),
+            true if frame.len() == SMALLEST => trailer::parse(smallest, framing).ok()?,
+            true => return None,
+        };
+        let bytes = words as usize * WORD;
+        if flow == Flow::NODE || words > MAX_WORDS as u64 || bytes > body {
+            return None;
+        }
+        let (handler, seq) = ((bits >> 16) as u8, bits as u32 & 0xffff);
+        let header = Header { kind: self.kind(), flow, nonce: 0, handler, words: words as u8, seq };
+        let (words, payload) = frame.get(framing.body_at()..)?.get(..body)?.split_at(bytes);
+        Some(Parsed { framing, header, words, payload, piggyback, source: Address::from_u64(self.0 >> 16) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{parse_any, parse_usual};
+    use crate::steer::{Table, steer, steer_any};
+    use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    use std::vec::Vec;
+
+    extern crate std;
+
+    const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
+
+    /// Any bytes, but for the bits that few frames of random ones have.
+    fn frames() -> impl Strategy<Value = Vec<u8>> {
+        let bytes = prop::collection::vec(any::<u8>(), SMALLEST..SMALLEST + 3);
+        (bytes, any::<[bool; 3]>()).prop_map(|(mut bytes, [ours, hidden, has_trailer])| {
+            if ours {
+                bytes[..6].copy_from_slice(&OWN.0);
+            }
+            if hidden {
+                bytes[6] = bytes[6] & 0b0011_1100 | 0b0100_0010;
+                bytes[12..14].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
+            }
+            if has_trailer {
+                bytes.truncate(SMALLEST);
+                bytes[SMALLEST - 1] &= 0b1111_1110;
+            }
+            bytes
+        })
+    }
+
+    fn is_usual(parsed: &Parsed<'_>) -> bool {
+        parsed.framing == Framing::Bare && matches!(parsed.header.kind, Kind::Request | Kind::Reply)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn the_short_way_and_the_long_way_say_the_same(bytes in frames(), flow in 0..Flow::COUNT, full: bool) {
+            let smallest = bytes.first_chunk().unwrap();
+            let usual = Usual::read(smallest, EtherType::DEFAULT).and_then(|usual| usual.parse(&bytes, smallest));
+            // The long way trusts that the EtherType is one of ours.
+            if bytes[12..14] == EtherType::DEFAULT.hidden().to_be_bytes() {
+                prop_assert_eq!(usual, parse_any(&bytes, smallest, EtherType::DEFAULT).ok().filter(is_usual));
+            }
+
+            let mut table = Table::new(EtherType::DEFAULT, OWN);
+            let known = usual.map_or(flow, |usual| usual.header.flow.index());
+            (table.full, table.flows[known], table.ways_back[known / 64]) = (full, 1, flow as u64);
+            prop_assert_eq!(steer(&bytes, &table), steer_any(&bytes, &table));
+        }
+    }
+
+    #[test]
+    fn such_frames_are_among_them() {
+        let mut runner = TestRunner::deterministic();
+        let all: Vec<_> = (0..2000).map(|_| frames().new_tree(&mut runner).unwrap().current()).collect();
+        let usual = all.iter().filter(|bytes| parse_usual(bytes, EtherType::DEFAULT).is_some()).count();
+        assert!(usual > 100, "{usual} of 2000");
+    }
+}
