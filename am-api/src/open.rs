@@ -46,8 +46,7 @@ pub enum OpenError {
     Nothing(&'static str),
 }
 
-/// The longest set-up frame, in the framing with the longest header.
-const FRAME_LEAST: usize = Framing::Plain.body_at() + wire::control::Control::LONGEST;
+const FRAME_LEAST: usize = wire::control::Control::LONGEST_FRAME;
 
 /// Frames for what the protocol writes itself: acknowledgements, set-up.
 const OWN_FRAMES: usize = 32;

@@ -1,8 +1,11 @@
 //! The command line's grammar, with a help for each command that offers what it takes.
 
+use std::io::{ErrorKind, Write, stdout};
+
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
 use crate::cli::Cli;
+use crate::error::Error;
 
 /// What the demonstration decides itself.
 const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
@@ -24,9 +27,27 @@ const NOT_FOR_COMPARE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundl
 const NOT_FOR_SERVE: [&str; 12] =
     ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save"];
 
-/// What the user said; ends the process where that has no sense, or asks for help.
-pub(crate) fn read() -> Cli {
-    Cli::from_arg_matches(&grammar().get_matches()).unwrap_or_else(|error| error.exit())
+/// What the user said; where that has no sense, or asks for help, the exit code once it was answered.
+///
+/// # Errors
+/// The help could not be written, as on a full disk.
+pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
+    match grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => Ok(Ok(cli)),
+        Err(error) => answer(&error).map(Err),
+    }
+}
+
+/// Say what is wrong, or the help that was asked for.
+fn answer(error: &clap::Error) -> Result<u8, Error> {
+    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    match error.print().and_then(|()| stdout().flush()) {
+        // Whoever read it has gone; and what cannot be said on standard error cannot be said.
+        Err(why) if why.kind() != ErrorKind::BrokenPipe && !error.use_stderr() => {
+            Err(Error::System { doing: "writing the help", source: why })
+        }
+        _ => Ok(code),
+    }
 }
 
 /// An option stands for every command that has none of the same name. Those that

@@ -73,9 +73,12 @@ use sweep::Sweep;
 use watch::Watch;
 
 fn main() -> ExitCode {
-    let cli = grammar::read();
-    match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = grammar::read().and_then(|read| match read {
+        Ok(cli) => run(&cli).map(|()| 0),
+        Err(code) => Ok(code),
+    });
+    match done {
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             out::note(&error.to_string());
             ExitCode::from(error.exit_code())

@@ -37,6 +37,17 @@ fn dpdk_rate_and_full_frames() {
     }
 }
 
+/// As the error for any other says.
+#[test]
+fn dpdk_frames_as_short_and_as_long_as_they_can_be() {
+    for (hosts, mtu) in [("memif", "140"), ("virtio-user", "140"), ("virtio-user", "2000")] {
+        let lines = json(&run(&[&["bandwidth", "--json", "--hosts", hosts, "--mtu", mtu], QUICK]));
+        for (line, via) in lines.iter().zip(["am", "raw"]) {
+            check_throughput(line, "bandwidth", via, mtu.parse().unwrap());
+        }
+    }
+}
+
 #[test]
 fn dpdk_frames_are_called_what_they_are() {
     let table = text(&run(&[&["latency", "--hosts", "memif"], QUICK]).stdout);

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::fs::File;
 use std::io::Read;
+use std::process::Stdio;
 
 use common::{
-    ENDLESS, QUICK, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary, text,
+    ENDLESS, QUICK, am_bench, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary,
+    text,
 };
 use nix::sys::signal::Signal;
 
@@ -244,4 +247,17 @@ fn help_tells_the_exit_codes() {
     for part in ["EXIT CODES", "130", "--hosts", "--serve", "--peer", "--framing", "am-bench latency --hosts veth"] {
         assert!(help.contains(part), "no `{part}` in\n{help}");
     }
+}
+
+#[test]
+fn a_help_that_cannot_be_written_is_no_success() {
+    for arguments in [&["--help"][..], &["--version"], &["latency", "--help"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = am_bench().args(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&output.stderr).contains("writing the help"), "{arguments:?}");
+        assert!(run(&[arguments]).status.success());
+    }
+    assert_eq!(run(&[&["--moon"]]).status.code(), Some(2));
 }

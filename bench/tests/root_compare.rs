@@ -61,6 +61,41 @@ fn ours_beside_the_kernels_sockets() {
     assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["peak"] == value!(1.0), "{over}");
 }
 
+/// Frames as long as the cable's are everybody's, and the table says so.
+#[test]
+fn a_cable_with_long_frames() {
+    let short = ["--rounds", "1", "--time", "0.02", "--size", "64,32K,1M", "--mtu", "65000"];
+    let lines = json(&run(&[&["compare", "--json", "--peers", "am-udp,raw,tcp-no-offload"], &short]));
+    for (name, most) in [("am-udp", 1 << 20), ("raw", 32 << 10), ("tcp-no-offload", 1 << 20)] {
+        let line = peer(&lines, name);
+        assert_eq!((&line["mtu"], &line["failures"]), (&value!(65_000), &value!([])), "{line}");
+        for curve in ["one_way", "stream"] {
+            assert!(sizes(&line[curve]).contains(&(32 << 10)), "in one frame: {line}");
+            assert_eq!(sizes(&line[curve]).last(), Some(&most), "{line}");
+        }
+    }
+    let mode = &peer(&lines, "tcp-no-offload")["mode"];
+    assert_eq!(*mode, "veth kernel, TSO off, GSO off, GRO off");
+    let summary = summary(&lines);
+    assert_eq!((&summary["mtu"], &summary["offload"]["tso"]), (&value!(65_000), &value!(true)), "{summary}");
+}
+
+/// The smallest that carries a node does, and what is smaller is the command line's mistake.
+#[test]
+fn a_cable_with_short_frames() {
+    let lines = json(&run(&[&["compare", "--json", "--peers", "am,udp,raw", "--mtu", "140"], SHORT]));
+    for line in lines.iter().filter(|line| line["peer"] == "am" || line["peer"] == "udp") {
+        assert_eq!((&line["mtu"], &line["failures"]), (&value!(140), &value!([])), "{line}");
+    }
+    for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["torture"]] {
+        let output = run(&[command, &["--mtu", "139"]]);
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        assert!(text(&output.stderr).contains("--mtu 139 does not go: from 140"), "{}", text(&output.stderr));
+    }
+    let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--via", "raw,udp"];
+    assert_eq!(json(&run(&[&bare, &["--json", "--rounds", "1", "--time", "0.02"]])).len(), 3);
+}
+
 #[test]
 fn a_table_a_file_of_lines_and_a_picture() {
     let directory = tempfile::tempdir().unwrap();
@@ -69,7 +104,14 @@ fn a_table_a_file_of_lines_and_a_picture() {
     let output = run(&[&["compare", "--peers", "am-bundles,tcp-nagle"], &files, SHORT]);
     let table = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    for words in ["beside am", "n1/2", "tcp-nagle", "veth copy", "one round, peers taken in turn"] {
+    for words in [
+        "veth pair of MTU 1500: TSO on, GSO on, GRO off",
+        "beside am",
+        "n1/2",
+        "tcp-nagle",
+        "veth copy",
+        "one round, peers taken in turn",
+    ] {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert_eq!(fs::read_to_string(lines).unwrap().lines().count(), 3);

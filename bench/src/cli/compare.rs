@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::options::{HostsArg, Options};
-use super::place::check_file;
 use super::{Task, usage};
 use crate::compare::{self, Wanted};
 use crate::error::Error;
@@ -46,7 +45,7 @@ impl Options {
                 return Err(Error::Usage(format!("no peer `{wanted}`: there are {}", names.join(", "))));
             }
         }
-        check_file("--plot", args.plot.as_ref())?;
+        self.check_plot(args.plot.as_ref())?;
         self.no_on()?;
         let (peers, plot) = (args.peers.clone(), args.plot.clone());
         Ok(Task::Compare(Wanted { peers, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))

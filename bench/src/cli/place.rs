@@ -159,13 +159,13 @@ impl Options {
         if !self.size.is_empty() {
             return Err(usage("--sweep goes over sizes of its own; --size is for single ones"));
         }
-        check_file("--plot", plot)?;
+        self.check_plot(plot)?;
         Ok(Task::Sweep(self.place()?, plot.cloned()))
     }
 
     /// What is kept where frames are lost.
     pub(super) fn losses(&self, args: &BandwidthArgs) -> Result<Task, Error> {
-        check_file("--plot", args.plot.as_ref())?;
+        self.check_plot(args.plot.as_ref())?;
         if !self.via.is_empty() && !self.via.contains(&Via::Am) {
             return Err(usage(
                 "--loss is for am, what is beside it loses nothing on purpose: --via am, or leave it out",
@@ -249,8 +249,32 @@ fn vias_on(on: &str) -> &'static [Via] {
 /// Each keeps all that it measured.
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
+impl Options {
+    /// A picture has a file of its own.
+    pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
+        check_file("--plot", plot)?;
+        match (plot, &self.save) {
+            (Some(plot), Some(save)) if is_same(plot, save) => Err(Error::Usage(format!(
+                "--save {} and --plot {} are one file, which the picture would overwrite: name two",
+                save.display(),
+                plot.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether both names are of one file, which need not be there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |file: &Path| {
+        let place = || Some(directory(file).canonicalize().ok()?.join(file.file_name()?));
+        file.canonicalize().ok().or_else(place).unwrap_or_else(|| file.to_owned())
+    };
+    place(one) == place(other)
+}
+
 /// Before anything is measured: what is found out afterwards is too late.
-pub(super) fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
+fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
     match file.filter(|file| file.is_dir() || !directory(file).is_dir()) {
         Some(file) => Err(Error::Usage(format!(
             "{option} {} cannot be written: name a file in a directory that exists",

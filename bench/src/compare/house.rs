@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::Framing;
 
-use super::offload::{self, Offload};
+use super::offload::{self, Cut, Offload};
 use super::over::Over;
 use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
 use crate::ablation::Row;
@@ -39,13 +39,15 @@ const PLAIN: House =
 
 const LARGE: &str = "am: what does not fit one frame is a bulk put; in a round trip, one put each way";
 const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidth is no NIC's";
+const BARE: &str =
+    "raw: what fits one frame; sends the same frames again and again, and may lose some, which are counted";
 const DATAGRAMS: &str =
     "udp: messages up to 65,507 bytes, one datagram each; what was lost is counted, and never sent again";
 const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so bandwidth is no NIC's";
 const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
 
 /// Ours, and the kernel's.
-pub(super) const HOUSE: [House; 14] = [
+pub(super) const HOUSE: [House; 15] = [
     House { name: "am", what: "active messages, one a frame", notes: &[LARGE], ..PLAIN },
     House {
         name: "am-bundles",
@@ -87,6 +89,7 @@ pub(super) const HOUSE: [House; 14] = [
         notes: &[LARGE],
         ..PLAIN
     },
+    House { name: "raw", what: "bare AF_XDP frames, nothing above them", via: Via::Raw, notes: &[BARE], ..PLAIN },
     House { name: "udp", what: "kernel UDP, both sides spin", via: Via::Udp, notes: &[DATAGRAMS], ..PLAIN },
     House {
         name: "udp-sleeping",
@@ -177,7 +180,8 @@ impl Peer for &'static House {
     }
 
     fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
-        let _off = if self.without_offload { Some(Offload::off(pair)?) } else { None };
+        let _cut = if self.without_offload { Some(Cut::before(pair)?) } else { None };
+        let cut = self.without_offload.then(|| Offload::of(pair)).flatten();
         let how = How { bundles: self.bundles, ..asked.how };
         let order = Order {
             vias: vec![self.via],
@@ -189,11 +193,15 @@ impl Peer for &'static House {
         };
         // Whatever happens to this far side happens to no other.
         let (progress, watch) = (Progress::new(0, true), watch.of_another_peer());
-        let session = match self.over.names() {
+        let session = match self.over.names(asked.mtu) {
             Some(names) => pair.measure_over(&names, &order, asked.cores, &progress, &watch),
             None => pair.measure(&order, asked.cores, &progress, &watch),
         }?;
-        session.end.map(|()| turn(&session.all))
+        let turn = session.end.map(|()| turn(&session.all))?;
+        Ok(match cut {
+            Some(cut) => Turn { mode: format!("{}, {}", turn.mode, cut.words()), ..turn },
+            None => turn,
+        })
     }
 }
 

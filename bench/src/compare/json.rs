@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::offload::Offload;
 use super::peer::{OneWay, Stream, Turn};
 use super::rows::{Comparison, Row, Spread};
 use super::table::figures;
@@ -20,6 +21,7 @@ impl Comparison {
             "peer": row.name,
             "what": row.what,
             "wire": row.wire.name(),
+            "mtu": row.mtu,
             "mode": row.mode(),
             "version": row.version,
             "size": small,
@@ -54,6 +56,8 @@ impl Comparison {
             "bench": "compare",
             "size": self.asked.small(),
             "rounds": self.asked.amount.rounds,
+            "mtu": self.asked.mtu,
+            "offload": self.offload.map(|Offload { tso, gso, gro }| json!({"tso": tso, "gso": gso, "gro": gro})),
             "cores": [self.asked.cores.near, self.asked.cores.far],
             "over_am": over,
         }})
@@ -118,6 +122,7 @@ mod tests {
         assert_eq!(udp["one_way"][2]["p50_ns"]["by_round"], json!([8096.0, 8496.0]));
         assert_eq!(udp["one_way"][2].get("p99_ns"), None, "what is not known is not there");
         assert_eq!((&udp["p99_ns"], &udp["stream"][0]["lost"]["median"]), (&Value::Null, &json!(0.0)));
+        assert_eq!(lines[2]["summary"]["offload"], json!({"tso": true, "gso": true, "gro": false}));
         let over = &lines[2]["summary"]["over_am"];
         assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["peak"] == json!(1.0), "{over}");
     }

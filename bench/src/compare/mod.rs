@@ -45,6 +45,7 @@ use crate::size::Size;
 use crate::tell;
 use crate::watch::Watch;
 
+use offload::Offload;
 use peer::{Asked, Peer};
 use rows::{Comparison, Row};
 
@@ -81,10 +82,11 @@ pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(
     let asked = asked(wanted, options)?;
     let peers = peers::chosen(&wanted.peers);
     let pair = Pair::new(wanted.mtu)?;
-    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref())).collect();
+    let offload = Offload::of(&pair);
+    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref(), &asked)).collect();
     announce(&peers, &rows, &asked);
     let end = rounds(&peers, &mut rows, &pair, &asked, options.json, watch);
-    let comparison = Comparison { rows, asked };
+    let comparison = Comparison { rows, asked, offload };
     tell(comparison.json(), || comparison.table(), options)?;
     if let Some(file) = &wanted.plot {
         fs::write(file, comparison.svg()).map_err(Error::system("writing the plot"))?;

@@ -1,12 +1,54 @@
-//! The cable without what it does for the kernel: segments are cut before they cross it.
+//! What the cable does for the kernel: segments that cross it whole, and segments put together again.
 
 use std::process::{Command, Stdio};
 
 use crate::deploy::veth::{INTERFACE, Pair};
 use crate::error::Error;
 
-/// Off until this is dropped.
-pub(super) struct Offload<'a>(&'a Pair);
+/// What is asked of it, as `ethtool -k` calls it and as the table does.
+const FEATURES: [(&str, &str); 3] =
+    [("tcp-segmentation-offload", "TSO"), ("generic-segmentation-offload", "GSO"), ("generic-receive-offload", "GRO")];
+
+/// Which of these are on, at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offload {
+    pub(crate) tso: bool,
+    pub(crate) gso: bool,
+    pub(crate) gro: bool,
+}
+
+impl Offload {
+    /// As it is now; `None` where nobody tells.
+    pub(super) fn of(pair: &Pair) -> Option<Offload> {
+        let ask = || Command::new("ethtool").args(["-k", INTERFACE]).stdin(Stdio::null()).output();
+        let each = pair.hosts.iter().map(|host| {
+            let output = host.enter(ask).ok()?.ok()?;
+            read(&String::from_utf8_lossy(&output.stdout))
+        });
+        let [near, far] = each.collect::<Option<Vec<_>>>()?.try_into().ok()?;
+        Some(Offload { tso: near.tso && far.tso, gso: near.gso && far.gso, gro: near.gro && far.gro })
+    }
+
+    /// `TSO on, GSO on, GRO off`.
+    pub(super) fn words(self) -> String {
+        let each = [self.tso, self.gso, self.gro].into_iter().zip(FEATURES);
+        let each = each.map(|(is_on, (_, name))| format!("{name} {}", if is_on { "on" } else { "off" }));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// One line a feature: `generic-receive-offload: off [requested on]`.
+fn read(said: &str) -> Option<Offload> {
+    let is_on = |(feature, _): (&str, &str)| {
+        let said = said.lines().find_map(|line| line.trim().strip_prefix(feature)?.strip_prefix(": "))?;
+        Some(said.starts_with("on"))
+    };
+    let [tso, gso, gro] = FEATURES.map(is_on);
+    Some(Offload { tso: tso?, gso: gso?, gro: gro? })
+}
+
+/// The cable without segmentation offload: segments are cut before they cross it. Until this is dropped.
+pub(super) struct Cut<'a>(&'a Pair);
 
 /// # Errors
 /// What is missing, and what installs it.
@@ -15,17 +57,17 @@ pub(super) fn find() -> Result<(), String> {
     found.map(drop).map_err(|_| "ethtool is not installed: scripts/setup".to_owned())
 }
 
-impl Offload<'_> {
+impl Cut<'_> {
     /// # Errors
     /// The interfaces do not let it be switched.
-    pub(super) fn off(pair: &Pair) -> Result<Offload<'_>, Error> {
-        let off = Offload(pair);
+    pub(super) fn before(pair: &Pair) -> Result<Cut<'_>, Error> {
+        let cut = Cut(pair);
         switch(pair, "off")?;
-        Ok(off)
+        Ok(cut)
     }
 }
 
-impl Drop for Offload<'_> {
+impl Drop for Cut<'_> {
     fn drop(&mut self) {
         // A cable that lets it be switched off lets it be switched on.
         let _ = switch(self.0, "on");
@@ -45,4 +87,19 @@ fn switch(pair: &Pair, to: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ethtool_says() {
+        let said = "Features for am0:\nrx-checksumming: on\ntcp-segmentation-offload: on\n\ttx-tcp-segmentation: on\n\
+                    generic-segmentation-offload: off [requested on]\ngeneric-receive-offload: off\nrx-gro-hw: off [fixed]\n";
+        let offload = read(said).unwrap();
+        assert_eq!(offload, Offload { tso: true, gso: false, gro: false });
+        assert_eq!(offload.words(), "TSO on, GSO off, GRO off");
+        assert_eq!(read("no such device\n"), None);
+    }
 }

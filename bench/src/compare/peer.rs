@@ -112,6 +112,11 @@ pub(crate) trait Peer {
         Wire::Veth
     }
 
+    /// What a frame carries there, where there are frames.
+    fn mtu(&self, asked: &Asked) -> Option<usize> {
+        (self.wire() == Wire::Veth).then_some(asked.mtu)
+    }
+
     /// Where it measures differently.
     fn notes(&self) -> &'static [&'static str] {
         &[]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::offload::Offload;
 use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
 use crate::error::Error;
 use crate::stats::median;
@@ -14,6 +15,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) wire: Wire,
+    pub(crate) mtu: Option<usize>,
     pub(crate) notes: &'static [&'static str],
     pub(crate) version: String,
     /// Why it is not measured at all.
@@ -29,6 +31,8 @@ pub(crate) struct Row {
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
     pub(crate) asked: Asked,
+    /// Of the cable, where that is known.
+    pub(crate) offload: Option<Offload>,
 }
 
 /// A figure over the rounds.
@@ -83,13 +87,13 @@ impl Turn {
 
 impl Row {
     /// Of a peer that is here, or is not.
-    pub(crate) fn new(peer: &dyn Peer) -> Row {
+    pub(crate) fn new(peer: &dyn Peer, asked: &Asked) -> Row {
         let (version, absent) = match peer.find() {
             Ok(version) => (version, None),
             Err(why) => (String::new(), Some(why)),
         };
-        let (name, what, wire, notes) = (peer.name(), peer.what(), peer.wire(), peer.notes());
-        Row { name, what, wire, notes, version, absent, turns: Vec::new(), failures: Vec::new() }
+        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(asked), peer.notes());
+        Row { name, what, wire, mtu, notes, version, absent, turns: Vec::new(), failures: Vec::new() }
     }
 
     /// What a turn brought.
@@ -173,7 +177,17 @@ pub(crate) mod tests {
     pub(crate) fn row(name: &'static str, turns: &[f64]) -> Row {
         let turns = turns.iter().enumerate().map(|(round, start)| (round, turn(*start))).collect();
         let (what, wire, version) = ("something", Wire::Veth, "1.0".to_owned());
-        Row { name, what, wire, notes: &["a note"], version, absent: None, turns, failures: Vec::new() }
+        Row {
+            name,
+            what,
+            wire,
+            mtu: Some(1500),
+            notes: &["a note"],
+            version,
+            absent: None,
+            turns,
+            failures: Vec::new(),
+        }
     }
 
     pub(crate) fn comparison(rows: Vec<Row>) -> Comparison {
@@ -183,6 +197,7 @@ pub(crate) mod tests {
         Comparison {
             rows,
             asked: Asked { sizes: vec![8, 64, 4096], amount, limit: time, cores, how: How::default(), mtu: 1500 },
+            offload: Some(Offload { tso: true, gso: true, gro: false }),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::offload::Offload;
 use super::peer::{Stream, Turn};
 use super::rows::{Comparison, Row, Spread};
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
@@ -10,6 +11,7 @@ use crate::report::words::{rounds, times};
 const COLUMNS: &[Column] = &[
     ("peer", false),
     ("wire", false),
+    ("MTU", true),
     ("mode", false),
     ("p50", true),
     ("p99", true),
@@ -27,9 +29,9 @@ const NOTHING: &str = "-";
 impl Comparison {
     /// All of it in words.
     pub(crate) fn table(&self) -> String {
-        let small = self.asked.small();
+        let (small, cable) = (self.asked.small(), self.cable());
         let mut text = format!(
-            "p50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
+            "{cable}\n\np50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
              a second\nof the best size; n1/2: the size that moves half of it; CPU: of both sides, a message of \
              {small} B. Medians of {}, with\nhalf of what they lie apart; beside am: the median of the rounds' \
              ratios\n\n",
@@ -46,6 +48,12 @@ impl Comparison {
         });
         self.words(&mut text);
         text
+    }
+
+    /// What is between the two sides of those whose wire is the cable.
+    fn cable(&self) -> String {
+        let offload = self.offload.map_or("which offload it has is not known".to_owned(), Offload::words);
+        format!("veth pair of MTU {}: {offload}", self.asked.mtu)
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
@@ -67,7 +75,8 @@ impl Comparison {
             ratio(messages),
             ratio(peak),
         ];
-        let names = [row.name, row.wire.name(), row.mode()].map(str::to_owned);
+        let mtu = row.mtu.map_or(NOTHING.to_owned(), |mtu| mtu.to_string());
+        let names = [row.name.to_owned(), row.wire.name().to_owned(), mtu, row.mode().to_owned()];
         names.into_iter().chain(cells.map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned()))).collect()
     }
 
@@ -157,8 +166,9 @@ mod tests {
         assert!(am.contains("veth kernel") && am.contains("2.06 µs ±10 %") && am.contains("1.00"), "{am}");
         assert!(line("udp ").contains("1.97"), "{text}");
         let missing: Vec<String> = line("ucx ").split_whitespace().map(str::to_owned).collect();
-        assert_eq!(missing[..4], ["ucx", "veth", "not", "here"], "{text}");
-        assert!(missing[4..].iter().all(|cell| cell == NOTHING), "{text}");
+        assert_eq!(missing[..5], ["ucx", "veth", "1500", "not", "here"], "{text}");
+        assert!(text.starts_with("veth pair of MTU 1500: TSO on, GSO on, GRO off\n"), "{text}");
+        assert!(missing[5..].iter().all(|cell| cell == NOTHING), "{text}");
         assert!(text.contains("  ucx: something; 1.0\n    ucx_perftest is not installed\n"), "{text}");
         assert_eq!(text.matches("  a note\n").count(), 1, "{text}");
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -3,6 +3,7 @@
 
 use std::env::temp_dir;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -18,6 +19,7 @@ use crate::progress::Progress;
 use crate::session::{Order, Session};
 use crate::watch::Watch;
 
+use super::LEAST_MTU;
 use super::child::Far;
 
 /// What joins them.
@@ -61,6 +63,36 @@ impl Joint {
         }
     }
 
+    /// What else it may be.
+    const fn mtus(self) -> RangeInclusive<u32> {
+        const fn of(longest_frame: usize) -> u32 {
+            (longest_frame - ETHERNET) as u32
+        }
+        match self {
+            // What a datagram holds.
+            Joint::Udp => LEAST_MTU..=of(65_507),
+            Joint::Tcp => LEAST_MTU..=of(1 << 20),
+            Joint::Shm => 1500..=of(65_536),
+            // A buffer of each device's: longer frames would come in several pieces.
+            Joint::Memif => LEAST_MTU..=1500,
+            Joint::VirtioUser => LEAST_MTU..=2000,
+        }
+    }
+
+    /// Two ends of it, with frames that carry so much, or as much as is usual.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what its frames cannot carry; or there is no place for its sockets.
+    pub(crate) fn ends(self, mtu: Option<u32>) -> Result<Ends, Error> {
+        let (mtu, mtus) = (mtu.unwrap_or(self.mtu()), self.mtus());
+        if !mtus.contains(&mtu) {
+            let (name, least, most) = (self.name(), mtus.start(), mtus.end());
+            return Err(Error::Usage(format!("--mtu {mtu} does not go with --hosts {name}: from {least} to {most}")));
+        }
+        let files = Files::new()?;
+        Ok(Ends { names: self.names(mtu, &files), _files: files })
+    }
+
     /// The transports of the near and the far side; `at` is a directory of our own.
     fn names(self, mtu: u32, at: &Files) -> [String; 2] {
         let frame = mtu as usize + ETHERNET;
@@ -84,6 +116,14 @@ impl Joint {
             ],
         }
     }
+}
+
+/// What two processes open, each one of them, to be joined.
+pub(crate) struct Ends {
+    /// Their transports, of the near and the far side.
+    pub(crate) names: [String; 2],
+    /// As long as this lives.
+    _files: Files,
 }
 
 /// A directory for what the two meet at; removed with all that is in it, by the side that ends last: the other may be killed.
@@ -137,10 +177,10 @@ pub(crate) fn measure(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    let files = Files::new()?;
-    let [near, far] = joint.names(mtu.unwrap_or(joint.mtu()), &files);
-    let far = Far::start(&far, cores)?;
-    let mut link = NamedLink::new(Side::Near, "alpha", &near, pin(cores.near)?)?;
+    let ends = joint.ends(mtu)?;
+    let [near, far] = &ends.names;
+    let far = Far::start(far, cores)?;
+    let mut link = NamedLink::new(Side::Near, "alpha", near, pin(cores.near)?)?;
     far.measure(order, &mut link, progress, watch)
 }
 
@@ -155,6 +195,33 @@ mod tests {
         fs::create_dir_all(left.join("socket")).unwrap();
         let files = Files::new().unwrap();
         assert!(!left.exists() && files.0.exists());
+    }
+
+    #[test]
+    fn an_mtu_that_does_not_go_is_refused_with_those_that_do() {
+        for (joint, mtu) in [
+            (Joint::Udp, 99_999_999),
+            (Joint::Tcp, 139),
+            (Joint::Shm, 1499),
+            (Joint::Memif, 1501),
+            (Joint::VirtioUser, 2001),
+        ] {
+            let error = joint.ends(Some(mtu)).err().unwrap();
+            assert!(error.to_string().contains(&format!("--mtu {mtu} does not go with --hosts {}", joint.name())));
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+
+    /// What is said to go does.
+    #[test]
+    fn both_ends_of_the_range_open() {
+        for joint in [Joint::Udp, Joint::Tcp, Joint::Shm] {
+            for mtu in [*joint.mtus().start(), *joint.mtus().end()] {
+                let ends = joint.ends(Some(mtu)).unwrap();
+                let transport = transports::open(&ends.names[0]).unwrap();
+                assert_eq!(transport.caps().max_frame, mtu as usize + ETHERNET, "{}", ends.names[0]);
+            }
+        }
     }
 
     #[test]

@@ -12,5 +12,11 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
+use ::wire::control::Control;
+use ::wire::frame::ETHERNET;
+
 /// How long to wait for an answer to a plan.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+
+/// The smallest MTU that carries a node.
+const LEAST_MTU: u32 = (Control::LONGEST_FRAME - ETHERNET) as u32;

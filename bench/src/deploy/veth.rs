@@ -28,7 +28,7 @@ use super::child::Far;
 pub(crate) const INTERFACE: &str = "am0";
 pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 /// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
-const LEAST_MTU: u32 = 68;
+const LEAST_OF_A_VETH: u32 = 68;
 
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
     // The rows of the ablation write into a frame as one piece, wherever it is.
     let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
     let most = if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU };
-    let least = LEAST_MTU;
+    let least = if vias.contains(&Via::Am) { super::LEAST_MTU } else { LEAST_OF_A_VETH };
     if (least..=most).contains(&mtu) {
         return Ok(());
     }
@@ -128,9 +128,15 @@ mod tests {
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
         assert!(check_mtu(1500, &[Via::Am, Via::Udp]).is_ok());
         assert!(check_mtu(65000, &[Via::Am, Via::Raw, Via::Udp]).is_ok());
-        for (mtu, via, most) in [(67, Via::Raw, 65535), (65536, Via::Am, 65535), (9000, Via::Row(Row::Hybrid), 3826)] {
+        assert!(check_mtu(68, &[Via::Raw, Via::Udp]).is_ok() && check_mtu(140, &[Via::Am]).is_ok());
+        for (mtu, via, goes) in [
+            (67, Via::Raw, "from 68 to 65535"),
+            (68, Via::Am, "from 140 to 65535"),
+            (65536, Via::Am, "from 140 to 65535"),
+            (9000, Via::Row(Row::Hybrid), "from 68 to 3826"),
+        ] {
             let error = check_mtu(mtu, &[via]).unwrap_err();
-            assert!(error.to_string().contains(&format!("from 68 to {most}")), "{error}");
+            assert!(error.to_string().contains(goes), "{error}");
             assert_eq!(error.exit_code(), 2);
         }
     }

@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use ring::{Layout, Pool};
 use socket2::{Domain, Protocol, Socket, Type};
-use wire::Framing;
 use wire::control::Control;
 
 use crate::errors::doing;
 use crate::{OpenError, Options};
 
 /// The longest frame is at least so long: set-up must fit.
-pub(crate) const LEAST_FRAME: usize = Framing::Plain.body_at() + Control::LONGEST;
+pub(crate) const LEAST_FRAME: usize = Control::LONGEST_FRAME;
 
 /// Frames start on a cache line of their own.
 const ALIGN: usize = 128;

@@ -19,7 +19,7 @@ use core::fmt;
 
 use codec::{Reader, Writer};
 
-use crate::{Address, Flow, Framings, Reason, Seq};
+use crate::{Address, Flow, Framing, Framings, Reason, Seq};
 
 /// The name of a node or an endpoint: 1 to 31 bytes of UTF-8 without control
 /// characters, since names that came from the network are printed on terminals.
@@ -224,6 +224,10 @@ pub enum Control {
 impl Control {
     /// The most bytes that a body takes.
     pub const LONGEST: usize = 128;
+
+    /// The longest frame that sets a conversation up, in the framing with the longest header: who
+    /// carries only shorter ones carries no node.
+    pub const LONGEST_FRAME: usize = Framing::Plain.body_at() + Self::LONGEST;
 
     /// Write the body; returns its length. Never longer than [`Control::LONGEST`].
     pub fn emit(&self, body: &mut [u8; Self::LONGEST]) -> usize {
