@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use core_affinity::CoreId;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::CoresArg;
 use crate::error::Error;
 use crate::link::Side;
 
 /// The cores of the two sides; `None` is not pinned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cores {
     /// Of the side that asks.
     pub(crate) near: Option<usize>,

@@ -30,6 +30,9 @@ pub(crate) const STAGE: &str = "%stage";
 /// What a bare socket's frame carries where nobody says otherwise.
 const ETHERNETS: u32 = 1500;
 
+/// Devices that find the other side when they are opened.
+const MEET: [&str; 2] = ["dpdk:net_memif", "dpdk:net_virtio_user"];
+
 /// The other side opens its end within so long, and is looked for so often.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
@@ -73,12 +76,13 @@ impl NamedLink {
         name.parse().map_err(|error: transport::NameError| Error::Usage(error.to_string()))
     }
 
-    /// One side of a device is there before the other, which has to try again.
+    /// One side of some devices is there before the other, which has to try again.
     pub(crate) fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
         let (name, begin) = (self.name()?.to_string(), Instant::now());
+        let meets = MEET.iter().any(|device| name.starts_with(device));
         loop {
             match transports::open(&name) {
-                Err(OpenError::Kind { .. }) if self.on.scheme() == "dpdk" && begin.elapsed() < THERE => {
+                Err(OpenError::Kind { .. }) if meets && begin.elapsed() < THERE => {
                     watch.check()?;
                     sleep(AGAIN);
                 }

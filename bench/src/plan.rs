@@ -280,7 +280,7 @@ impl Answer {
 }
 
 /// How much is measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Amount {
     /// How many times all vias take their turn.
     pub(crate) rounds: usize,

@@ -33,8 +33,10 @@ fn sizes(curve: &Value) -> Vec<u64> {
 fn ours_beside_the_kernels_sockets() {
     let peers = "am,udp,tcp";
     let lines = json(&run(&[&["compare", "--json", "--peers", peers], SHORT]));
-    assert_eq!(lines.len(), 15, "fourteen rows and a summary");
-    for line in &lines[..14] {
+    // Those over DPDK have a test of their own.
+    let rows = || lines.iter().filter(|line| line["peer"].as_str().is_some_and(|name| !name.contains("dpdk")));
+    assert_eq!(rows().count(), 14);
+    for line in rows() {
         assert_eq!((&line["bench"], &line["failures"]), (&value!("compare"), &value!([])), "{line}");
         let [p50, p99] = ["p50_ns", "p99_ns"].map(|figure| median(&line[figure]));
         assert!(0.0 < p50 && p50 <= p99, "{line}");
@@ -177,6 +179,17 @@ fn a_peer_that_is_missing_has_a_row_that_says_why() {
         assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not here"), &Value::Null));
     }
     assert_eq!(summary(&lines)["over_am"], value!({}));
+}
+
+#[test]
+fn without_dpdk_its_rows_say_so() {
+    let arguments = ["compare", "--json", "--peers", "am-dpdk,udp", "--rounds", "1", "--time", "0.02", "--size", "64"];
+    let lines = json(&am_bench().args(arguments).env("AM_DPDK_SHIM", "/nowhere/shim.so").output().unwrap());
+    for line in lines.iter().filter(|line| line["peer"].as_str().is_some_and(|name| name.contains("dpdk"))) {
+        let why = line["failures"][0].as_str().unwrap();
+        assert!(why.contains("scripts/setup --with-dpdk") && line["mode"] == "not here", "{line}");
+    }
+    assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 }
 
 /// It says its version, and otherwise leaves something everywhere and hangs.

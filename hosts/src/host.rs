@@ -61,6 +61,15 @@ impl Host {
         Ok(Host::of(format!("of process {pid}"), namespace))
     }
 
+    /// The host that [`path`](Host::path) says where it is, in another process.
+    ///
+    /// # Errors
+    /// [`HostError::System`] once that process has ended.
+    pub fn at(name: &str, path: &str) -> Result<Host, HostError> {
+        let opening = |error| HostError::system(format!("opening the network namespace {path}"), error);
+        Ok(Host::of(name.to_owned(), File::open(path).map_err(opening)?))
+    }
+
     fn of(name: String, namespace: File) -> Host {
         Host { inner: Arc::new(Inner { name, namespace }) }
     }

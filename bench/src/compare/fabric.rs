@@ -82,8 +82,8 @@ impl Peer for &'static Fabric {
         self.what
     }
 
-    fn wire(&self) -> Wire {
-        self.wire
+    fn wire(&self) -> &'static str {
+        self.wire.name()
     }
 
     fn notes(&self) -> &'static [&'static str] {

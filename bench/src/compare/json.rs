@@ -20,7 +20,7 @@ impl Comparison {
             "bench": "compare",
             "peer": row.name,
             "what": row.what,
-            "wire": row.wire.name(),
+            "wire": row.wire,
             "mtu": row.mtu,
             "mode": row.mode(),
             "version": row.version,

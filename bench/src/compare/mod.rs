@@ -11,6 +11,7 @@
 //!
 //! Read first: [`peer`], then [`rows`]; of the others [`room`], then [`sockperf`].
 
+mod apart;
 mod fabric;
 mod house;
 mod iperf3;
@@ -121,13 +122,15 @@ fn bytes(size: &Size) -> Option<usize> {
     }
 }
 
-/// A part of a room for other programs: the process that keeps it, process 1 in it, or one that becomes a program.
+/// A process of the comparison's: one that keeps a room for other programs, process 1 in it, one that becomes a
+/// program; or one that takes a turn.
 ///
 /// # Errors
 /// What is missing.
 pub(crate) fn room(words: &[String], watch: &Watch) -> Result<(), Error> {
     match words {
         [inside] if inside == "inside" => room::inside::serve(),
+        [turn] if turn == "turn" => apart::serve(watch),
         [enter, program @ ..] if enter == "enter" => Err(room::enter::become_it(program)),
         [limit] => room::keep(limit, watch),
         _ => Err(Error::Usage("room is a part of compare".to_owned())),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cores::Cores;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
@@ -19,7 +21,7 @@ pub(crate) enum Wire {
 
 impl Wire {
     /// As in the table and in JSON.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Wire::Veth => "veth",
             Wire::Memory => "shared memory",
@@ -28,7 +30,7 @@ impl Wire {
 }
 
 /// What all of them are asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Asked {
     /// Bytes of a message, smallest first.
     pub(crate) sizes: Vec<usize>,
@@ -53,7 +55,7 @@ impl Asked {
 }
 
 /// Half of a round trip of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneWay {
     pub(crate) size: usize,
     /// In nanoseconds, each where the program tells it.
@@ -70,7 +72,7 @@ impl OneWay {
 }
 
 /// As many messages of one size as go, one way.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stream {
     pub(crate) size: usize,
     /// A second.
@@ -89,7 +91,7 @@ impl Stream {
 }
 
 /// What a peer measured in one turn.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     /// What it said of the way its messages went.
     pub(crate) mode: String,
@@ -107,14 +109,14 @@ pub(crate) trait Peer {
     /// What it is, in words.
     fn what(&self) -> &'static str;
 
-    /// What it goes over.
-    fn wire(&self) -> Wire {
-        Wire::Veth
+    /// What it goes over, as in the table and in JSON.
+    fn wire(&self) -> &'static str {
+        Wire::Veth.name()
     }
 
     /// What a frame carries there, where there are frames.
     fn mtu(&self, asked: &Asked) -> Option<usize> {
-        (self.wire() == Wire::Veth).then_some(asked.mtu)
+        (self.wire() == Wire::Veth.name()).then_some(asked.mtu)
     }
 
     /// Where it measures differently.

@@ -143,7 +143,7 @@ fn legend(svg: &mut String, nth: usize, (row, look): (&Row, &str)) {
     let x = PANELS[0] + (nth % COLUMNS) as f64 * (WIDTH - PANELS[0]) / COLUMNS as f64;
     let y = TOP + DEEP + 55.0 + LINE * (nth / COLUMNS) as f64;
     rule(svg, (x, y - 4.0), (x + 40.0, y - 4.0), look);
-    let (wire, mode) = (row.wire.name(), row.mode());
+    let (wire, mode) = (row.wire, row.mode());
     let way = if mode.contains(wire) { mode.to_owned() } else { format!("{wire}, {mode}") };
     text(svg, (x + 48.0, y), "start", &escaped(&format!("{} ({way})", row.name)));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::offload::Offload;
-use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
+use super::peer::{Asked, OneWay, Peer, Stream, Turn};
 use crate::error::Error;
 use crate::stats::median;
 use crate::sweep::Point;
@@ -14,7 +14,7 @@ use crate::sweep::fit::size_of_rate;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    pub(crate) wire: Wire,
+    pub(crate) wire: &'static str,
     pub(crate) mtu: Option<usize>,
     pub(crate) notes: &'static [&'static str],
     pub(crate) version: String,
@@ -176,7 +176,7 @@ pub(crate) mod tests {
     /// A row that took these turns.
     pub(crate) fn row(name: &'static str, turns: &[f64]) -> Row {
         let turns = turns.iter().enumerate().map(|(round, start)| (round, turn(*start))).collect();
-        let (what, wire, version) = ("something", Wire::Veth, "1.0".to_owned());
+        let (what, wire, version) = ("something", "veth", "1.0".to_owned());
         Row {
             name,
             what,

@@ -76,7 +76,7 @@ impl Comparison {
             ratio(peak),
         ];
         let mtu = row.mtu.map_or(NOTHING.to_owned(), |mtu| mtu.to_string());
-        let names = [row.name.to_owned(), row.wire.name().to_owned(), mtu, row.mode().to_owned()];
+        let names = [row.name.to_owned(), row.wire.to_owned(), mtu, row.mode().to_owned()];
         names.into_iter().chain(cells.map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned()))).collect()
     }
 

@@ -85,8 +85,8 @@ impl Peer for Ucx {
         }
     }
 
-    fn wire(&self) -> Wire {
-        self.wire
+    fn wire(&self) -> &'static str {
+        self.wire.name()
     }
 
     fn notes(&self) -> &'static [&'static str] {

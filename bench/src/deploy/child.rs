@@ -1,10 +1,11 @@
-//! The far side as a process of its own: plans go to its standard input, and
-//! its end ends the far side.
+//! This program once more, as a process of its own; of the far side of `--hosts` plans go to its standard input.
+//! Who is started so takes the end of its standard input for its own.
 
 use std::env::current_exe;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::cores::Cores;
@@ -15,10 +16,77 @@ use crate::watch::Watch;
 
 use super::pipe::{Lines, Pipe};
 
-/// The far side has so long to end by itself.
+/// It has so long to end by itself.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// The process of the far side; ended when this is dropped.
+/// A process of ours; ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Child(process::Child);
+
+impl Child {
+    /// Start this program with these words, on the host that the calling thread is on.
+    ///
+    /// # Errors
+    /// It cannot be started again.
+    pub(crate) fn start(words: &[&str]) -> Result<Child, Error> {
+        spawn(&mut command(words)?)
+    }
+
+    /// The same, with what it says on standard error, and those that it starts: once all of them have ended.
+    ///
+    /// # Errors
+    /// As [`start`](Child::start).
+    pub(crate) fn start_aside(words: &[&str]) -> Result<(Child, JoinHandle<String>), Error> {
+        let mut child = spawn(command(words)?.stderr(Stdio::piped()))?;
+        let errors = child.0.stderr.take();
+        let read = move || {
+            let mut said = Vec::new();
+            // What cannot be read was not said.
+            errors.map(|mut errors| errors.read_to_end(&mut said));
+            String::from_utf8_lossy(&said).into_owned()
+        };
+        Ok((child, thread::spawn(read)))
+    }
+
+    /// The ways to it and from it, once.
+    ///
+    /// # Errors
+    /// They are taken.
+    pub(crate) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Error> {
+        let pipes = self.0.stdin.take().zip(self.0.stdout.take());
+        pipes.ok_or_else(|| Error::PeerGone("it was started without a pipe".to_owned()))
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+fn command(words: &[&str]) -> Result<Command, Error> {
+    let mut command = Command::new(current_exe().map_err(Error::system("finding this program"))?);
+    // Ctrl-C is for who started it, and then ends it.
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    Ok(command)
+}
+
+fn spawn(command: &mut Command) -> Result<Child, Error> {
+    command.spawn().map(Child).map_err(Error::system("starting this program again"))
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Where its pipes were taken they are closed by now.
+        let start = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < LEAVE {
+            sleep(Duration::from_millis(2));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The process of the far side.
 #[derive(Debug)]
 pub(crate) struct Far(Child);
 
@@ -28,16 +96,8 @@ impl Far {
     /// # Errors
     /// This program cannot be started again.
     pub(crate) fn start(on: &str, cores: Cores) -> Result<Far, Error> {
-        let program = current_exe().map_err(Error::system("finding this program"))?;
         let core = cores.far.map_or("none".to_owned(), |core| core.to_string());
-        let child = Command::new(program)
-            .args(["far", "--name", "beta", "--on", on, "--cores", &core])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C is for the near side, which then ends the far side.
-            .process_group(0)
-            .spawn();
-        child.map(Far).map_err(Error::system("starting the far side"))
+        Child::start(&["far", "--name", "beta", "--on", on, "--cores", &core]).map(Far)
     }
 
     /// Measure against it by this link.
@@ -51,25 +111,11 @@ impl Far {
         progress: &Progress,
         watch: &Watch,
     ) -> Result<Session, Error> {
-        let (Some(to), Some(from)) = (self.0.stdin.take(), self.0.stdout.take()) else {
-            return Err(Error::PeerGone("it was started without a pipe".to_owned()));
-        };
+        let (to, from) = self.0.pipes()?;
         let closed = watch.clone();
         let (from, far) = (Lines::read(from, move || closed.peer_is_gone()), Some(self.0.id()));
         let mut control = Pipe { to, from, far };
         let here = link.here()?;
         run(order, &here, &mut control, link, progress, watch)
-    }
-}
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        // Its standard input is closed by now, which it takes for its end.
-        let start = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < LEAVE {
-            sleep(Duration::from_millis(2));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

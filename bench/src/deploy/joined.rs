@@ -90,7 +90,7 @@ impl Joint {
             return Err(Error::Usage(format!("--mtu {mtu} does not go with --hosts {name}: from {least} to {most}")));
         }
         let files = Files::new()?;
-        Ok(Ends { names: self.names(mtu, &files), _files: files })
+        Ok(Ends { names: self.names(mtu, &files), _files: Some(files) })
     }
 
     /// The transports of the near and the far side; `at` is a directory of our own.
@@ -122,8 +122,15 @@ impl Joint {
 pub(crate) struct Ends {
     /// Their transports, of the near and the far side.
     pub(crate) names: [String; 2],
-    /// As long as this lives.
-    _files: Files,
+    /// Where these meet at files, which are there as long as this is.
+    _files: Option<Files>,
+}
+
+impl Ends {
+    /// Of transports that need no files.
+    pub(crate) fn of(names: [String; 2]) -> Ends {
+        Ends { names, _files: None }
+    }
 }
 
 /// A directory for what the two meet at; removed with all that is in it, by the side that ends last: the other may be killed.

@@ -1,7 +1,7 @@
 //! Where the two sides run, and how they find each other.
 
 mod anchor;
-mod child;
+pub(crate) mod child;
 pub(crate) mod far;
 pub(crate) mod joined;
 pub(crate) mod loopback;

@@ -66,10 +66,15 @@ impl Running {
 
     /// Processes that it started.
     pub(crate) fn children(&self) -> Vec<u32> {
-        let numbers = fs::read_dir("/proc").unwrap().flatten();
-        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter(|&pid| parent(pid) == Some(self.pid())).collect()
+        children(self.pid())
     }
+}
+
+/// Processes that this one started.
+pub(crate) fn children(of: u32) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&pid| parent(pid) == Some(of)).collect()
 }
 
 impl Drop for Running {

@@ -71,4 +71,4 @@ mod words;
 pub use dpdk::{Dpdk, open};
 pub use errors::OpenError;
 pub use options::{Options, Pages};
-pub use shim::ShimError;
+pub use shim::{ShimError, find};

@@ -47,6 +47,14 @@ pub enum ShimError {
     },
 }
 
+/// Whether there is DPDK. The shim is loaded for that, and DPDK not started.
+///
+/// # Errors
+/// See [`ShimError`].
+pub fn find() -> Result<(), ShimError> {
+    table().map(drop)
+}
+
 /// The functions of the shim. It is loaded at the first call, and stays: DPDK has threads in it.
 ///
 /// # Errors

@@ -1,14 +1,18 @@
-//! What is measured by the sessions of the other commands: our messages, and the
-//! kernel's own sockets. A further transport of ours is one more entry.
+//! What is measured by the sessions of the other commands: our messages, bare frames, and the
+//! kernel's own sockets. A further transport of ours is one more entry of `list.rs`.
+
+mod list;
 
 use std::time::Duration;
 
 use wire::Framing;
 
+pub(super) use list::HOUSE;
+
+use super::apart;
 use super::offload::{self, Cut, Offload};
 use super::over::Over;
-use super::peer::{Asked, OneWay, Peer, Stream, Turn, Wire};
-use crate::ablation::Row;
+use super::peer::{Asked, OneWay, Peer, Stream, Turn};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
@@ -33,94 +37,6 @@ pub(super) struct House {
     without_offload: bool,
     notes: &'static [&'static str],
 }
-
-const PLAIN: House =
-    House { name: "", what: "", via: Via::Am, over: Over::Xdp, bundles: false, without_offload: false, notes: &[] };
-
-const LARGE: &str = "am: what does not fit one frame is a bulk put; in a round trip, one put each way";
-const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidth is no NIC's";
-const BARE: &str =
-    "raw: what fits one frame; sends the same frames again and again, and may lose some, which are counted";
-const DATAGRAMS: &str =
-    "udp: messages up to 65,507 bytes, one datagram each; what was lost is counted, and never sent again";
-const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so bandwidth is no NIC's";
-const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
-
-/// Ours, and the kernel's.
-pub(super) const HOUSE: [House; 15] = [
-    House { name: "am", what: "active messages, one a frame", notes: &[LARGE], ..PLAIN },
-    House {
-        name: "am-bundles",
-        what: "active messages that may share a frame",
-        bundles: true,
-        notes: &[LARGE],
-        ..PLAIN
-    },
-    House { name: "am-udp", what: "active messages over kernel UDP", over: Over::Udp, notes: &[LARGE, RUNS], ..PLAIN },
-    House {
-        name: "am-udp-bundles",
-        what: "active messages over kernel UDP, that may share a frame",
-        over: Over::Udp,
-        bundles: true,
-        notes: &[LARGE, RUNS],
-        ..PLAIN
-    },
-    House {
-        name: "am-tcp",
-        what: "active messages over kernel TCP",
-        over: Over::Tcp,
-        notes: &[LARGE, SEGMENTS],
-        ..PLAIN
-    },
-    House {
-        name: "am-tcp-bundles",
-        what: "active messages over kernel TCP, that may share a frame",
-        over: Over::Tcp,
-        bundles: true,
-        notes: &[LARGE, SEGMENTS],
-        ..PLAIN
-    },
-    House { name: "am-shm", what: "active messages over shared memory", over: Over::Shm, notes: &[LARGE], ..PLAIN },
-    House {
-        name: "am-shm-bundles",
-        what: "active messages over shared memory, that may share a frame",
-        over: Over::Shm,
-        bundles: true,
-        notes: &[LARGE],
-        ..PLAIN
-    },
-    House { name: "raw", what: "bare AF_XDP frames, nothing above them", via: Via::Raw, notes: &[BARE], ..PLAIN },
-    House { name: "udp", what: "kernel UDP, both sides spin", via: Via::Udp, notes: &[DATAGRAMS], ..PLAIN },
-    House {
-        name: "udp-sleeping",
-        what: "kernel UDP, both sides sleep",
-        via: Via::Row(Row::UdpSleeping),
-        notes: &[DATAGRAMS, SLEEPING],
-        ..PLAIN
-    },
-    House { name: "tcp", what: "kernel TCP, both sides spin", via: Via::Row(Row::Tcp), notes: &[SEGMENTS], ..PLAIN },
-    House {
-        name: "tcp-nagle",
-        what: "kernel TCP that gathers small messages",
-        via: Via::Row(Row::TcpNagle),
-        notes: &[SEGMENTS],
-        ..PLAIN
-    },
-    House {
-        name: "tcp-sleeping",
-        what: "kernel TCP, both sides sleep",
-        via: Via::Row(Row::TcpSleeping),
-        notes: &[SEGMENTS, SLEEPING],
-        ..PLAIN
-    },
-    House {
-        name: "tcp-no-offload",
-        what: "kernel TCP, segments cut to frames before the veth",
-        via: Via::Row(Row::Tcp),
-        without_offload: true,
-        ..PLAIN
-    },
-];
 
 impl House {
     /// The largest message of ours that is not a bulk transfer.
@@ -158,8 +74,12 @@ impl Peer for &'static House {
         self.what
     }
 
-    fn wire(&self) -> Wire {
-        if self.over == Over::Shm { Wire::Memory } else { Wire::Veth }
+    fn wire(&self) -> &'static str {
+        self.over.wire()
+    }
+
+    fn mtu(&self, asked: &Asked) -> Option<usize> {
+        self.over.mtu(asked.mtu)
     }
 
     fn notes(&self) -> &'static [&'static str] {
@@ -171,7 +91,13 @@ impl Peer for &'static House {
             Via::Am | Via::Raw => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
             Via::Udp | Via::Cacheline | Via::Row(_) => format!("Linux {}", kernel()),
         };
-        if self.without_offload { offload::find().map(|()| version) } else { Ok(version) }
+        if self.over.is_dpdk() {
+            dpdk::find().map_err(|why| why.to_string())?;
+        }
+        if self.without_offload {
+            offload::find()?;
+        }
+        Ok(version)
     }
 
     fn takes(&self, asked: &Asked) -> Duration {
@@ -180,6 +106,29 @@ impl Peer for &'static House {
     }
 
     fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
+        if !self.over.is_dpdk() {
+            // Whatever happens to this far side happens to no other.
+            return self.turn_here(pair, asked, &watch.of_another_peer());
+        }
+        let turn = apart::turn(self.name, pair, asked, watch);
+        if turn.is_err() {
+            self.over.clear(pair);
+        }
+        turn
+    }
+}
+
+impl House {
+    /// The one of this name.
+    pub(super) fn find(name: &str) -> Option<&'static House> {
+        HOUSE.iter().find(|row| row.name == name)
+    }
+
+    /// Measure everything once, in this process.
+    ///
+    /// # Errors
+    /// What is missing, or went wrong.
+    pub(super) fn turn_here(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
         let _cut = if self.without_offload { Some(Cut::before(pair)?) } else { None };
         let cut = self.without_offload.then(|| Offload::of(pair)).flatten();
         let how = How { bundles: self.bundles, ..asked.how };
@@ -191,11 +140,11 @@ impl Peer for &'static House {
             how,
             amount: Amount { rounds: 1, ..asked.amount },
         };
-        // Whatever happens to this far side happens to no other.
-        let (progress, watch) = (Progress::new(0, true), watch.of_another_peer());
-        let session = match self.over.names(asked.mtu) {
-            Some(names) => pair.measure_over(&names, &order, asked.cores, &progress, &watch),
-            None => pair.measure(&order, asked.cores, &progress, &watch),
+        let progress = Progress::new(0, true);
+        let ends = self.over.ends(asked.mtu)?;
+        let session = match &ends {
+            Some(ends) => pair.measure_over(&ends.names, &order, asked.cores, &progress, watch),
+            None => pair.measure(&order, asked.cores, &progress, watch),
         }?;
         let turn = session.end.map(|()| turn(&session.all))?;
         Ok(match cut {

@@ -1,0 +1,127 @@
+//! A turn in a process of its own, for what a process can start only once, and not end: DPDK.
+//!
+//! ```text
+//!   am-bench compare           am-bench room turn: the near side         am-bench far
+//!     │ which row, on which      │ a session as any other                   │
+//!     │ two hosts ──────────────▶│ ────────────── frames ──────────────────▶│
+//!     │◀─────────── what it took │
+//!     └─ is gone: so are they
+//! ```
+
+use std::io::{stdin, stdout};
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use hosts::Host;
+use serde::{Deserialize, Serialize};
+
+use super::house::House;
+use super::peer::{Asked, Turn};
+use crate::deploy::child::Child;
+use crate::deploy::pipe::{Lines, write_line};
+use crate::deploy::veth::Pair;
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Every loop looks at the watch; should one not, the process ends anyway.
+const AT_THE_LATEST: Duration = Duration::from_secs(2);
+
+/// What this program's own errors begin with.
+const OURS: &str = "am-bench: ";
+
+/// All that the process has to know.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    /// The row.
+    name: String,
+    asked: Asked,
+    /// Where the network namespaces can be opened, near and far.
+    networks: [String; 2],
+}
+
+/// Have this row's turn taken by a process of its own.
+///
+/// # Errors
+/// What went wrong there; it did not end within the limit; a signal.
+pub(super) fn turn(name: &str, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
+    let [near, far] = &pair.hosts;
+    let order = Order { name: name.to_owned(), asked: asked.clone(), networks: [near.path(), far.path()] };
+    // DPDK's libraries say what is nobody's business.
+    let (child, errors) = Child::start_aside(&["room", "turn"])?;
+    let turn = order_turn(child, &order, watch);
+    turn.map_err(|why| match why {
+        Error::Facility(why) => Error::Facility(with_reasons(why, &errors.join().unwrap_or_default())),
+        other => other,
+    })
+}
+
+/// What came of it, with what both sides' processes said that is ours.
+fn with_reasons(why: String, said: &str) -> String {
+    let ours = said.lines().filter_map(|line| line.strip_prefix(OURS)).filter(|line| *line != why);
+    [why.as_str()].into_iter().chain(ours).collect::<Vec<_>>().join("; ")
+}
+
+fn order_turn(mut child: Child, order: &Order, watch: &Watch) -> Result<Turn, Error> {
+    let asked = &order.asked;
+    let (mut to, from) = child.pipes()?;
+    write_line(&mut to, order)?;
+    let answers: Lines<Result<Turn, String>> = Lines::read(from, || {});
+    match answers.next(asked.limit, watch) {
+        Ok(Some(turn)) => turn.map_err(Error::Facility),
+        Ok(None) => Err(Error::Facility("its process was ended before it was done".to_owned())),
+        Err(Error::Refused(_)) => {
+            Err(Error::Facility(format!("it did not end within {} s", asked.limit.as_secs_f64())))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Be that process.
+///
+/// # Errors
+/// Nobody hears what it has to say; what goes wrong with the turn is an answer.
+pub(super) fn serve(watch: &Watch) -> Result<(), Error> {
+    let closed = watch.clone();
+    let orders: Lines<Order> = Lines::read(stdin(), move || end(&closed));
+    let Some(Order { name, asked, networks }) = orders.next(Duration::MAX, watch)? else { return Ok(()) };
+    let row = House::find(&name).ok_or_else(|| Error::Usage(format!("no row {name}")))?;
+    let [near, far] = &networks;
+    let pair = Pair { hosts: [Host::at("alpha", near)?, Host::at("beta", far)?] };
+    let turn = row.turn_here(&pair, &asked, watch);
+    write_line(&mut stdout(), &turn.map_err(|why| why.to_string()))
+}
+
+fn end(watch: &Watch) {
+    watch.peer_is_gone();
+    thread::sleep(AT_THE_LATEST);
+    process::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peer::{OneWay, Stream};
+    use super::super::rows::tests::comparison;
+    use super::*;
+
+    #[test]
+    fn what_the_far_side_said_is_a_reason() {
+        let said = "libxdp: no\nam-bench: `dpdk:x`: too long\n";
+        assert_eq!(with_reasons("it failed".to_owned(), said), "it failed; `dpdk:x`: too long");
+    }
+
+    #[test]
+    fn an_order_and_a_turn_come_through() {
+        let asked = comparison(vec![]).asked;
+        let order = Order { name: "am".to_owned(), asked, networks: ["a".to_owned(), "b".to_owned()] };
+        let back: Order = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
+        assert_eq!((back.name, back.asked.sizes, back.asked.cores), (order.name, order.asked.sizes, order.asked.cores));
+        let turn = Turn {
+            mode: "memif".to_owned(),
+            one_way: vec![OneWay { size: 8, p50: Some(0.1), p99: None, mean: Some(2.5) }],
+            stream: vec![Stream { size: 8, messages: 1e7, cpu: None, lost: 3 }],
+        };
+        let said: Result<Turn, String> = Ok(turn);
+        assert_eq!(serde_json::from_str::<Result<Turn, String>>(&serde_json::to_string(&said).unwrap()).unwrap(), said);
+    }
+}
