@@ -3,7 +3,9 @@
 use std::array;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
 
 /// Messages of a call, at most.
@@ -11,6 +13,10 @@ const MOST: usize = 16;
 
 /// Bytes of the longest message that GRO makes.
 const MERGED: usize = 1 << 16;
+
+/// Room for what the kernel says of a message: how long the datagrams are that it merged, one number.
+#[repr(align(8))]
+struct Control([u8; 64]);
 
 /// Where datagrams arrive, and stay until somebody wants them.
 ///
@@ -23,6 +29,7 @@ pub(super) struct Stage {
     /// Bytes for each message.
     room: usize,
     metas: [RecvMeta; MOST],
+    control: Control,
     /// Messages here, and how far they have been handed over.
     filled: usize,
     message: usize,
@@ -47,7 +54,8 @@ impl Stage {
         let room = if gro { MERGED } else { longest + 1 };
         let memory = vec![0; room * MOST];
         let metas = array::from_fn(|_| RecvMeta::default());
-        Stage { state, memory, room, metas, filled: 0, message: 0, offset: 0, ask: 1, count: Count::default() }
+        let (control, count) = (Control([0; 64]), Count::default());
+        Stage { state, memory, room, metas, control, filled: 0, message: 0, offset: 0, ask: 1, count }
     }
 
     /// Whether all that has arrived was handed over.
@@ -63,13 +71,13 @@ impl Stage {
     #[inline]
     pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
         (self.filled, self.message, self.offset) = (0, 0, 0);
-        let mut rooms = self.memory.chunks_exact_mut(self.room);
-        let mut buffers: [_; MOST] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
         self.count.calls += 1;
-        match self.state.recv(socket.into(), &mut buffers[..self.ask], &mut self.metas) {
+        // Behind one that comes alone there is mostly nothing: that is looked for as cheaply.
+        let asked = if self.ask > 2 { self.ask } else { 1 };
+        match if asked == 1 { self.one(socket) } else { self.several(socket) } {
             Ok(filled) => {
                 self.filled = filled;
-                self.ask = if filled == self.ask { (2 * filled).min(MOST) } else { filled.max(1) };
+                self.ask = if filled == asked { (2 * self.ask).min(MOST) } else { filled.max(1) };
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -78,6 +86,28 @@ impl Stage {
             }
             Err(error) => self.failed(error),
         }
+    }
+
+    fn several(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let mut rooms = self.memory.chunks_exact_mut(self.room);
+        let mut buffers: [_; MOST] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
+        self.state.recv(socket.into(), &mut buffers[..self.ask], &mut self.metas)
+    }
+
+    /// What is asked for by one who waits: with less to set up, here and in the kernel, than for several.
+    #[inline]
+    fn one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
+        let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let message = recvmsg::<SockaddrStorage>(fd, &mut buffer, Some(&mut self.control.0), flags)?;
+        let Some(addr) = message.address.as_ref().and_then(place) else { return Ok(0) };
+        let segments = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),
+            _ => None,
+        });
+        let (meta, len) = (&mut self.metas[0], message.bytes);
+        (meta.addr, meta.len, meta.stride) = (addr, len, segments.unwrap_or(len));
+        Ok(1)
     }
 
     /// What the network says of what was sent, and a system short of memory, pass.
@@ -110,4 +140,9 @@ impl Stage {
             (self.message, self.offset) = (self.message + 1, 0);
         }
     }
+}
+
+fn place(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
