@@ -1,6 +1,7 @@
 //! The first active messages: a request, the function it runs, the reply.
 //!
 //!     ping                                                     both sides, over a wire in memory
+//!     ping sim:7,loss=0.01                                     or over what joins nodes of one process
 //!     ping serve xdp:eth1                                      on one machine: the node "beta"
 //!     ping beta xdp:eth1                                       on the other
 //!     ping serve udp:10.0.0.7:7000                             over any other transport, too
@@ -28,10 +29,12 @@ fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
 }
 
 fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
-    let mut endpoint = Node::open("alpha", on)?.endpoint("ping")?;
+    let node = Node::open("alpha", on)?;
+    let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
     let (mut last, to) = (0, endpoint.connect(peer, "ping")?);
-    endpoint.wait_open(&mut last, to, SECONDS)?;
+    let why = |error| node.trouble().map_or(format!("{error}"), |trouble| format!("{error}: {trouble}"));
+    endpoint.wait_open(&mut last, to, SECONDS).map_err(why)?;
     writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();
@@ -54,9 +57,17 @@ fn main() {
             std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
             ping("beta", Box::new(left.open().expect("memory")))
         }
+        [on] => {
+            let far = on.to_owned();
+            std::thread::spawn(move || open(&far).and_then(serve).unwrap_or_else(|error| eprintln!("ping: {error}")));
+            open(on).and_then(|on| ping("beta", on))
+        }
         ["serve", on] => open(on).inspect(|_| eprintln!("beta serves on {on}; Ctrl-C ends it")).and_then(serve),
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
-        _ => Err("usage: ping | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1".into()),
+        _ => {
+            Err("usage: ping | ping TRANSPORT | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1"
+                .into())
+        }
     };
     outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

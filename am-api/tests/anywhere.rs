@@ -1,5 +1,5 @@
 //! One program, unchanged, over every transport by its name: `examples/ping.rs`,
-//! a process at each end.
+//! a process at each end, or both ends in one.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -37,9 +37,14 @@ impl Drop for Serving {
 
 fn ten_answers(serving: &str, asking: &str) -> String {
     let _beta = Serving::on(serving);
-    let Output { status, stdout, stderr } = ping().args(["beta", asking]).output().expect("started");
+    answered(&["beta", asking])
+}
+
+/// How the ten were answered.
+fn answered(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = ping().args(arguments).output().expect("started");
     let (said, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{asking}: {errors}{said}");
+    assert!(status.success(), "{arguments:?}: {errors}{said}");
     assert!(said.lines().any(|line| line.starts_with("10: ")), "{said}");
     said.lines().next().unwrap_or_default().to_owned()
 }
@@ -67,6 +72,16 @@ fn over_shared_memory() {
 }
 
 #[test]
+fn over_a_simulated_network_within_one_process_and_no_further() {
+    let how = answered(&["sim:7,loss=0.05,delay=100us"]);
+    assert!(how.starts_with("beta/ping by sim:7 "), "{how}");
+    let _beta = Serving::on("sim:8");
+    let output = ping().args(["beta", "sim:8"]).output().expect("started");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("nobody else of this process"), "{said}");
+}
+
+#[test]
 fn over_two_at_once_and_over_what_both_have() {
     let shared = format!("shm:am-anywhere-two-{}", process::id());
     let (here, there) = (format!("udp:{}", local(3)), format!("udp:{},peer={}", local(4), local(3)));
@@ -84,6 +99,7 @@ fn what_is_no_transport_is_said() {
         ("udp:somewhere:7000", "an address and a port"),
         ("udp:127.0.0.1:0,colour=red", "frame=BYTES"),
         ("xdp:no-such-if0", "no-such-if0"),
+        ("sim:lab", "sim:7"),
         ("udp:127.0.0.1:0+eth1", "there is no transport `eth1`"),
     ] {
         let output = ping().args(["serve", name]).output().expect("started");

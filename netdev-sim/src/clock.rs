@@ -80,6 +80,17 @@ impl<E> Clock<E> {
         self.events.push(Entry { at: at.max(self.now), number: self.count, event });
     }
 
+    /// Have room for as many events.
+    pub fn reserve(&mut self, events: usize) {
+        self.events.reserve(events);
+    }
+
+    /// Let it be `to`: nothing is to happen before.
+    pub fn pass(&mut self, to: Nanos) {
+        debug_assert!(self.next().is_none_or(|next| next >= to), "{:?} comes first", self.next());
+        self.now = self.now.max(to);
+    }
+
     /// When the next event is.
     pub fn next(&self) -> Option<Nanos> {
         self.events.peek().map(|entry| entry.at)

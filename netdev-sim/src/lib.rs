@@ -17,10 +17,11 @@
 //!        check: did it all go as promised?
 //! ```
 //!
-//! Nothing here reads a clock, starts a thread, or opens a file. The caller
+//! But for [`live`], nothing here reads a clock, starts a thread, or opens a file. The caller
 //! asks [`Net::step`] for what concerns its nodes next, gives them their turn
 //! on [`Net::nic`], and says so with [`Net::turned`]. Nodes that own their
-//! transport get a [`Plug`].
+//! transport get a [`Plug`]. Against the machine's clock, for nodes on threads of their own, it is
+//! the transport `sim:SEED`: [`live`].
 //!
 //! # What is checked when
 //!
@@ -52,7 +53,7 @@
 //!
 //! # Read first
 //!
-//! [`Options`], the whole list of what can go wrong; [`Nic`], for what AF_XDP
+//! [`Options`], the whole list of what can go wrong; [`Card`], for what AF_XDP
 //! asks of who uses it; then [`check`], one file for each promise. In `tests/`
 //! whole nodes run on it: `tests/seeds.rs` says how to repeat one seed, and
 //! `tests/coverage.rs` what really happens in them.
@@ -84,10 +85,12 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod card;
 pub mod check;
 mod clock;
 mod fault;
 mod link;
+pub mod live;
 mod net;
 mod nic;
 mod options;
@@ -96,10 +99,11 @@ mod signal;
 mod switch;
 
 pub use capture::Capture;
+pub use card::{Card, NicCount};
 pub use clock::{Clock, MS, Nanos, US};
 pub use link::{Link, LinkCount};
 pub use net::{Happening, Net, Step};
-pub use nic::{Nic, NicCount};
+pub use nic::{Nic, Station};
 pub use options::{Death, Options, Partition, Stall};
 pub use plug::{Cut, Plug};
 pub use signal::Signal;

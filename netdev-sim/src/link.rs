@@ -3,7 +3,7 @@
 use crate::clock::Nanos;
 use crate::fault::Dice;
 use crate::options::Options;
-use crate::signal::Signal;
+use crate::signal::{Buffers, Signal};
 
 /// Preamble, check sequence and the gap between frames.
 const AROUND_A_FRAME: u64 = 24;
@@ -52,6 +52,7 @@ impl Link {
         now: Nanos,
         options: &Options,
         signal: Signal,
+        buffers: &mut Buffers,
         arrives: &mut dyn FnMut(Nanos, Signal),
     ) -> Nanos {
         let bits = (signal.bytes().len() as u64 + AROUND_A_FRAME) * 8;
@@ -64,25 +65,25 @@ impl Link {
         }
         if self.dice.strikes(now, options.duplicate) {
             self.count.duplicated += 1;
-            let copy = self.befall(now, options, signal.clone());
+            let copy = self.befall(now, options, signal.clone(), buffers);
             let late = at + self.dice.up_to(options.reorder_by);
             arrives(late, copy);
         }
         let is_late = self.dice.strikes(now, options.reorder);
         self.count.late += is_late as u64;
         let late = if is_late { self.dice.up_to(options.reorder_by) } else { 0 };
-        let signal = self.befall(now, options, signal);
+        let signal = self.befall(now, options, signal, buffers);
         arrives(at + late, signal);
         self.free
     }
 
-    fn befall(&mut self, now: Nanos, options: &Options, signal: Signal) -> Signal {
+    fn befall(&mut self, now: Nanos, options: &Options, signal: Signal, buffers: &mut Buffers) -> Signal {
         if !self.dice.strikes(now, options.corrupt) {
             return signal;
         }
         self.count.damaged += 1;
         let at = self.dice.up_to(signal.bytes().len() as u64) as usize;
-        signal.damage(at, 1 << self.dice.up_to(7))
+        buffers.damage(&signal, at, 1 << self.dice.up_to(7))
     }
 }
 
@@ -94,9 +95,10 @@ mod tests {
 
     fn carried(frames: usize, options: &Options) -> Vec<(Nanos, Signal)> {
         let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0);
-        let mut arrived = vec![];
+        let (mut arrived, mut buffers) = (vec![], Buffers::default());
         for number in 0..frames {
-            link.carry(0, options, Signal::new(&[number as u8; 226]), &mut |at, signal| arrived.push((at, signal)));
+            let signal = Signal::new(&[number as u8; 226]);
+            link.carry(0, options, signal, &mut buffers, &mut |at, signal| arrived.push((at, signal)));
         }
         arrived
     }

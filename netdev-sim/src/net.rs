@@ -5,13 +5,14 @@ use rand::{Rng, SeedableRng};
 use wire::Address;
 
 use crate::capture::Capture;
+use crate::card::Card;
 use crate::clock::{Clock, Nanos};
 use crate::fault::Dice;
 use crate::link::Link;
-use crate::nic::Nic;
+use crate::nic::{Nic, Station};
 use crate::options::Options;
-use crate::signal::Signal;
-use crate::switch::Switch;
+use crate::signal::{Buffers, Signal};
+use crate::switch::{Seat, Switch};
 
 /// What concerns the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,18 +61,21 @@ enum Event {
 
 /// A network: NICs, a link in each direction from each to the switch, a clock.
 #[derive(Debug)]
-pub struct Net {
+pub struct Net<N = Nic> {
     options: Options,
     clock: Clock<Event>,
     random: SmallRng,
-    nics: Vec<Nic>,
+    nics: Vec<N>,
     alive: Vec<bool>,
-    /// The next read of a NIC was meant for the one before it.
-    stale_reads: Vec<bool>,
+    /// So many of the next reads of a NIC were meant for those before it.
+    stale_reads: Vec<u32>,
     up: Vec<Link>,
     down: Vec<Link>,
     switch: Switch,
     capture: Option<Capture>,
+    buffers: Buffers,
+    /// Ports of the switch where something waits now; empty in between.
+    woken: Vec<usize>,
 }
 
 impl Net {
@@ -80,16 +84,28 @@ impl Net {
     /// # Panics
     /// The options ask for a pool that cannot be.
     pub fn new(options: Options) -> Net {
+        Net::with(options)
+    }
+}
+
+impl<N: Station> Net<N> {
+    /// The same, of such stations.
+    ///
+    /// # Panics
+    /// The options ask for a pool that cannot be.
+    pub fn with(options: Options) -> Net<N> {
         let mut net = Net {
             clock: Clock::default(),
             random: SmallRng::seed_from_u64(options.seed ^ 0x5eed),
             nics: vec![],
             alive: vec![true; options.nodes],
-            stale_reads: vec![false; options.nodes],
+            stale_reads: vec![0; options.nodes],
             up: vec![],
             down: vec![],
             switch: Switch::new(options.nodes),
             capture: None,
+            buffers: Buffers::default(),
+            woken: vec![],
             options,
         };
         for node in 0..net.options.nodes {
@@ -107,9 +123,10 @@ impl Net {
         Dice::new(SmallRng::seed_from_u64(self.random.random()), self.options.faults_until)
     }
 
-    fn open(&mut self, node: usize) -> Nic {
-        let dice = self.dice();
-        Nic::open(&self.options, self.address(node), dice, self.now()).expect("options that a pool can be made from")
+    fn open(&mut self, node: usize) -> N {
+        let (dice, address) = (self.dice(), self.address(node));
+        let card = Card::new(&self.options, address, dice, self.now());
+        N::open(&self.options, card, address).expect("options that a pool can be made from")
     }
 
     fn plan(&mut self) {
@@ -145,11 +162,10 @@ impl Net {
     }
 
     /// A node's NIC, at the present time. Say [`Net::turned`] when done with it.
-    pub fn nic(&mut self, node: usize) -> &mut Nic {
-        let now = self.clock.now();
-        let nic = &mut self.nics[node];
-        nic.set_now(now);
-        nic
+    pub fn nic(&mut self, node: usize) -> &mut N {
+        let now = self.now();
+        card(&mut self.nics, node, now);
+        &mut self.nics[node]
     }
 
     /// The switch.
@@ -179,7 +195,7 @@ impl Net {
 
     /// The node has used its NIC: if it rang the doorbell, the NIC goes to work.
     pub fn turned(&mut self, node: usize) {
-        if self.nics[node].starts() {
+        if self.nics[node].card().starts() {
             self.clock.at(self.now(), Event::Read(node));
         }
     }
@@ -207,12 +223,58 @@ impl Net {
         Some(Step { happening, at })
     }
 
+    /// When the next thing happens.
+    pub fn next(&self) -> Option<Nanos> {
+        self.clock.next()
+    }
+
+    /// Let happen what is due by `to`, and let it be then. `each` hears what concerns the nodes.
+    pub fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(Happening)) {
+        while self.clock.next().is_some_and(|next| next <= to)
+            && let Some(step) = self.step_once()
+        {
+            step.happening.into_iter().for_each(&mut *each);
+        }
+        self.clock.pass(to);
+    }
+
+    /// Have memory for as many frames under way.
+    pub fn reserve(&mut self, frames: usize) {
+        self.clock.reserve(4 * frames);
+        self.buffers.reserve(frames, self.options.max_frame);
+        self.switch.reserve(frames);
+        self.woken.reserve(self.options.nodes);
+    }
+
+    /// Somebody is at this node's cable, with a fresh NIC, and the switch is told its address.
+    pub fn plug(&mut self, node: usize) {
+        self.alive[node] = true;
+        self.switch.seat(node, Seat::Known(self.address(node)));
+    }
+
+    /// Nobody is at this node's cable: its NIC has sent what it was told to send, and is gone with all else that it held.
+    pub fn unplug(&mut self, node: usize) {
+        while let Some(signal) = self.nics[node].card().read_last(&mut self.buffers) {
+            self.carry_up(node, signal);
+        }
+        self.alive[node] = false;
+        self.switch.seat(node, Seat::Empty);
+        self.replace(node);
+    }
+
+    fn replace(&mut self, node: usize) {
+        self.stale_reads[node] += self.nics[node].card().is_busy() as u32;
+        self.nics[node] = self.open(node);
+    }
+
     fn read(&mut self, node: usize) -> Option<Happening> {
         // Of a NIC that is gone: the new one has its own.
-        if std::mem::take(&mut self.stale_reads[node]) {
+        if self.stale_reads[node] > 0 {
+            self.stale_reads[node] -= 1;
             return None;
         }
-        let signal = self.nic(node).read()?;
+        let now = self.now();
+        let signal = card(&mut self.nics, node, now).read(&mut self.buffers)?;
         let free = self.carry_up(node, signal);
         self.clock.at(free, Event::Read(node));
         None
@@ -221,8 +283,9 @@ impl Net {
     /// From a NIC to the switch; when the cable is free again.
     fn carry_up(&mut self, node: usize, signal: Signal) -> Nanos {
         let now = self.now();
-        let Net { up, options, clock, .. } = self;
-        up[node].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal)))
+        let Net { up, options, clock, buffers, .. } = self;
+        let arrives = &mut |at, signal| clock.at(at, Event::AtSwitch(node, signal));
+        up[node].carry(now, options, signal, buffers, arrives)
     }
 
     fn at_switch(&mut self, port: usize, signal: Signal) -> Option<Happening> {
@@ -230,36 +293,42 @@ impl Net {
         if let Some(capture) = &mut self.capture {
             capture.frame(now, signal.bytes());
         }
-        for woken in self.switch.arrive(now, &self.options, port, signal) {
-            self.forward(woken);
-        }
+        let mut woken = std::mem::take(&mut self.woken);
+        self.switch.arrive(now, &self.options, (port, signal), &mut woken);
+        woken.drain(..).for_each(|port| self.forward(port));
+        self.woken = woken;
         None
     }
 
     /// The first frame of the port's buffer goes onto the cable, and stays in
     /// the buffer until it has left.
-    fn forward(&mut self, port: usize) -> Option<Happening> {
+    fn forward(&mut self, port: usize) {
         let now = self.now();
-        let signal = self.switch.next(port)?;
-        let Net { down, options, clock, .. } = self;
-        let free = down[port].carry(now, options, signal, &mut |at, signal| clock.at(at, Event::AtNic(port, signal)));
+        let Some(signal) = self.switch.next(port) else { return };
+        let Net { down, options, clock, buffers, .. } = self;
+        let arrives = &mut |at, signal| clock.at(at, Event::AtNic(port, signal));
+        let free = down[port].carry(now, options, signal, buffers, arrives);
         self.clock.at(free, Event::Forwarded(port));
-        None
     }
 
     fn forwarded(&mut self, port: usize) -> Option<Happening> {
-        if self.switch.sent(port) { self.forward(port) } else { None }
+        if self.switch.sent(port) {
+            self.forward(port);
+        }
+        None
     }
 
     fn at_nic(&mut self, node: usize, signal: &Signal) -> Option<Happening> {
         if !self.alive[node] {
             return None;
         }
-        if let Some(reject) = self.nic(node).bounce(signal) {
-            self.carry_up(node, reject);
-            return None;
-        }
-        self.nic(node).arrive(signal).then_some(Happening::Wake(node))
+        let now = self.now();
+        let card = card(&mut self.nics, node, now);
+        let Some(reject) = card.bounce(signal, &mut self.buffers) else {
+            return card.arrive(signal).then_some(Happening::Wake(node));
+        };
+        self.carry_up(node, reject);
+        None
     }
 
     /// A fault of the plan strikes; one that makes no sense any more does not.
@@ -270,9 +339,15 @@ impl Net {
             Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => self.alive[node],
         };
         if let (true, Happening::Death(node)) = (makes_sense, happening) {
-            self.stale_reads[node] |= self.nics[node].is_busy();
-            self.nics[node] = self.open(node);
+            self.replace(node);
         }
         makes_sense.then_some(happening)
     }
+}
+
+/// The card of a node, at this time.
+fn card<N: Station>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
+    let card = nics[node].card();
+    card.set_now(now);
+    card
 }

@@ -20,6 +20,19 @@ pub struct Switch {
 struct Port {
     waiting: VecDeque<Signal>,
     bytes: usize,
+    at: Seat,
+}
+
+/// Who is at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// Somebody, whose address is learned.
+    #[default]
+    Taken,
+    /// Somebody whose address the switch was told.
+    Known(Address),
+    /// Nobody: no cable is plugged in.
+    Empty,
 }
 
 /// What a switch counts.
@@ -60,34 +73,50 @@ impl Switch {
         self.learned.len()
     }
 
-    /// A frame came in. Returns the ports where something waits that did not before.
-    pub(crate) fn arrive(&mut self, now: u64, options: &Options, from: usize, signal: Signal) -> Vec<usize> {
+    /// Who is at a port from now on.
+    pub(crate) fn seat(&mut self, port: usize, who: Seat) {
+        self.ports[port].at = who;
+    }
+
+    /// Have room for as many frames at each port.
+    pub(crate) fn reserve(&mut self, frames: usize) {
+        self.ports.iter_mut().for_each(|port| port.waiting.reserve(frames));
+    }
+
+    /// A frame came in. `woken` gets the ports where something waits that did not before.
+    pub(crate) fn arrive(
+        &mut self,
+        now: u64,
+        options: &Options,
+        (from, signal): (usize, Signal),
+        woken: &mut Vec<usize>,
+    ) {
         if signal.is_damaged() && options.check {
             self.count.damaged += 1;
-            return vec![];
+            return;
         }
-        let Some((to, source)) = addresses(signal.bytes()) else { return vec![] };
+        let Some((to, source)) = addresses(signal.bytes()) else { return };
         self.learn(source, from, options.switch_addresses);
-        let known = self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port);
+        let known = self.port_of(to);
         let counter = if known.is_some() { &mut self.count.forwarded } else { &mut self.count.flooded };
         *counter += 1;
-        let mut woken = vec![];
+        let room = if options.overfills { usize::MAX } else { options.switch_buffer };
         for port in (0..self.ports.len()).filter(|&port| port != from && known.is_none_or(|known| known == port)) {
             if options.is_parted(now, from, port) {
                 self.count.parted += 1;
-            } else if self.store(
-                port,
-                signal.clone(),
-                if options.overfills { usize::MAX } else { options.switch_buffer },
-            ) {
+            } else if self.ports[port].at != Seat::Empty && self.store(port, signal.clone(), room) {
                 woken.push(port);
             }
         }
-        woken
+    }
+
+    fn port_of(&self, to: Address) -> Option<usize> {
+        let told = self.ports.iter().position(|port| port.at == Seat::Known(to));
+        told.or_else(|| self.learned.iter().find(|(address, _)| *address == to).map(|(_, port)| *port))
     }
 
     fn learn(&mut self, source: Address, port: usize, most: usize) {
-        if source.is_group() {
+        if source.is_group() || most == 0 {
             return;
         }
         if let Some(entry) = self.learned.iter_mut().find(|(address, _)| *address == source) {
@@ -146,11 +175,17 @@ mod tests {
         Signal::new(&bytes)
     }
 
+    fn woken(switch: &mut Switch, options: &Options, from: usize, signal: Signal) -> Vec<usize> {
+        let mut woken = vec![];
+        switch.arrive(0, options, (from, signal), &mut woken);
+        woken
+    }
+
     #[test]
     fn it_floods_until_it_has_learned() {
-        let (mut switch, options) = (Switch::new(4), Options::calm(4));
-        assert_eq!(switch.arrive(0, &options, 0, frame(1, 9)), [1, 2, 3]);
-        assert_eq!(switch.arrive(0, &options, 1, frame(9, 1)), [0]);
+        let (mut switch, options) = (Switch::new(4), &Options::calm(4));
+        assert_eq!(woken(&mut switch, options, 0, frame(1, 9)), [1, 2, 3]);
+        assert_eq!(woken(&mut switch, options, 1, frame(9, 1)), [0]);
         assert_eq!((switch.count().flooded, switch.count().forwarded), (1, 1));
     }
 
@@ -159,7 +194,7 @@ mod tests {
         let options = Options { switch_buffer: 250, switch_addresses: 3, ..Options::calm(2) };
         let mut switch = Switch::new(2);
         for from in 10..20 {
-            switch.arrive(0, &options, 0, frame(1, from));
+            woken(&mut switch, &options, 0, frame(1, from));
         }
         assert_eq!((switch.waiting(1), switch.count().full, switch.learned()), (200, 8, 3));
         assert!(switch.next(1).is_some() && switch.sent(1) && !switch.sent(1));
@@ -170,7 +205,17 @@ mod tests {
     fn damage_goes_no_further_where_it_is_noticed() {
         let mut switch = Switch::new(2);
         let damaged = frame(1, 2).damage(50, 1);
-        assert_eq!(switch.arrive(0, &Options::calm(2), 0, damaged.clone()), []);
-        assert_eq!(switch.arrive(0, &Options { check: false, ..Options::calm(2) }, 0, damaged), [1]);
+        assert_eq!(woken(&mut switch, &Options::calm(2), 0, damaged.clone()), []);
+        assert_eq!(woken(&mut switch, &Options { check: false, ..Options::calm(2) }, 0, damaged), [1]);
+    }
+
+    #[test]
+    fn what_it_is_told_it_need_not_learn_and_empty_ports_get_nothing() {
+        let (mut switch, options) = (Switch::new(4), &Options { switch_addresses: 0, ..Options::calm(4) });
+        switch.seat(2, Seat::Known(Address([0, 0, 0, 0, 0, 7])));
+        switch.seat(3, Seat::Empty);
+        assert_eq!(woken(&mut switch, options, 0, frame(7, 9)), [2]);
+        assert_eq!(woken(&mut switch, options, 2, frame(9, 7)), [0, 1], "9 was not learned, and 3 is empty");
+        assert_eq!(switch.learned(), 0);
     }
 }

@@ -7,6 +7,7 @@
 //!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
 //!   --on tcp:[::1]:7000                    the kernel's TCP: nothing is lost while a connection lives
 //!   --on shm:lab                           processes of this machine
+//!   --on sim:7,loss=0.01                   nodes of this process, on a network that is simulated
 //!   --on shm:lab+udp:10.0.0.7:7000         both: who is here by shm, who is not by UDP
 //! ```
 //!
@@ -25,6 +26,7 @@
 mod dpdk;
 mod kind;
 mod shm;
+mod sim;
 mod tcp;
 mod udp;
 mod xdp;
@@ -35,7 +37,7 @@ use transport::{Name, NameError, Transport};
 use wire::EtherType;
 
 /// All there are, the best first: of several that reach a peer the first is taken.
-const KINDS: [Kind; 5] = [shm::KIND, dpdk::KIND, xdp::KIND, udp::KIND, tcp::KIND];
+const KINDS: [Kind; 6] = [shm::KIND, dpdk::KIND, xdp::KIND, udp::KIND, tcp::KIND, sim::KIND];
 
 /// What stands between names where there are several.
 const AND: char = '+';

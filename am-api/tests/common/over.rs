@@ -22,6 +22,9 @@ pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
             let name = format!("shm:am-api-test-{}-{},frame=1514", process::id(), number());
             (open(&name), open(&name))
         }
+        // As fast as it can be: some tests have a clock of their own.
+        "sim" => simulated(",delay=0,rate=10T"),
+        "lossy-sim" => simulated(",loss=0.02,duplicate=0.02,reorder=0.02,delay=20us"),
         "faulty-udp" => {
             let (left, right) = sockets("udp:127.0.0.1:0,frame=1514");
             (faulty(left), faulty(right))
@@ -40,6 +43,12 @@ fn open(name: &str) -> Box<dyn Transport> {
 fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Relaxed)
+}
+
+/// Both ends of a network of their own.
+fn simulated(settings: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
+    let name = format!("sim:{}{settings}", number());
+    (open(&name), open(&name))
 }
 
 /// Either side may know of the other first: here it is the left one.

@@ -224,6 +224,9 @@ impl Options {
         if kind.scheme == "xdp" {
             return Ok(on.to_owned());
         }
+        if kind.scheme == "sim" {
+            return Err(usage("--on sim: the other side is another process, and a simulated network reaches none"));
+        }
         if self.xdp.is_some() {
             return Err(usage("--xdp is for interfaces: --on xdp:INTERFACE"));
         }

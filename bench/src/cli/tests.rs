@@ -104,6 +104,8 @@ fn what_has_no_effect_is_refused() {
         ("latency --peer beta --on shm:lab --via raw", "--on shm"),
         ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
         ("serve --on moon:7", "no transport that am-bench knows"),
+        ("serve --on sim:7", "reaches none"),
+        ("latency --peer beta --on sim:7,loss=0.01", "reaches none"),
         ("ablation --hosts udp", "--hosts veth"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--hosts veth"),
         ("bounce --hosts shm", "--hosts veth"),

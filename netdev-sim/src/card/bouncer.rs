@@ -8,8 +8,6 @@ use wire::frame::SMALLEST;
 use wire::steer::{Decision, Table, steer};
 use wire::{Address, EtherType, Flow};
 
-use crate::signal::Signal;
-
 /// The program's tables: the same decision as everywhere, from [`wire::steer`].
 #[derive(Debug)]
 pub(super) struct Bouncer {
@@ -46,14 +44,13 @@ impl Bouncer {
     }
 
     /// The reject of a request that is to be returned.
-    pub(super) fn reject(&self, request: &[u8]) -> Option<Signal> {
+    pub(super) fn reject(&self, request: &[u8]) -> Option<[u8; SMALLEST]> {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;
         }
         let request = request.first_chunk::<SMALLEST>()?;
         // Which flow it is: the only one whose way back turns it into a reject of its own.
         let flow = wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
-        let reject = self.backs.get(&flow)?.reject(request, EtherType::DEFAULT)?;
-        Some(Signal::new(&reject))
+        self.backs.get(&flow)?.reject(request, EtherType::DEFAULT)
     }
 }

@@ -1,0 +1,345 @@
+//! A NIC that asks of its user what AF_XDP asks.
+
+use std::collections::VecDeque;
+
+use ring::{Frame, Pool};
+use transport::Steering;
+use wire::bounce::Back;
+use wire::{Address, Buffer, EtherType, Flow};
+
+use crate::clock::Nanos;
+use crate::fault::Dice;
+use crate::options::Options;
+use crate::signal::{Buffers, Signal};
+use bouncer::Bouncer;
+
+mod bouncer;
+
+/// A NIC without the memory of its node: its rings, and what it does by itself.
+/// It goes to any thread, where the [pool](Pool) of the node does not.
+///
+/// ```text
+///   pool ─▶ fill ─▶ (a frame arrives) ─▶ RX ─▶ receive()
+///   send() ─▶ TX ─▶ (read, onto the cable) ─▶ completion ─▶ flush() ─▶ pool
+/// ```
+///
+/// An arriving frame needs a blank from the fill ring and room in the RX ring.
+/// A frame that is sent is read some time after the doorbell, and stays the
+/// NIC's until its completion has been seen; with the completion ring full,
+/// nothing is sent.
+#[derive(Debug)]
+pub struct Card {
+    steering: Steering,
+    bouncer: Option<Bouncer>,
+    rings: Rings,
+    dice: Dice,
+    now: Nanos,
+    fill: VecDeque<Frame>,
+    rx: VecDeque<Frame>,
+    tx: VecDeque<Lent>,
+    /// Read, and when that is known.
+    sent: VecDeque<(Nanos, Lent)>,
+    /// The doorbell was heard, and there was something in the TX ring.
+    rung: bool,
+    /// It reads the TX ring.
+    busy: bool,
+    count: NicCount,
+}
+
+/// What a NIC takes from the options.
+#[derive(Clone, Copy, Debug)]
+struct Rings {
+    fill: usize,
+    rx: usize,
+    tx: usize,
+    completion: usize,
+    completion_delay: Nanos,
+    lost_wakeup: f64,
+    check: bool,
+    frees_early: bool,
+    /// The longest frame.
+    longest: usize,
+}
+
+/// A frame that the NIC may read, and the sum of its bytes when it was given.
+#[derive(Debug)]
+struct Lent {
+    /// `None`: given back too early.
+    frame: Option<Frame>,
+    index: usize,
+    sum: u64,
+}
+
+impl Lent {
+    fn bytes(&self) -> &[u8] {
+        self.frame.as_ref().map_or(&[], |frame| frame.bytes())
+    }
+
+    fn is_as_given(&self) -> bool {
+        self.frame.is_none() || sum(self.bytes()) == self.sum
+    }
+}
+
+/// What a NIC counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NicCount {
+    /// Frames handed over.
+    pub received: u64,
+    /// Frames read and put onto the cable.
+    pub sent: u64,
+    /// Requests returned to their senders, because the node has no room.
+    pub bounced: u64,
+    /// Frames for which the fill ring had no blank.
+    pub starved: u64,
+    /// Frames for which the RX ring had no room.
+    pub rx_full: u64,
+    /// Frames with a wrong check sequence.
+    pub damaged: u64,
+    /// Frames longer than a blank.
+    pub too_long: u64,
+    /// Times that the TX ring was full.
+    pub tx_full: u64,
+    /// Times that nothing more was sent because the completion ring was full.
+    pub completion_full: u64,
+    /// Completions that were not seen at once.
+    pub late_completions: u64,
+    /// Doorbells and interrupts that were not heard.
+    pub wakeups_lost: u64,
+    /// Frames that were written while they were the NIC's. Not the network's fault.
+    pub overwritten: u64,
+}
+
+impl Card {
+    /// With empty rings.
+    pub(crate) fn new(options: &Options, address: Address, dice: Dice, now: Nanos) -> Card {
+        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, .. } = options;
+        let longest = options.max_frame;
+        let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, longest };
+        let steering = Steering::new(EtherType::DEFAULT, address);
+        let bouncer = options.bounces.then(|| Bouncer::new(address));
+        let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
+        let (tx, sent) = (VecDeque::with_capacity(tx), VecDeque::with_capacity(completion));
+        let count = NicCount::default();
+        let (rung, busy) = (false, false);
+        Card { steering, bouncer, rings, dice, now, fill, rx, tx, sent, rung, busy, count }
+    }
+
+    /// Everything counted.
+    pub fn count(&self) -> NicCount {
+        self.count
+    }
+
+    /// Frames in the fill, RX, TX and completion rings.
+    pub fn held(&self) -> [usize; 4] {
+        [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
+    }
+
+    /// The numbers of those, in their pool.
+    pub(crate) fn numbers_held(&self) -> impl Iterator<Item = usize> {
+        let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| lent.index);
+        self.fill.iter().chain(&self.rx).map(Frame::index).chain(lent)
+    }
+
+    /// Whether frames wait to be received.
+    pub fn has_arrivals(&self) -> bool {
+        !self.rx.is_empty()
+    }
+
+    pub(crate) fn set_now(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    /// Blanks for what arrives.
+    pub(crate) fn refill(&mut self, pool: &Pool) {
+        while self.fill.len() < self.rings.fill
+            && let Some(blank) = pool.take()
+        {
+            self.fill.push_back(blank);
+        }
+    }
+
+    /// A frame is at the NIC's end of the cable. Whether somebody is woken.
+    pub(crate) fn arrive(&mut self, signal: &Signal) -> bool {
+        let bytes = signal.bytes();
+        if self.drops(signal) {
+            self.count.damaged += 1;
+            return false;
+        }
+        // As the XDP program does, before a blank is spent.
+        if !self.steering.admits(bytes) {
+            return false;
+        }
+        if self.rx.len() >= self.rings.rx {
+            self.count.rx_full += 1;
+            return false;
+        }
+        let Some(mut blank) = self.fill.pop_front() else {
+            self.count.starved += 1;
+            return false;
+        };
+        let Some(place) = blank.space().and_then(|space| space.get_mut(..bytes.len())) else {
+            self.count.too_long += 1;
+            self.fill.push_front(blank);
+            return false;
+        };
+        place.copy_from_slice(bytes);
+        blank.set_len(bytes.len());
+        self.rx.push_back(blank);
+        self.is_heard()
+    }
+
+    /// What the program in the driver makes of a frame: the reject of a request
+    /// that the node has no room for.
+    pub(crate) fn bounce(&mut self, signal: &Signal, buffers: &mut Buffers) -> Option<Signal> {
+        let reject = self.bouncer.as_ref()?.reject(signal.bytes()).filter(|_| !self.drops(signal))?;
+        self.count.bounced += 1;
+        Some(buffers.signal(&reject))
+    }
+
+    fn drops(&self, signal: &Signal) -> bool {
+        signal.is_damaged() && self.rings.check
+    }
+
+    fn is_heard(&mut self) -> bool {
+        let lost = self.dice.strikes(self.now, self.rings.lost_wakeup);
+        self.count.wakeups_lost += lost as u64;
+        !lost
+    }
+
+    /// Whether the NIC is to start reading its TX ring.
+    pub(crate) fn starts(&mut self) -> bool {
+        let starts = std::mem::take(&mut self.rung) && !self.busy;
+        self.busy |= starts;
+        starts
+    }
+
+    /// Whether it has frames of its node to give back, or wants blanks.
+    pub(crate) fn is_owing(&self) -> bool {
+        !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.rings.fill
+    }
+
+    /// As [`read`](Self::read), of a card that goes: its completions are nobody's.
+    pub(crate) fn read_last(&mut self, buffers: &mut Buffers) -> Option<Signal> {
+        let lent = self.tx.pop_front().filter(|_| self.busy)?;
+        self.count.sent += 1;
+        Some(buffers.signal(lent.bytes()))
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// The next frame to send; `None` when it goes idle, until the doorbell is rung again.
+    pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<Signal> {
+        let has_room = self.sent.len() < self.rings.completion;
+        self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
+        let lent = if has_room { self.tx.pop_front() } else { None };
+        let Some(mut lent) = lent else {
+            self.busy = false;
+            return None;
+        };
+        self.count.overwritten += !lent.is_as_given() as u64;
+        self.count.sent += 1;
+        let signal = buffers.signal(lent.bytes());
+        if self.rings.frees_early {
+            lent.frame = None;
+        }
+        let known = self.now + self.dice.up_to(self.rings.completion_delay);
+        // Completions come in the order of the ring.
+        let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
+        self.count.late_completions += (known > self.now) as u64;
+        self.sent.push_back((known, lent));
+        Some(signal)
+    }
+
+    fn take_back(&mut self) {
+        while let Some((known, _)) = self.sent.front()
+            && *known <= self.now
+            && let Some((_, lent)) = self.sent.pop_front()
+        {
+            self.count.overwritten += !lent.is_as_given() as u64;
+        }
+    }
+
+    /// See [`Transport::receive`](transport::Transport::receive), and so on: what a node does with it.
+    pub(crate) fn receive(&mut self, budget: usize, pool: &Pool, each: &mut dyn FnMut(Frame)) -> usize {
+        let taken = budget.min(self.rx.len());
+        self.rx.drain(..taken).for_each(each);
+        self.count.received += taken as u64;
+        self.refill(pool);
+        taken
+    }
+
+    pub(crate) fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+        if frame.bytes().len() > self.rings.longest {
+            self.count.too_long += 1;
+            return Ok(());
+        }
+        if self.tx.len() >= self.rings.tx {
+            self.count.tx_full += 1;
+            return Err(frame);
+        }
+        let (index, sum) = (frame.index(), sum(frame.bytes()));
+        self.tx.push_back(Lent { frame: Some(frame), index, sum });
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self, pool: &Pool) {
+        self.take_back();
+        self.refill(pool);
+        if !self.tx.is_empty() && !self.busy {
+            self.rung |= self.is_heard();
+        }
+    }
+
+    pub(crate) fn steer(&mut self, flow: Flow, open: bool) {
+        self.steering.set(flow, open);
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.steer(flow, open);
+        }
+    }
+
+    pub(crate) fn way_back(&mut self, flow: Flow, back: &Back) {
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.way_back(flow, back);
+        }
+    }
+
+    pub(crate) fn full(&mut self, is_full: bool) {
+        if let Some(bouncer) = &mut self.bouncer {
+            bouncer.full(is_full);
+        }
+    }
+
+    pub(crate) fn stray(&mut self) -> Option<Flow> {
+        self.steering.stray()
+    }
+
+    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("sim_received", self.count.received);
+        each("sim_sent", self.count.sent);
+        each("sim_bounced", self.count.bounced);
+        each("sim_starved", self.count.starved);
+        each("sim_rx_full", self.count.rx_full);
+        each("sim_tx_full", self.count.tx_full);
+        each("sim_completion_full", self.count.completion_full);
+        each("sim_late_completions", self.count.late_completions);
+        each("sim_damaged", self.count.damaged);
+        each("sim_lost_too_long", self.count.too_long);
+        each("sim_wakeups_lost", self.count.wakeups_lost);
+        each("sim_overwritten", self.count.overwritten);
+        self.steering.counters(each);
+    }
+}
+
+/// FNV's steps, eight bytes at a time: different bytes, different sums.
+fn sum(bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, &byte| step(sum, byte as u64))
+}
+
+#[cfg(test)]
+#[path = "card/tests.rs"]
+mod tests;

@@ -1,0 +1,205 @@
+//! What a name says of a network.
+
+use transport::{Name, NameError};
+
+use super::units;
+use crate::clock::{Nanos, US};
+use crate::options::Options;
+
+/// A network as a name describes it: `sim:7,loss=0.01,delay=10us`. What is left out is as it was said by who
+/// came first, or else as [`completed`](Settings::completed) says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Which network; and the source of all that is random on it.
+    pub seed: u64,
+    /// The chance that a frame is lost between two nodes.
+    pub loss: Option<f64>,
+    /// That it arrives twice.
+    pub duplicate: Option<f64>,
+    /// That it is late, by up to 100 µs, and others overtake it.
+    pub reorder: Option<f64>,
+    /// That bits of it flip, which is noticed, and so it is lost.
+    pub corrupt: Option<f64>,
+    /// From one node to the other, besides what its bits take.
+    pub delay: Option<Nanos>,
+    /// Bits a second of each link.
+    pub rate: Option<u64>,
+    /// The most nodes at a time.
+    pub nodes: Option<usize>,
+    /// The longest frame, from the destination address on.
+    pub frame: Option<usize>,
+}
+
+const EXAMPLE: &str = "7,loss=0.01";
+/// The most: one bit each.
+pub(super) const MOST_NODES: usize = 64;
+const NODES: usize = 16;
+const DELAY: Nanos = 2 * US;
+const LONGEST_DELAY: Nanos = 60_000_000_000;
+const RATE: u64 = 10_000_000_000;
+const RATES: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000_000;
+const FRAME: usize = 1514;
+const FRAMES: std::ops::RangeInclusive<usize> = FRAME..=65_536;
+/// Bytes of a node's pool, and its frames.
+const MEMORY: usize = 64 << 20;
+const FRAMES_OF_A_POOL: (usize, usize) = (512, 4096);
+/// Bytes that wait at a port of the switch, at most.
+const BUFFER: usize = 4 << 20;
+
+impl Settings {
+    /// As a user names it.
+    ///
+    /// ```
+    /// let settings = netdev_sim::live::Settings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
+    /// assert_eq!((settings.seed, settings.loss, settings.delay), (7, Some(0.01), Some(10_000)));
+    /// # Ok::<(), transport::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No seed, or a setting that there is not or that makes no sense.
+    pub fn from_name(name: &Name) -> Result<Settings, NameError> {
+        let (which, settings) = name.settings(EXAMPLE)?;
+        let hint = "a number goes here, as in `sim:7`: who opens the same one is on the same network";
+        let seed = which.parse().map_err(|_| name.bad_setting(which, None, hint))?;
+        let mut read = Settings { seed, ..Settings::default() };
+        for (key, value) in settings {
+            read.set(key, value.unwrap_or_default()).map_err(|hint| name.bad_setting(key, value, hint))?;
+        }
+        Ok(read)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        let chance = || units::chance(value).ok_or("a part of all goes here, as in `loss=0.01`, or `loss=1%`");
+        let number = |hint| value.parse().map_err(|_| hint);
+        match key {
+            "loss" => self.loss = Some(chance()?),
+            "duplicate" => self.duplicate = Some(chance()?),
+            "reorder" => self.reorder = Some(chance()?),
+            "corrupt" => self.corrupt = Some(chance()?),
+            "delay" => {
+                let delay = units::time(value).filter(|delay| *delay <= LONGEST_DELAY);
+                self.delay = Some(delay.ok_or("a time of at most a minute goes here, as in `delay=10us`")?);
+            }
+            "rate" => {
+                let rate = units::rate(value).filter(|rate| RATES.contains(rate));
+                self.rate = Some(rate.ok_or("bits a second go here, from 1k to 10T, as in `rate=10G`")?);
+            }
+            "nodes" => {
+                let hint = "how many nodes there may be at a time, 2 to 64, as in `nodes=4`";
+                self.nodes = Some(number(hint).and_then(|n| within(n, &(2..=MOST_NODES), hint))?);
+            }
+            "frame" => {
+                let hint = "the longest frame, 1514 to 65536 bytes, as in `frame=9014`";
+                self.frame = Some(number(hint).and_then(|n| within(n, &FRAMES, hint))?);
+            }
+            _ => return Err("there are loss=, duplicate=, reorder=, corrupt=, delay=, rate=, nodes= and frame="),
+        }
+        Ok(())
+    }
+
+    /// With nothing left out.
+    #[must_use]
+    pub fn completed(&self) -> Settings {
+        Settings {
+            seed: self.seed,
+            loss: self.loss.or(Some(0.0)),
+            duplicate: self.duplicate.or(Some(0.0)),
+            reorder: self.reorder.or(Some(0.0)),
+            corrupt: self.corrupt.or(Some(0.0)),
+            delay: self.delay.or(Some(DELAY)),
+            rate: self.rate.or(Some(RATE)),
+            nodes: self.nodes.or(Some(NODES)),
+            frame: self.frame.or(Some(FRAME)),
+        }
+    }
+
+    /// Each setting as it would be written, where it was said.
+    fn written(&self) -> [(&'static str, Option<String>); 8] {
+        [
+            ("rate", self.rate.map(units::show_rate)),
+            ("delay", self.delay.map(units::show_time)),
+            ("loss", self.loss.map(|chance| chance.to_string())),
+            ("duplicate", self.duplicate.map(|chance| chance.to_string())),
+            ("reorder", self.reorder.map(|chance| chance.to_string())),
+            ("corrupt", self.corrupt.map(|chance| chance.to_string())),
+            ("nodes", self.nodes.map(|nodes| nodes.to_string())),
+            ("frame", self.frame.map(|frame| frame.to_string())),
+        ]
+    }
+
+    /// The first setting that was said and that a network has otherwise: its name, what it has, what was said.
+    pub(super) fn conflict(&self, network: &Settings) -> Option<(&'static str, String, String)> {
+        let pairs = network.written().into_iter().zip(self.written());
+        pairs.into_iter().find_map(|((key, has), (_, asked))| {
+            let (has, asked) = (has?, asked?);
+            (has != asked).then_some((key, has, asked))
+        })
+    }
+
+    /// What a user asks first: that it is no wire, how fast it is, and what goes wrong on it.
+    pub(super) fn mode(&self) -> String {
+        let all = self.completed();
+        let faults = [all.loss, all.duplicate, all.reorder, all.corrupt].map(|chance| chance > Some(0.0));
+        let told = [true, true].into_iter().chain(faults);
+        let parts = all.written().into_iter().zip(told).filter(|(_, told)| *told);
+        parts.fold("simulated".to_owned(), |mode, ((key, value), _)| {
+            mode + &format!(", {key}={}", value.unwrap_or_default())
+        })
+    }
+
+    /// The whole network.
+    pub(super) fn options(&self) -> Options {
+        let all = self.completed();
+        let nodes = all.nodes.unwrap_or(NODES);
+        let max_frame = all.frame.unwrap_or(FRAME);
+        let frames = (MEMORY / max_frame).clamp(FRAMES_OF_A_POOL.0, FRAMES_OF_A_POOL.1);
+        Options {
+            seed: self.seed,
+            faults_until: Nanos::MAX,
+            frames,
+            max_frame,
+            fill: frames / 4,
+            rx: frames / 4,
+            tx: frames / 8,
+            completion: frames / 8,
+            rate: all.rate.unwrap_or(RATE),
+            delay: all.delay.unwrap_or(DELAY).div_ceil(2),
+            loss: on_each_link(all.loss),
+            duplicate: on_each_link(all.duplicate),
+            reorder: on_each_link(all.reorder),
+            corrupt: on_each_link(all.corrupt),
+            switch_buffer: BUFFER,
+            // It is told who is where, and who sends bare frames says nothing of that.
+            switch_addresses: 0,
+            ..Options::calm(nodes)
+        }
+    }
+}
+
+fn within(number: usize, range: &std::ops::RangeInclusive<usize>, hint: &'static str) -> Result<usize, &'static str> {
+    range.contains(&number).then_some(number).ok_or(hint)
+}
+
+/// From node to node there are two links, and it strikes on neither with the chance that it does not strike at all.
+fn on_each_link(chance: Option<f64>) -> f64 {
+    1.0 - (1.0 - chance.unwrap_or_default()).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_holds_from_node_to_node() {
+        let said = Settings { loss: Some(0.19), delay: Some(5_000), ..Settings::default() }.options();
+        assert!((said.loss - 0.1).abs() < 1e-9, "on each of two links, {}", said.loss);
+        assert_eq!(said.delay, 2_500);
+    }
+
+    #[test]
+    fn the_mode_tells_what_it_is() {
+        let said = Settings { corrupt: Some(0.25), ..Settings::default() };
+        assert_eq!(Settings::default().mode(), "simulated, rate=10G, delay=2us");
+        assert_eq!(said.mode(), "simulated, rate=10G, delay=2us, corrupt=0.25");
+    }
+}

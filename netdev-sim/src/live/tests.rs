@@ -1,0 +1,59 @@
+use std::thread::sleep;
+use std::time::Duration;
+
+use ring::{Layout, Pool};
+use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A network with two nodes.
+fn network() -> Network {
+    let fast = Settings { delay: Some(0), ..Settings::default() };
+    let network = Network::new(fast.completed()).expect("descriptors");
+    for node in 0..2 {
+        assert_eq!(network.join().expect("descriptors").map(|(node, _)| node), Some(node));
+    }
+    network
+}
+
+/// A control frame from the first node to the second, or to somebody else, is under way.
+fn send(network: &Network, pool: &Pool, to: Address) {
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = frame::Link { to, from: network.address(0), ethertype: EtherType::DEFAULT };
+    let mut control = pool.take().expect("a frame");
+    let length = frame::emit(control.space().expect("ours"), Framing::Plain, &link, &header, 0, None).expect("room");
+    control.set_len(length);
+    network.with(0, |card| card.send(control).map(|()| card.flush(pool))).expect("room");
+}
+
+#[test]
+fn who_is_about_to_sleep_is_told_what_came_meanwhile() {
+    let (network, pool) = (network(), pool());
+    network.with(1, |card| card.refill(&pool));
+    send(&network, &self::pool(), network.address(1));
+    sleep(MS);
+    assert!(!network.doze(1), "there is a frame");
+    assert!(!network.is_quiet(1, network.now(), false));
+    network.with(1, |card| assert_eq!(card.receive(64, &pool, &mut drop), 1));
+    assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
+}
+
+/// Or it would be readable for good, and nobody would sleep any more.
+#[test]
+fn a_timer_that_has_rung_is_set_anew_by_whom_it_woke() {
+    let network = network();
+    assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
+    // As when others have let happen in time what it was set to.
+    network.lock().timer.set(Some(network.start + 1));
+    network.alarm.store(1, Relaxed);
+    assert!(!network.is_quiet(1, network.now(), true), "it looks");
+    network.with(1, |_| ());
+    assert!(network.is_quiet(1, network.now(), true));
+    assert_eq!(network.lock().timer.at(), None);
+}
+
+fn pool() -> Pool {
+    Pool::heap(Layout { frames: 64, stride: 2048, headroom: 0 }).expect("a pool")
+}

@@ -1,0 +1,36 @@
+//! The suite that every transport passes, on networks that live.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use netdev_sim::live::{self, Settings};
+use transport::conformance::{self, Pair};
+
+fn allocations(run: &mut dyn FnMut()) -> u64 {
+    allocation_counter::measure(run).count_total
+}
+
+/// Two ends of a network of their own.
+fn pair(settings: &Settings) -> Pair {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+    let settings = Settings { seed: NEXT.fetch_add(1, Relaxed), ..settings.clone() };
+    let open = || live::open(&settings).unwrap_or_else(|error| panic!("{error}"));
+    Pair::new(open(), open())
+}
+
+#[test]
+fn where_nothing_goes_wrong() {
+    conformance::run(|| pair(&Settings::default()), allocations).assert_passed();
+}
+
+#[test]
+fn where_everything_does() {
+    let (some, often) = (Some(0.01), Some(0.05));
+    let bad = Settings { loss: often, duplicate: often, reorder: often, corrupt: some, ..Settings::default() };
+    conformance::run(|| pair(&bad), allocations).assert_passed();
+}
+
+#[test]
+fn with_long_frames_on_a_slow_network() {
+    let slow = Settings { frame: Some(9014), rate: Some(1_000_000_000), delay: Some(100_000), ..Settings::default() };
+    conformance::run(|| pair(&slow), allocations).assert_passed();
+}

@@ -1,0 +1,90 @@
+//! Who sleeps is woken, by whoever sends or by nobody but the time.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netdev_sim::live::{Live, Settings};
+use netdev_sim::{MS, US};
+use nix::poll::{PollFd, PollFlags, poll};
+use transport::Transport;
+use wire::Address;
+
+use super::ends::{LONG, open, seed, send, taken};
+
+/// No other side wakes a sleeper by chance: it would be waited for in vain.
+const FOR_GOOD: u16 = 15_000;
+
+/// Until so many frames have come, asleep whenever the transport lets its user sleep. How often it slept.
+fn sleep_until(end: &mut Live, frames: usize) -> usize {
+    let start = Instant::now();
+    let (mut slept, mut come) = (0, 0);
+    loop {
+        come += taken(end).len();
+        if come >= frames {
+            return slept;
+        }
+        let wake = end.caps().wake.clone().expect("it can be waited for");
+        let before = Instant::now();
+        poll(&mut [PollFd::new(wake.as_fd(), PollFlags::POLLIN)], FOR_GOOD).expect("no signals");
+        slept += usize::from(before.elapsed() > Duration::from_micros(200));
+        assert!(start.elapsed() < LONG, "{come} of {frames} came");
+        assert!(before.elapsed() < Duration::from_millis(FOR_GOOD.into()), "it was not woken");
+    }
+}
+
+#[test]
+fn while_all_sleep_time_goes_on() {
+    let settings = Settings { seed: seed(), delay: Some(20 * MS), ..Settings::default() };
+    let (mut near, mut far) = (open(&settings), open(&settings));
+    // Who sends does not look again, and so is not asleep either: others are left some time, and then it is enough.
+    send(&mut near, far.caps().address, 0..1);
+    assert!(sleep_until(&mut far, 1) > 0, "it never slept");
+}
+
+#[test]
+fn a_sleeper_is_woken_by_who_sends() {
+    let settings = Settings { seed: seed(), ..Settings::default() };
+    let (tell, told) = channel::<Address>();
+    let of_far = settings.clone();
+    let far = thread::spawn(move || {
+        let mut far = open(&of_far);
+        tell.send(far.caps().address).expect("the test waits");
+        sleep_until(&mut far, 20)
+    });
+    let mut near = open(&settings);
+    let to = told.recv().expect("the thread says");
+    for number in 0..20 {
+        thread::sleep(Duration::from_millis(5));
+        send(&mut near, to, number..number + 1);
+        // Looks, as one does who waits for an answer.
+        (0..2000).for_each(|_| drop(taken(&mut near)));
+    }
+    assert!(far.join().expect("no panic") > 0, "it never slept");
+}
+
+/// Each asleep until the other's answer, over a network that takes its time.
+#[test]
+fn two_who_sleep_in_turn_keep_each_other_going() {
+    let settings = Settings { seed: seed(), delay: Some(300 * US), ..Settings::default() };
+    let (tell, told) = channel::<Address>();
+    let of_far = settings.clone();
+    let mut near = open(&settings);
+    let to_near = near.caps().address;
+    let far = thread::spawn(move || {
+        let mut far = open(&of_far);
+        tell.send(far.caps().address).expect("the test waits");
+        for number in 0..200 {
+            sleep_until(&mut far, 1);
+            send(&mut far, to_near, number..number + 1);
+        }
+        // What it sent last goes its way without it.
+    });
+    let to_far = told.recv().expect("the thread says");
+    for number in 0..200 {
+        send(&mut near, to_far, number..number + 1);
+        sleep_until(&mut near, 1);
+    }
+    far.join().expect("no panic");
+}
