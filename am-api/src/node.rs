@@ -156,9 +156,11 @@ impl Node {
     }
 
     /// Why nothing leaves or arrives now, if that is so: the interface is down,
-    /// the socket was closed.
+    /// the socket was closed. Or what else somebody has to see to: two nodes that live have one name.
     pub fn trouble(&self) -> Option<String> {
-        self.shared.borrow_mut().transport.broken().map(str::to_owned)
+        let mut shared = self.shared.borrow_mut();
+        let broken = shared.transport.broken().map(str::to_owned);
+        broken.or_else(|| shared.core().contested().map(|contest| contest.to_string()))
     }
 
     /// Everything counted so far, in every layer.

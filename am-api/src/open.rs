@@ -1,6 +1,8 @@
 //! Opening a node: its settings, and what can be wrong with them.
 
 use std::cell::RefCell;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -195,6 +197,10 @@ impl Adjust {
     fn config(&self, name: wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
         let run = self.incarnation.unwrap_or_else(incarnation);
         let mut config = Config::new(names::node_id(name), run, name, caps.address);
+        if self.incarnation.is_none() {
+            // Nobody else can compute the numbers that it draws.
+            config.seed ^= RandomState::new().build_hasher().finish();
+        }
         if caps.reliable && caps.ordered {
             config = config.reliable();
         }

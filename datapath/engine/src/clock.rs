@@ -68,8 +68,8 @@ impl Hand {
 
 /// A number for this run of a node that is larger than any earlier run's: the
 /// wall clock in nanoseconds. (A clock that was set back between two runs
-/// makes peers take the new run for a late frame of the old one, until it has
-/// caught up: set the clock before starting nodes.)
+/// makes peers take the new run for a late frame of the old one, until the old one has
+/// not answered for a while.)
 pub fn incarnation() -> Incarnation {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Incarnation(since_1970.map_or(1, |duration| duration.as_nanos() as u64))

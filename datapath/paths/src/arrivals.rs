@@ -36,7 +36,7 @@ impl Arrivals {
             Sort::Plain => link.and_then(|link| self.peers.heard(way, link, self.turn, self.usable)),
             Sort::Setup => link.and_then(|link| self.peers.asked(way, link, self.turn)),
             // Believed where it comes from the address that it names.
-            Sort::Beacon(beacon) if link == Some(beacon.address) => self.peers.hear(way, beacon),
+            Sort::Beacon(beacon) if link == Some(beacon.address) => Some(self.peers.hear(way, beacon)),
             Sort::Beacon(_) => None,
         };
         match above.filter(|above| Some(*above) != link) {

@@ -1,7 +1,8 @@
 //! Who is where on which way, and which way is taken.
 //!
-//! A peer is known by its node's number, which all its beacons carry. Above, it
-//! has one address: the first that it was heard with.
+//! A peer is a run of a node: its node's number and its incarnation, which all its beacons carry. Above, it
+//! has one address: the first that it was heard with. Which run of a node is the true one is for those above
+//! to find out, by asking each; so none hides another.
 
 use std::collections::HashMap;
 
@@ -85,7 +86,7 @@ pub(crate) struct Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     all: Vec<Peer>,
-    by_node: HashMap<NodeId, usize>,
+    by_run: HashMap<(NodeId, Incarnation), usize>,
     /// By the address that it has above.
     by_address: HashMap<Address, usize>,
     /// By the address that it has on a way.
@@ -135,16 +136,11 @@ impl Peers {
         Some(peer.address)
     }
 
-    /// A beacon came in on a way. What its sender is called above; `None` for
-    /// one of an earlier run.
-    pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Option<Address> {
+    /// A beacon came in on a way. What its sender is called above.
+    pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Address {
         self.beacons += 1;
-        let index = match self.by_node.get(&beacon.node) {
-            Some(&index) if beacon.incarnation < self.all[index].incarnation => return None,
-            Some(&index) if beacon.incarnation > self.all[index].incarnation => self.replace(index, beacon),
-            Some(&index) => index,
-            None => self.add(beacon),
-        };
+        let known = self.by_run.get(&(beacon.node, beacon.incarnation)).copied();
+        let index = known.unwrap_or_else(|| self.add(beacon));
         let (beacons, peer) = (self.beacons, &mut self.all[index]);
         peer.heard = beacons;
         let link = &mut peer.links[way];
@@ -154,11 +150,20 @@ impl Peers {
             None => link.penalty = link.penalty.saturating_sub(1),
         }
         let above = peer.address;
-        if before != Some(beacon.address) {
-            before.map(|old| self.by_link.remove(&(way, old)));
-            self.by_link.insert((way, beacon.address), index);
+        if let Some(old) = before.filter(|old| *old != beacon.address) {
+            self.unlink(way, old, index);
         }
-        Some(above)
+        // Another run of it may have been heard there meanwhile.
+        self.by_link.insert((way, beacon.address), index);
+        self.by_address.insert(above, index);
+        above
+    }
+
+    /// This is no longer where that peer is on a way.
+    fn unlink(&mut self, way: usize, link: Address, index: usize) {
+        if self.by_link.get(&(way, link)) == Some(&index) {
+            self.by_link.remove(&(way, link));
+        }
     }
 
     fn add(&mut self, beacon: &Beacon) -> usize {
@@ -172,21 +177,23 @@ impl Peers {
         index
     }
 
-    /// Somebody else, or another run of the same node, is at this place now.
+    /// Somebody else is at this place in the table now.
     fn replace(&mut self, index: usize, beacon: &Beacon) -> usize {
         let old = std::mem::replace(&mut self.all[index], Peer::new(beacon));
-        self.by_node.remove(&old.node);
-        self.by_address.remove(&old.address);
+        self.by_run.remove(&(old.node, old.incarnation));
+        if self.by_address.get(&old.address) == Some(&index) {
+            self.by_address.remove(&old.address);
+        }
         for (way, link) in old.links.iter().enumerate() {
-            link.address.map(|address| self.by_link.remove(&(way, address)));
+            link.address.into_iter().for_each(|address| self.unlink(way, address, index));
         }
         self.enter(index);
         index
     }
 
     fn enter(&mut self, index: usize) {
-        let Peer { node, address, .. } = self.all[index];
-        self.by_node.insert(node, index);
+        let Peer { node, incarnation, address, .. } = self.all[index];
+        self.by_run.insert((node, incarnation), index);
         self.by_address.insert(address, index);
     }
 
@@ -295,8 +302,8 @@ mod tests {
     #[test]
     fn one_node_has_one_address_above_and_the_first_way_that_works() {
         let mut peers = Peers::default();
-        let above = peers.hear(1, &beacon(7, 1, 0xb1)).expect("heard");
-        assert_eq!(peers.hear(0, &beacon(7, 1, 0xb0)), Some(above));
+        let above = peers.hear(1, &beacon(7, 1, 0xb1));
+        assert_eq!(peers.hear(0, &beacon(7, 1, 0xb0)), above);
         assert_eq!(peers.heard(0, Address([2, 0, 0, 0, 0, 0xb0]), 1, Usable(0b11)), Some(above));
         assert_eq!(way(&peers, above, 0b11), Some(0));
         assert_eq!(way(&peers, above, 0b10), Some(1));
@@ -306,7 +313,7 @@ mod tests {
     #[test]
     fn a_way_that_fails_is_tried_again_later_and_later() {
         let mut peers = Peers::default();
-        let above = peers.hear(0, &beacon(7, 1, 1)).expect("heard");
+        let above = peers.hear(0, &beacon(7, 1, 1));
         let index = peers.index(above).expect("known");
         assert!(!peers.suspect(index, Usable(0b11)), "there is no other");
         peers.hear(1, &beacon(7, 1, 2));
@@ -315,7 +322,7 @@ mod tests {
             assert!(peers.suspect(index, Usable(0b11)));
             waited.push(
                 (0..99)
-                    .take_while(|_| way(&peers, above, 0b11) == Some(1) && peers.hear(0, &beacon(7, 1, 1)).is_some())
+                    .take_while(|_| way(&peers, above, 0b11) == Some(1) && peers.hear(0, &beacon(7, 1, 1)) == above)
                     .count(),
             );
         }
@@ -326,13 +333,18 @@ mod tests {
     }
 
     #[test]
-    fn another_run_is_somewhere_else() {
+    fn no_run_hides_another() {
         let mut peers = Peers::default();
-        let before = peers.hear(0, &beacon(7, 1, 1)).expect("heard");
-        let now = peers.hear(0, &beacon(7, 2, 9)).expect("heard");
-        assert_ne!(before, now);
-        assert_eq!((peers.index(before), peers.heard(0, before, 1, Usable(1))), (None, None));
-        assert_eq!(peers.hear(0, &beacon(7, 1, 1)), None, "late news");
+        let mine = Address([2, 0, 0, 0, 0, 2]);
+        let above = peers.hear(0, &beacon(7, 5, 1));
+        peers.hear(1, &beacon(7, 5, 2));
+        for run in [9, 1] {
+            assert_eq!(peers.hear(1, &beacon(7, run, 2)), mine, "somebody says it is another run, at the same address");
+            assert_eq!(way(&peers, above, 0b11), Some(0), "the true one is where it was");
+            assert_eq!(peers.hear(1, &beacon(7, 5, 2)), above);
+            assert_eq!(peers.heard(1, mine, 1, Usable(0b11)), Some(above), "and has what is its own again");
+        }
+        assert_eq!(peers.hear(0, &beacon(7, 6, 9)), Address([2, 0, 0, 0, 0, 9]), "started again elsewhere");
     }
 
     #[test]

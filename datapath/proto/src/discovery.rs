@@ -15,7 +15,14 @@ impl<B: Buffer> Core<B> {
     /// From above: a peer that is known without discovery (a static table).
     /// Its incarnation may be 0: not known.
     pub fn add_peer(&mut self, peer: Peer) {
-        self.learned(self.now, peer);
+        let now = self.now;
+        let known = self.peers.by_node(peer.node).and_then(|at| Some((at, self.peers.get(at)?.peer.incarnation)));
+        match known {
+            None => self.learned(now, peer),
+            Some((at, incarnation)) if incarnation <= peer.incarnation => self.believe(now, at, peer),
+            // It has said itself which run it is.
+            Some(_) => {}
+        }
         self.peers.keep(peer.node);
     }
 
@@ -35,6 +42,7 @@ impl<B: Buffer> Core<B> {
             self.end(id, ReturnReason::Closed);
         }
         self.peers.remove(node);
+        self.claims.forget(node);
     }
 
     /// Introduce this node to everybody; `answer`: and ask who is there.
@@ -65,11 +73,12 @@ impl<B: Buffer> Core<B> {
     }
 
     pub(crate) fn on_beacon(&mut self, now: Time, beacon: &Beacon) {
-        if beacon.node == self.config.node {
-            return;
-        }
         let Beacon { node, incarnation, name, address, .. } = *beacon;
-        self.learned(now, Peer { node, incarnation, name, address });
+        let peer = Peer { node, incarnation, name, address };
+        if node == self.config.node {
+            return self.namesake(now, peer);
+        }
+        self.learned(now, peer);
         if beacon.answer {
             self.introduce(address, false);
         }
@@ -77,27 +86,29 @@ impl<B: Buffer> Core<B> {
 
     fn learned(&mut self, now: Time, peer: Peer) {
         match self.peers.learn(peer) {
-            News::Same => {}
+            News::Same(at) => self.confirmed(now, at, peer.node),
             News::New => self.advance_asking(now, peer.name),
             News::Instead => {
                 self.counters.peers_forgotten += 1;
                 self.advance_asking(now, peer.name);
             }
-            News::Restarted => self.restarted(now, peer),
-            News::Stale => self.counters.stale_control += 1,
+            News::Claimed(at) => self.claimed(now, at, peer),
             News::TooMany => self.counters.peers_ignored += 1,
         }
     }
 
-    /// A peer was started again: it knows nothing of the flows of its earlier run. What is asked for, is
-    /// asked of this one.
-    fn restarted(&mut self, now: Time, peer: Peer) {
-        let is_old = |record: &&FlowRecord| {
+    /// This is where a peer is now, and which run of it. One that was started again knows nothing of
+    /// the flows of its earlier run. What is asked for, is asked of this one.
+    pub(crate) fn believe(&mut self, now: Time, at: usize, peer: Peer) {
+        let Some(record) = self.peers.get(at) else { return };
+        record.replace(peer);
+        self.claims.forget(peer.node);
+        let is_other = |record: &&FlowRecord| {
             record.phase != Phase::Asking
-                && matches!(record.remote.node, Some((id, run)) if id == peer.node && run < peer.incarnation)
+                && matches!(record.remote.node, Some((id, run)) if id == peer.node && run != peer.incarnation)
         };
-        let old: Vec<_> = self.flows.iter().filter(is_old).map(|record| record.id).collect();
-        for id in old {
+        let others: Vec<_> = self.flows.iter().filter(is_other).map(|record| record.id).collect();
+        for id in others {
             self.end(id, ReturnReason::Restarted);
         }
         self.advance_asking(now, peer.name);

@@ -28,6 +28,7 @@
 
 mod bounce;
 mod bundle;
+mod claims;
 mod climb;
 mod config;
 mod control_queue;
@@ -67,7 +68,9 @@ pub use config::{Config, FramingChoice};
 pub use counters::Counters;
 pub use ending::EndpointError;
 pub use node::Core;
-pub use output::{Delivery, Ending, Event, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words};
+pub use output::{
+    Contest, Delivery, Ending, Event, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words,
+};
 pub use send::SendError;
 pub use setup::ConnectError;
 pub use time::Time;

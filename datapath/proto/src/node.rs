@@ -6,6 +6,7 @@ use wire::control::Name;
 use wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::bounce::Bounces;
+use crate::claims::Claims;
 use crate::config::Config;
 use crate::control_queue::ControlQueue;
 use crate::counters::Counters;
@@ -14,7 +15,7 @@ use crate::endpoint::Endpoints;
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
-use crate::output::{Event, FlowState, Peer};
+use crate::output::{Contest, Event, FlowState, Peer};
 use crate::peers::Peers;
 use crate::planted::{self, Bug};
 use crate::rtt::Waits;
@@ -53,6 +54,11 @@ pub struct Core<B> {
     pub(crate) control: ControlQueue,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
+    pub(crate) claims: Claims,
+    /// Who says last that it is this node, and since when.
+    pub(crate) namesake: Option<(Peer, Time)>,
+    /// The last two that were found to claim one name, and when.
+    pub(crate) contest: Option<(Contest, Time)>,
     pub(crate) strays: Strays,
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
@@ -90,6 +96,9 @@ impl<B: Buffer> Core<B> {
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
+            claims: Claims::default(),
+            namesake: None,
+            contest: None,
             strays: Strays::default(),
             gaps: Gaps::new(16),
             timers: Timers::new(256),
@@ -217,7 +226,8 @@ impl<B: Buffer> Core<B> {
 }
 
 /// Numbers for first sequence numbers, ids and nonces (splitmix64). They keep
-/// old frames from being taken for new ones; they are no secret.
+/// old frames from being taken for new ones, and those who only listen from answering in another's place: they
+/// are as hard to guess as [`Config::seed`].
 #[derive(Debug)]
 pub(crate) struct Random(pub(crate) u64);
 

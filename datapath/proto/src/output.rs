@@ -135,6 +135,20 @@ pub struct Peer {
     pub address: Address,
 }
 
+/// Two nodes that live and say that they are the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "two nodes are called `{name}`, one at {} and one at {}: conversations lead to the one that was started last; \
+     start one of them under another name",
+    addresses[0], addresses[1]
+)]
+pub struct Contest {
+    /// What both are called.
+    pub name: Name,
+    /// Where they are.
+    pub addresses: [Address; 2],
+}
+
 /// How a framing came to be used towards a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FramingWhy {

@@ -37,6 +37,8 @@ pub(crate) struct PeerRecord {
     pub(crate) peer: Peer,
     pub(crate) path: Path,
     pub(crate) armed: Armed,
+    /// It was asked for a flow, and answered nothing.
+    pub(crate) mute: bool,
     /// Of a static table: nothing on the network may make us forget it.
     fixed: bool,
     /// Removed: its place is for the next that comes.
@@ -69,14 +71,12 @@ const UNHEARD: Incarnation = Incarnation(0);
 /// What news about a peer meant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Nothing that matters.
-    Same,
+    /// What is known already.
+    Same(usize),
     /// Not heard of before.
     New,
-    /// Known; it was started again.
-    Restarted,
-    /// Known in a later run: the news is old.
-    Stale,
+    /// It contradicts what is known.
+    Claimed(usize),
     /// Not heard of before; another was forgotten for it.
     Instead,
     /// Not known, and no room to remember it.
@@ -84,29 +84,18 @@ pub(crate) enum News {
 }
 
 impl Peers {
-    /// Learn or refresh.
+    /// A beacon was heard.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
-        let Some(record) = self.by_node(peer.node).and_then(|at| self.records.get_mut(at)) else {
-            return self.add(PeerRecord {
-                peer,
-                path: Path::Unknown,
-                armed: Armed::default(),
-                fixed: false,
-                vacant: false,
-            });
+        let Some((at, record)) = self.by_node(peer.node).and_then(|at| Some((at, self.records.get_mut(at)?))) else {
+            return self.add(PeerRecord::new(peer));
         };
-        let known = record.peer.incarnation;
-        if peer.incarnation < known {
-            return News::Stale;
-        }
-        if peer.address != record.peer.address {
-            record.path = Path::Unknown;
-        }
-        record.peer = peer;
-        match known {
-            _ if peer.incarnation == known => News::Same,
-            UNHEARD => News::New,
-            _ => News::Restarted,
+        match record.peer {
+            known if known == peer => News::Same(at),
+            Peer { incarnation: UNHEARD, .. } => {
+                record.replace(peer);
+                News::New
+            }
+            _ => News::Claimed(at),
         }
     }
 
@@ -163,10 +152,10 @@ impl Peers {
         (peer.incarnation == UNHEARD).then_some(peer.address)
     }
 
-    /// The node with this name; of several, the one that was started last.
+    /// The node with this name; of several, the one that was started last, of those that answer.
     pub(crate) fn by_name(&self, name: Name) -> Option<usize> {
         let named = self.records.iter().enumerate().filter(|(_, record)| record.peer.name == name && !record.vacant);
-        named.max_by_key(|(_, record)| record.peer.incarnation).map(|(at, _)| at)
+        named.max_by_key(|(_, record)| (!record.mute, record.peer.incarnation)).map(|(at, _)| at)
     }
 
     pub(crate) fn by_node(&self, node: NodeId) -> Option<usize> {
@@ -186,6 +175,21 @@ impl Peers {
     }
 }
 
+impl PeerRecord {
+    fn new(peer: Peer) -> Self {
+        let (path, armed) = (Path::Unknown, Armed::default());
+        PeerRecord { peer, path, armed, mute: false, fixed: false, vacant: false }
+    }
+
+    /// This is what is known of it from now on.
+    pub(crate) fn replace(&mut self, peer: Peer) {
+        if peer.address != self.peer.address {
+            self.path = Path::Unknown;
+        }
+        (self.peer, self.mute) = (peer, false);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,13 +200,22 @@ mod tests {
     }
 
     #[test]
-    fn news_of_the_past_the_present_and_the_future() {
+    fn what_contradicts_is_a_claim() {
         let mut peers = Peers::default();
         assert_eq!(peers.learn(peer(1, 5)), News::New);
-        assert_eq!(peers.learn(peer(1, 5)), News::Same);
-        assert_eq!(peers.learn(peer(1, 4)), News::Stale);
-        assert_eq!(peers.learn(peer(1, 6)), News::Restarted);
-        assert_eq!(peers.learn(peer(1, 5)), News::Stale);
+        assert_eq!(peers.learn(peer(1, 5)), News::Same(0));
+        let elsewhere = Peer { address: Address::from_u64(9), ..peer(1, 5) };
+        for other in [peer(1, 4), peer(1, 6), elsewhere] {
+            assert_eq!(peers.learn(other), News::Claimed(0));
+        }
+        assert_eq!(peers.learn(peer(1, 5)), News::Same(0), "nothing is believed yet");
+    }
+
+    #[test]
+    fn who_has_not_been_heard_is_believed() {
+        let mut peers = Peers::default();
+        peers.learn(peer(1, 0));
+        assert_eq!((peers.learn(peer(1, 5)), peers.learn(peer(1, 5))), (News::New, News::Same(0)));
     }
 
     #[test]
@@ -213,6 +226,8 @@ mod tests {
         }
         let name = Name::new("peer").expect("a good name");
         assert_eq!(peers.by_name(name), peers.by_node(NodeId(2)));
+        peers.get(1).expect("just learned").mute = true;
+        assert_eq!(peers.by_name(name), peers.by_node(NodeId(3)), "of those that answer");
     }
 
     #[test]
@@ -222,7 +237,7 @@ mod tests {
         assert_eq!(news.last(), Some(&News::Instead));
         assert_eq!(peers.iter().count(), MOST);
         assert_eq!(peers.by_node(NodeId(0)), None, "the oldest is forgotten");
-        assert_eq!(peers.learn(peer(1, 2)), News::Restarted, "those that are known still are");
+        assert_eq!(peers.learn(peer(1, 1)), News::Same(1), "those that are known still are");
     }
 
     #[test]

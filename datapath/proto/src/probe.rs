@@ -91,7 +91,11 @@ impl<B: Buffer> Core<B> {
     /// A probe of ours arrived. Hosts that overheard it answer too: only the
     /// peer's own answer counts.
     pub(crate) fn on_probe_seen(&mut self, now: Time, source: Address, seen: &ProbeSeen) {
+        if self.claimant_answers(now, source, seen) {
+            return;
+        }
         let Some(record) = self.peers.by_address(source).and_then(|at| self.peers.get(at)) else { return };
+        record.mute = false;
         let Path::Probing(probing) = &mut record.path else { return };
         if probing.id != seen.id {
             return;

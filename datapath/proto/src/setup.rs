@@ -116,12 +116,22 @@ impl<B: Buffer> Core<B> {
                 Some(address) => self.introduce(address, true),
                 None => {
                     self.ask(now, flow, peer);
-                    // It may have been started again elsewhere, and nothing was heard of that.
                     if is_unanswered {
-                        self.announce(true);
+                        self.unanswered(flow, peer, name);
                     }
                 }
             },
+        }
+    }
+
+    /// A peer does not answer. It may have been started again elsewhere, and nothing was heard of
+    /// that; or be none, and another that has its name is meant.
+    #[cold]
+    fn unanswered(&mut self, flow: Flow, peer: usize, name: Name) {
+        self.announce(true);
+        self.peers.get(peer).into_iter().for_each(|record| record.mute = true);
+        if self.peers.by_name(name) != Some(peer) {
+            self.flows.by_flow(flow).into_iter().for_each(|record| record.setup.tries = 0);
         }
     }
 
@@ -156,11 +166,8 @@ impl<B: Buffer> Core<B> {
         let Some((at, peer)) = known.and_then(|at| Some((at, self.peers.get(at)?.peer))) else {
             return self.introduce(source, true);
         };
-        if question.incarnation < peer.incarnation {
-            self.counters.stale_control += 1;
-            return;
-        }
-        if question.incarnation > peer.incarnation {
+        if question.incarnation != peer.incarnation {
+            self.counters.stale_control += u64::from(question.incarnation < peer.incarnation);
             return self.introduce(source, true);
         }
         let answered = self.flows.iter().find(|record| record.answers(question)).map(|record| record.id);
@@ -222,12 +229,19 @@ impl<B: Buffer> Core<B> {
         let Some(id) = self.asked(source, answer.id) else { return self.decline(source, &answer.offer) };
         let Some(peer) = self.peers.by_address(source) else { return };
         let Some(framing) = self.framing_to(self.now, peer) else { return };
+        self.heard_out(source);
         let max_frame = self.config.max_frame;
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&answer.offer, source, framing, max_frame);
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
         self.tell_way_back(id);
+    }
+
+    /// A peer has answered what it was asked.
+    fn heard_out(&mut self, source: Address) {
+        let record = self.peers.by_address(source).and_then(|at| self.peers.get(at));
+        record.into_iter().for_each(|record| record.mute = false);
     }
 
     /// Nobody here waits for this answer any more: who gave it is told, lest it
@@ -251,6 +265,7 @@ impl<B: Buffer> Core<B> {
             self.counters.stale_control += 1;
             return;
         };
+        self.heard_out(source);
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
             self.events.push_back(Event::Settled(record.endpoint, id));
