@@ -35,7 +35,9 @@ pub enum LayoutError {
         headroom: usize,
     },
     /// Larger than the address space, or than what the system gives.
-    #[error("no memory for {frames} frames of {stride} bytes; take fewer or shorter ones")]
+    #[error(
+        "no memory for {frames} frames of {stride} bytes: take fewer or shorter ones, or see what `ulimit -v` says"
+    )]
     Memory {
         /// As asked for.
         frames: usize,

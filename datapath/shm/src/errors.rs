@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use nix::errno::Errno;
 use ring::LayoutError;
+use transport::memory::NoMemory;
 
 use crate::options::{MOST_MEMBERS, OptionsError};
 
@@ -21,6 +23,38 @@ pub enum OpenError {
     Directory {
         /// As it was named.
         dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The directory lets us make no files.
+    #[error(
+        "no file can be made in {}: {source}; `dir=` says another directory, or have its owner let this user write there",
+        dir.display()
+    )]
+    Rights {
+        /// As it was named.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The process, or the system, has as many open files as it may have.
+    #[error(
+        "{what}: {source}: each link takes a few descriptors; `ulimit -n` says how many a process may have, and raises it"
+    )]
+    Descriptors {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The process may not have so many addresses.
+    #[error(
+        "the {bytes} bytes of the segment find no place in this process: {source}; `ulimit -v` says what it may have, a smaller \
+         `members=` or `frame=` needs less"
+    )]
+    Map {
+        /// How many.
+        bytes: usize,
         /// What the system says.
         source: io::Error,
     },
@@ -112,6 +146,9 @@ pub enum OpenError {
         /// How long was waited.
         seconds: u64,
     },
+    /// No memory for the pool.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// The pool.
     #[error(transparent)]
     Pool(#[from] LayoutError),
@@ -127,5 +164,12 @@ pub enum OpenError {
 
 /// An error of something that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> OpenError {
-    move |source| OpenError::System { what: what.into(), source: source.into() }
+    move |source| {
+        let (what, source) = (what.into(), source.into());
+        let is_full = |errno: Errno| source.raw_os_error() == Some(errno as i32);
+        match is_full(Errno::EMFILE) || is_full(Errno::ENFILE) {
+            true => OpenError::Descriptors { what, source },
+            false => OpenError::System { what, source },
+        }
+    }
 }

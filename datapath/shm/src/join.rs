@@ -175,7 +175,7 @@ impl Attempt<'_> {
 
     fn map(&self, geometry: &Geometry, pages: Pages) -> Result<Mapped, OpenError> {
         let mapped = Mapped::new(self.file, geometry.bytes(), pages == Pages::Maybe);
-        let mapped = mapped.map_err(system("cannot map the segment"))?;
+        let mapped = mapped.map_err(|source| OpenError::Map { bytes: geometry.bytes(), source })?;
         let touched = mapped.touch(0, geometry.header());
         touched.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }

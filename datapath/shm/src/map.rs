@@ -10,6 +10,9 @@ use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use ring::lane::Shared;
 use ring::{Layout, LayoutError, Pool};
+use transport::memory;
+
+use crate::OpenError;
 
 /// A mapping; unmapped when dropped.
 #[derive(Debug)]
@@ -82,11 +85,12 @@ impl Mapped {
 const LINE: usize = 128;
 
 /// A pool of this process's own memory, in huge pages where there are, all of it there.
-pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, LayoutError> {
+pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, OpenError> {
     let mut stride = longest.next_multiple_of(LINE);
     if stride.is_multiple_of(1024) {
         stride += LINE;
     }
+    memory::check(frames, stride)?;
     let layout = Layout { frames, stride, headroom: 0 };
     let none = LayoutError::Memory { frames, stride };
     let bytes = layout.bytes().next_multiple_of(1 << 21);
@@ -101,5 +105,17 @@ pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, LayoutError> {
         libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE);
     }
     // SAFETY: so much zeroed memory, which stays until the mapping is dropped, and nobody else's.
-    unsafe { Pool::over(base, layout, Box::new(mapping)) }
+    Ok(unsafe { Pool::over(base, layout, Box::new(mapping)) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The system ends whoever touches more than there is.
+    #[test]
+    fn a_pool_that_is_larger_than_all_memory_is_refused() {
+        let error = pool(1 << 31, 1 << 16).unwrap_err();
+        assert!(matches!(error, OpenError::Memory(_)) && error.to_string().contains("lower `frames=`"), "{error}");
+    }
 }

@@ -41,7 +41,11 @@ impl Place {
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let opened = open(dir, flags, Mode::empty());
-        let opened = opened.map_err(|why| OpenError::Directory { dir: dir.into(), source: why.into() })?;
+        let opened = opened.map_err(|why| match why {
+            Errno::EACCES | Errno::EPERM => OpenError::Rights { dir: dir.into(), source: why.into() },
+            Errno::EMFILE | Errno::ENFILE => system(format!("cannot open {}", dir.display()))(why),
+            _ => OpenError::Directory { dir: dir.into(), source: why.into() },
+        })?;
         let (path, file) = (dir.into(), c_name(format!("am-{name}.shm")));
         Ok(Place { dir: opened, path, name: name.into(), file })
     }
@@ -110,6 +114,9 @@ impl Place {
     fn no_file(&self, why: Errno) -> OpenError {
         match why {
             Errno::ENOSPC => OpenError::Space { dir: self.path.clone(), bytes: 1, source: why.into() },
+            Errno::EACCES | Errno::EPERM | Errno::EROFS => {
+                OpenError::Rights { dir: self.path.clone(), source: why.into() }
+            }
             _ => system(format!("cannot open {}", self.path().display()))(why),
         }
     }

@@ -5,6 +5,7 @@ mod link;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use link::{files, join, options, reaches};
 use shm::{OpenError, Options};
@@ -126,4 +127,27 @@ fn permissions_are_those_that_were_asked_for() {
         }
     }
     assert!(matches!(error(&Options { mode: 0o044, ..options(dir.path()) }, "mode=44"), OpenError::Options(_)));
+}
+
+const DIR: &str = "SHM_TEST_DIR";
+const SAYS: &str = "SHM_TEST_SAYS";
+
+#[test]
+#[ignore = "started by what_a_process_may_not_have_is_named"]
+fn limited() {
+    let (dir, says) = (std::env::var(DIR).unwrap(), std::env::var(SAYS).unwrap());
+    error(&Options { members: Some(64), frame: Some(1 << 16), ..options(Path::new(&dir)) }, &says);
+}
+
+#[test]
+fn what_a_process_may_not_have_is_named() {
+    let program = std::env::current_exe().unwrap();
+    for (limit, says) in [("-n 5", "`ulimit -n`"), ("-v 2000000", "`ulimit -v`")] {
+        let dir = tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit} && exec \"$0\" --exact limited --ignored --nocapture")]);
+        let status = command.arg(&program).env(DIR, dir.path()).env(SAYS, says).status().unwrap();
+        assert!(status.success(), "ulimit {limit}");
+        assert_eq!(files(dir.path()), [""; 0], "nothing of the attempt is left");
+    }
 }

@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 
 use ring::LayoutError;
 use transport::IntroduceError;
+use transport::memory::NoMemory;
+
+use crate::place;
 
 /// Why a socket could not be opened. Nothing of the attempt is left.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +26,14 @@ pub enum OpenError {
     /// The address is no interface's.
     #[error("no interface has the address {0}: `ip -brief address` lists those that there are")]
     NotHere(std::net::IpAddr),
+    /// No socket can be there.
+    #[error("no socket can be at {local}: {why}")]
+    NoPlace {
+        /// The place that was asked for.
+        local: SocketAddr,
+        /// Why, and what to write instead.
+        why: &'static str,
+    },
     /// The system has no IPv6, or no IPv4.
     #[error(
         "this system does not speak the protocol of {0}: `sysctl net.ipv6.conf.all.disable_ipv6` must say 0 for IPv6"
@@ -72,6 +83,9 @@ pub enum OpenError {
         /// Bytes that are needed.
         frame: usize,
     },
+    /// A pool that there is no memory for.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// A pool that cannot be.
     #[error(transparent)]
     Pool(#[from] LayoutError),
@@ -94,6 +108,11 @@ pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
 }
 
 impl OpenError {
+    /// Whether a socket can be there, as far as the address says: some that cannot be used can be bound.
+    pub(crate) fn check_place(local: SocketAddr) -> Result<(), OpenError> {
+        place::misfit(local).map_or(Ok(()), |why| Err(OpenError::NoPlace { local, why }))
+    }
+
     /// What the system means when it does not let us bind.
     pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> OpenError {
         match error.kind() {

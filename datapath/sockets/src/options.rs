@@ -6,6 +6,8 @@ use std::time::Duration;
 use transport::{Name, NameError};
 use wire::EtherType;
 
+use crate::place;
+
 /// What to open, and how. [`Options::new`] has good values for all but the
 /// socket's own place; [`Options::from_name`] reads all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +100,7 @@ impl Options {
             _ => return Err(name.unknown(&["udp:IP:PORT", "tcp:IP:PORT"])),
         };
         let (place, settings) = name.settings(EXAMPLE)?;
-        let mut options = Options::new(place.parse().map_err(|_| name.bad_setting(place, None, PLACE))?);
+        let mut options = Options::new(place::parse(place).ok_or_else(|| name.bad_setting(place, None, PLACE))?);
         for (key, value) in settings {
             options.set(is_udp, key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
         }
@@ -108,7 +110,7 @@ impl Options {
     /// One setting; what would make sense, where it does not.
     fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
         match (key, value) {
-            ("peer", Some(place)) => self.peers.push(place.parse().map_err(|_| PLACE)?),
+            ("peer", Some(place)) => self.peers.push(place::parse(place).ok_or(PLACE)?),
             ("frame", Some(bytes)) => self.frame = Some(number(bytes)?),
             ("frames", Some(frames)) => self.frames = Some(number(frames)?),
             ("buffer", Some(bytes)) => self.buffer = Some(number(bytes)?),

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use ring::{Layout, Pool};
 use socket2::{Domain, Protocol, Socket, Type};
+use transport::memory;
 use wire::control::Control;
 
 use crate::errors::doing;
@@ -73,7 +74,9 @@ pub(crate) fn pool(given: Option<Pool>, options: &Options, max_frame: usize) -> 
     }
     let stride = max_frame.next_multiple_of(ALIGN);
     let usual = (Options::MEMORY / stride).clamp(*FRAMES.start(), *FRAMES.end());
-    Ok(Pool::heap(Layout { frames: options.frames.unwrap_or(usual), stride, headroom: 0 })?)
+    let frames = options.frames.unwrap_or(usual);
+    memory::check(frames, stride)?;
+    Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
 }
 
 /// Whether frames can be that long.

@@ -289,6 +289,32 @@ fn strangers_do_not_take_all_connections() {
     });
 }
 
+/// More of them than there is room for, each for as long as it may.
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    let mut end = tcp(ANY);
+    let there = place(&end);
+    let connect = |end: &mut Tcp| {
+        let stranger = TcpStream::connect(&there).unwrap();
+        (0..40).for_each(|_| assert_eq!(receive(end), []));
+        stranger
+    };
+    let mut silent: Vec<TcpStream> = (0..300).map(|_| connect(&mut end)).collect();
+    let mut far = tcp(&format!("{ANY},peer={there}"));
+    until("who speaks is heard", || {
+        assert_eq!((receive(&mut end), receive(&mut far)), (vec![], vec![]));
+        counter(&far, "tcp_peers") == 1 && counter(&end, "tcp_peers") == 1
+    });
+    silent.extend((0..300).map(|_| connect(&mut end)));
+    let to = end.caps().address;
+    send(&mut far, to, 3, 100);
+    far.flush();
+    assert_eq!(receive_so_many(&mut end, 1), [3]);
+    assert_eq!(counter(&end, "tcp_refused_full"), 0);
+    assert!(counter(&end, "tcp_closed_for_others") + counter(&end, "tcp_closed_silent") >= 600 + 1 - 256);
+    assert!(counter(&end, "tcp_connections") <= 256);
+}
+
 #[test]
 fn a_frame_longer_than_the_other_side_takes_is_not_sent() {
     let mut ends = [tcp(ANY), tcp("tcp:127.0.0.1:0,frame=1500")];
@@ -329,6 +355,9 @@ fn what_cannot_be_opened_says_what_to_do() {
     assert!(in_use.contains(&format!("`ss -lnpt sport = :{port}`")), "{in_use}");
     assert!(error("tcp:192.0.2.1:0").contains("`ip -brief address`"));
     assert!(error("tcp:127.0.0.1:0,frame=2000000").contains("154 to 1048576"));
+    assert!(error("tcp:127.0.0.1:0,frames=4000000000").contains("lower `frames=`"));
+    assert!(error("tcp:[fe80::1]:0").contains("[fe80::1%eth0]:7000"));
+    assert!(error("tcp:224.0.0.1:7000").contains("a group's"));
 }
 
 #[test]

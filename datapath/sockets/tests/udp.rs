@@ -255,7 +255,12 @@ fn what_cannot_be_opened_says_what_to_do() {
     assert!(error("udp:127.0.0.1:0,frame=70000").contains("154 to 65507"));
     assert!(error("udp:127.0.0.1:0,frame=100").contains("154 to 65507"));
     assert!(error("udp:127.0.0.1:0,frames=0").contains("at least one frame"));
+    assert!(error("udp:127.0.0.1:0,frames=4000000000").contains("lower `frames=`"));
     assert!(error("udp:127.0.0.1:0,peer=[::1]:7").contains("write 127.0.0.1:7000"));
+    assert!(error("udp:127.0.0.1:0,peer=127.0.0.1:0").contains("port 0"));
+    assert!(error("udp:[::1]:0,peer=[fe80::1]:7").contains("[fe80::1%eth0]:7000"));
+    assert!(error("udp:224.0.0.1:0").contains("a group's"));
+    assert!(error("udp:255.255.255.255:0").contains("everybody's"));
 }
 
 #[test]

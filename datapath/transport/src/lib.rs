@@ -73,6 +73,7 @@ pub mod conformance;
 pub mod faulty;
 pub mod loopback;
 mod membership;
+pub mod memory;
 mod name;
 pub mod pcap;
 mod steering;

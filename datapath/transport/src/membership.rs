@@ -17,6 +17,14 @@ pub enum IntroduceError {
         /// What it could be.
         example: &'static str,
     },
+    /// A place where no peer of this transport can be.
+    #[error("`{place}` is no peer's place: {why}")]
+    NoPeer {
+        /// The place.
+        place: String,
+        /// Why, and what to write instead.
+        why: String,
+    },
     /// No more of them.
     #[error("{known} places are known already, and there is no room for more: forget some")]
     TooMany {

@@ -159,13 +159,29 @@ impl Tcp {
 
     fn accepted(&mut self, stream: TcpStream, remote: SocketAddr) {
         let dialed = self.places.iter().filter(|place| place.slot.is_some()).count();
-        if self.live.len() - dialed >= STRANGERS {
+        if self.live.len() - dialed >= STRANGERS && !self.make_room() {
             // Dropped, and so closed.
             self.count.refused_full += 1;
         } else if open::tune(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
             self.count.accepted += 1;
         }
         self.set_timer();
+    }
+
+    /// Of the strangers who have not said who they are, the one who had most time for it makes room: who is there to
+    /// talk says so at once, and those who say nothing, however many, keep nobody out.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        self.close_what_is_over();
+        let is_dialed = |slot: u32| self.places.iter().any(|place| place.slot == Some(slot));
+        let silent = self.live.iter().copied().filter_map(|slot| {
+            let its = self.connections[slot as usize].as_ref()?;
+            (its.hello().is_none() && !is_dialed(slot)).then_some((its.since, slot))
+        });
+        let Some((_, slot)) = silent.min() else { return false };
+        self.count.displaced += 1;
+        self.close(slot, Look::Nothing);
+        true
     }
 
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {

@@ -25,8 +25,8 @@
 //!
 //! Nothing proves who is at the other end. Whoever can connect can claim any address: he gets its frames if he is first,
 //! or when its owner's connection ends. Who says nothing sensible within some seconds, or no sense
-//! at all, is closed and counted, and so is a length that no frame has. Half of the connections
-//! are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
+//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room. Half of
+//! the connections are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
 
 mod connection;
 pub mod cutter;
@@ -101,6 +101,7 @@ struct Count {
     ended: u64,
     garbage: u64,
     silent: u64,
+    displaced: u64,
     nobody: u64,
     too_long: u64,
     too_long_for_peer: u64,
@@ -306,6 +307,7 @@ impl Transport for Tcp {
         each("tcp_closed_ended", count.ended);
         each("tcp_closed_garbage", count.garbage);
         each("tcp_closed_silent", count.silent);
+        each("tcp_closed_for_others", count.displaced);
         each("tcp_full", count.full);
         each("tcp_no_frame", self.inbox.no_frame);
         each("tcp_lost_nobody", count.nobody);

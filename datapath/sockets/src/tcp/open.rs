@@ -53,6 +53,7 @@ pub fn open(options: &Options) -> Result<Tcp, OpenError> {
 /// # Errors
 /// See [`OpenError`].
 pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError> {
+    OpenError::check_place(options.local)?;
     let max_frame = tune::check_frame(options.frame.unwrap_or(Options::TCP_FRAME), MOST_FRAME, false)?;
     let listener = listen(options)?;
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;

@@ -49,6 +49,7 @@ pub fn open(options: &Options) -> Result<Udp, OpenError> {
 /// # Errors
 /// See [`OpenError`].
 pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError> {
+    OpenError::check_place(options.local)?;
     let max_frame = longest(options)?;
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
