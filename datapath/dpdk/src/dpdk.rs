@@ -1,6 +1,8 @@
 //! The transport.
 
 use std::fmt;
+use std::thread;
+use std::time::Duration;
 
 use ring::Frame;
 use transport::{Caps, Steering, Transport};
@@ -116,10 +118,17 @@ impl Transport for Dpdk {
     }
 }
 
+/// So long the other end of a memif has time to fetch what was sent last: with the port its ring is gone.
+const LINGER: Duration = Duration::from_millis(20);
+
 /// What has arrived and nobody has seen goes home with the rest.
 impl Drop for Dpdk {
     fn drop(&mut self) {
         self.rx.clear(&mut self.opened);
+        // Drivers tell nobody whether it was fetched.
+        if self.opened.fetched && self.tx.has_sent() && self.is_up() {
+            thread::sleep(LINGER);
+        }
     }
 }
 

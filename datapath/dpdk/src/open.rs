@@ -29,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) address: Address,
     pub(crate) max_frame: usize,
     pub(crate) mode: String,
+    /// Memif: what was sent lies where it is until the other end fetches it.
+    pub(crate) fetched: bool,
     /// A client of memif: it looks for its server when it starts, and never again.
     pub(crate) searches: bool,
 }
@@ -93,15 +95,15 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     give(&mut port, &pool, queue + LEVEL);
 
     // 4. From here on frames come.
-    port.open().map_err(|source| refused("opening", options, source))?;
-    port.settle(&pool);
+    let mut port = start(port, &pool, options)?;
     let steering = steering(&mut port, options.ethertype);
 
     let mode = mode(&driver, started.huge, steering);
     tracing::info!(device, mode, %address, max_frame, "opened");
     eal.devices.push(device.clone());
-    let searches = driver == "net_memif" && options.argument("role") != Some("server");
-    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode, searches })
+    let fetched = driver == "net_memif";
+    let searches = fetched && options.argument("role") != Some("server");
+    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode, fetched, searches })
 }
 
 fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
@@ -110,6 +112,17 @@ fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
         true => OpenError::Pci { device: options.device().into(), source, why: words::complaints() },
         false => refused("making the device", options, source),
     })
+}
+
+/// A port that moves frames; or none, and all of its frames home: only then their memory is free again.
+fn start(mut port: Port, pool: &Pool, options: &Options) -> Result<Port, OpenError> {
+    if let Err(source) = port.open() {
+        let error = refused("opening", options, source);
+        port.close(pool);
+        return Err(error);
+    }
+    port.settle(pool);
+    Ok(port)
 }
 
 fn refused(doing: &'static str, options: &Options, source: io::Error) -> OpenError {

@@ -145,6 +145,11 @@ impl Tx {
         self.search(port);
     }
 
+    /// Whether anything was ever sent.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.sent > 0
+    }
+
     /// The link is down: look for who may be at its other end again, now and then.
     pub(crate) fn search(&mut self, port: &mut Port) {
         let now = Instant::now();

@@ -7,7 +7,7 @@ mod ends;
 use std::env;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node, Remote, ReturnReason};
+use am_api::{Endpoint, FlowChange, Handler, Node, Remote, ReturnReason};
 use child::Running;
 use ends::{alone, fresh};
 
@@ -190,4 +190,32 @@ fn over_vhost_the_guest_is_killed() {
     let vhost = format!("net_vhost0,iface={},am.pages=normal", path.display());
     let virtio = format!("net_virtio_user0,path={},mac={},am.pages=normal", path.display(), MACS[1]);
     the_other_is_killed(&vhost, &virtio);
+}
+
+#[test]
+#[ignore = "started by what_is_said_last_is_heard"]
+fn leaves() {
+    let node = node("beta", &env::var(DEVICE).unwrap());
+    let mut endpoint = node.endpoint::<()>("main").unwrap();
+    let to = endpoint.connect("alpha", "main").unwrap();
+    endpoint.wait_open(&mut (), to, SECONDS).unwrap_or_else(|error| panic!("{error}\n{}", node.counters()));
+}
+
+/// The frames of a memif are gone with its port: who says farewell and goes must be heard all the same.
+#[test]
+fn what_is_said_last_is_heard() {
+    let _alone = alone();
+    let socket = format!("@am-{}", fresh());
+    let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
+    let node = node("alpha", &end("server", MACS[0]));
+    let mut endpoint = node.endpoint::<Vec<FlowChange>>("main").unwrap();
+    endpoint.on_flow(|seen, event| seen.push(event.change));
+    for _ in 0..3 {
+        let beta = Running::start("leaves", &[(DEVICE, &end("client", MACS[1]))]);
+        let mut seen = vec![];
+        let heard = endpoint.wait_until(&mut seen, SECONDS, |seen| seen.len() == 2);
+        assert!(heard, "{seen:?}\n{}", node.counters());
+        assert_eq!(seen, [FlowChange::Accepted, FlowChange::Ended(ReturnReason::Closed)]);
+        beta.said();
+    }
 }

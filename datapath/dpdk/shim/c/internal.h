@@ -1,4 +1,4 @@
-/* What pool.c and burst.c share. */
+/* What the files of this directory share. */
 #ifndef AM_INTERNAL_H
 #define AM_INTERNAL_H
 
@@ -18,7 +18,16 @@ struct am_pool {
 	bool *blank;             /* by frame: whether it is for drivers to receive into */
 	uint32_t *blanks;        /* a stack of those that no driver has */
 	struct am_frame *home;   /* a stack of those that were sent */
+	uint32_t room;           /* bytes of a frame that were asked for */
+	int socket;
+	struct am_pool *next;    /* of those that nobody uses */
 };
+
+/* spare.c */
+struct am_pool *am_spare_take(uint32_t frames, uint32_t room, int socket);
+void am_spare_put(struct am_pool *pool);
+/* All of them, for who wants their memory: none is kept then. */
+struct am_pool *am_spare_all(void);
 
 /* Chunks are whole cache lines long. */
 #define AM_LINE 64

@@ -137,7 +137,6 @@ static int make_mempool(struct am_pool *pool, const char *name, uint32_t room, i
 	result = rte_mempool_populate_default(mempool);
 	if (result < 0)
 		return result;
-	rte_mempool_obj_iter(mempool, rte_pktmbuf_init, NULL);
 	pool->stride = object(mempool);
 	pool->base = pool->first - mempool->header_size;
 	return 0;
@@ -161,30 +160,7 @@ static bool make_tables(struct am_pool *pool)
 	return pool->sends && pool->blank && pool->blanks && pool->home;
 }
 
-struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket)
-{
-	struct am_pool *pool = calloc(1, sizeof(*pool));
-	if (pool == NULL) {
-		rte_errno = ENOMEM;
-		return NULL;
-	}
-	pool->frames = frames;
-	rte_spinlock_init(&pool->lock);
-	int result = make_tables(pool) ? make_mempool(pool, name, room, socket) : -ENOMEM;
-	if (result == 0)
-		result = check_stride(pool);
-	if (result < 0) {
-		am_pool_free(pool);
-		rte_errno = -result;
-		return NULL;
-	}
-	/* The other side may read all of a frame. */
-	for (uint32_t i = 0; i < frames; i++)
-		memset((char *)am_mbuf(pool, i) + sizeof(struct rte_mbuf), 0, RTE_PKTMBUF_HEADROOM + room);
-	return pool;
-}
-
-void am_pool_free(struct am_pool *pool)
+static void destroy(struct am_pool *pool)
 {
 	rte_mempool_free(pool->mempool);
 	free(pool->home);
@@ -192,6 +168,69 @@ void am_pool_free(struct am_pool *pool)
 	free(pool->blank);
 	free(pool->sends);
 	free(pool);
+}
+
+static struct am_pool *make(const char *name, uint32_t frames, uint32_t room, int socket)
+{
+	struct am_pool *pool = calloc(1, sizeof(*pool));
+	if (pool == NULL) {
+		rte_errno = ENOMEM;
+		return NULL;
+	}
+	pool->frames = frames;
+	pool->room = room;
+	pool->socket = socket;
+	rte_spinlock_init(&pool->lock);
+	int result = make_tables(pool) ? make_mempool(pool, name, room, socket) : -ENOMEM;
+	if (result == 0)
+		result = check_stride(pool);
+	if (result < 0) {
+		destroy(pool);
+		rte_errno = -result;
+		return NULL;
+	}
+	return pool;
+}
+
+/* As new: what its last user left in it is nobody's. */
+static void clean(struct am_pool *pool)
+{
+	pool->counts = (struct am_counts){0};
+	memset(pool->sends, 0, pool->frames * sizeof(*pool->sends));
+	memset(pool->blank, 0, pool->frames * sizeof(*pool->blank));
+	rte_mempool_obj_iter(pool->mempool, rte_pktmbuf_init, NULL);
+	/* The other side may read all of a frame. */
+	for (uint32_t i = 0; i < pool->frames; i++)
+		memset((char *)am_mbuf(pool, i) + sizeof(struct rte_mbuf), 0, RTE_PKTMBUF_HEADROOM + pool->room);
+}
+
+static bool destroy_spares(void)
+{
+	struct am_pool *next, *pool = am_spare_all();
+	bool any = pool != NULL;
+	for (; pool != NULL; pool = next) {
+		next = pool->next;
+		destroy(pool);
+	}
+	return any;
+}
+
+struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, int socket)
+{
+	struct am_pool *pool = am_spare_take(frames, room, socket);
+	if (pool == NULL)
+		pool = make(name, frames, room, socket);
+	/* What is kept for others may be what is missing. */
+	if (pool == NULL && destroy_spares())
+		pool = make(name, frames, room, socket);
+	if (pool != NULL)
+		clean(pool);
+	return pool;
+}
+
+void am_pool_free(struct am_pool *pool)
+{
+	am_spare_put(pool);
 }
 
 struct am_counts *am_pool_counts(struct am_pool *pool)

@@ -1,0 +1,45 @@
+/* Pools that nobody uses any more, kept for the next who asks for one like it.
+ *
+ * Some drivers leave a little of DPDK's memory behind for good when they are closed (memif of 22.11: interrupt handles, some
+ * 25 KiB each). That lies between the pools: were they given back, the memory would soon be in pieces, of which none is large
+ * enough for a pool again. */
+
+#include "internal.h"
+
+static struct am_pool *spares;
+static rte_spinlock_t lock = RTE_SPINLOCK_INITIALIZER; /* the last frame of a pool comes home on any thread */
+
+static bool is_alike(const struct am_pool *pool, uint32_t frames, uint32_t room, int socket)
+{
+	return pool->frames == frames && pool->room == room && pool->socket == socket;
+}
+
+struct am_pool *am_spare_take(uint32_t frames, uint32_t room, int socket)
+{
+	rte_spinlock_lock(&lock);
+	struct am_pool **at = &spares;
+	while (*at != NULL && !is_alike(*at, frames, room, socket))
+		at = &(*at)->next;
+	struct am_pool *found = *at;
+	if (found != NULL)
+		*at = found->next;
+	rte_spinlock_unlock(&lock);
+	return found;
+}
+
+void am_spare_put(struct am_pool *pool)
+{
+	rte_spinlock_lock(&lock);
+	pool->next = spares;
+	spares = pool;
+	rte_spinlock_unlock(&lock);
+}
+
+struct am_pool *am_spare_all(void)
+{
+	rte_spinlock_lock(&lock);
+	struct am_pool *all = spares;
+	spares = NULL;
+	rte_spinlock_unlock(&lock);
+	return all;
+}
