@@ -1,10 +1,13 @@
 //! A process that is killed: this test program once more, which runs its test
 //! `receives` alone.
-#![allow(unreachable_pub, reason = "a module of several tests")]
+#![allow(unreachable_pub, dead_code, reason = "a module of several tests, of which each uses a part")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio, exit};
 use std::thread;
+
+/// What the process is told.
+pub const PLACE: &str = "AM_TEST_PLACE";
 
 /// The process; it ends with its standard input.
 pub struct Receiver(pub Child);
@@ -12,8 +15,14 @@ pub struct Receiver(pub Child);
 impl Receiver {
     /// Start it on the host of the calling thread.
     pub fn start() -> Receiver {
+        Receiver::start_at("")
+    }
+
+    /// Start it with something to read in [`PLACE`].
+    pub fn start_at(place: &str) -> Receiver {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["receives", "--exact", "--ignored", "--nocapture"])
+            .env(PLACE, place)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
