@@ -13,12 +13,11 @@ const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
 /// The ablation has rows and sizes of its own.
 const NOT_FOR_ABLATION: [&str; 2] = ["via", "size"];
 
-/// So has the torture, and no rounds; it makes its own hosts.
-const NOT_FOR_TORTURE: [&str; 10] =
-    ["hosts", "serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
+/// So has the torture, and no rounds; both sides are here.
+const NOT_FOR_TORTURE: [&str; 9] = ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
 
-/// Both rows of what comes back are ours, on hosts of its own.
-const NOT_FOR_BOUNCE: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "via", "bundles"];
+/// Both rows of what comes back are ours, and both sides are here.
+const NOT_FOR_BOUNCE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
 
 /// So has the comparison, on hosts of its own.
 const NOT_FOR_COMPARE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
@@ -89,8 +88,8 @@ mod tests {
     #[test]
     fn a_command_offers_what_it_takes() {
         for (command, refused) in [
-            ("bounce", &["--hosts", "--serve", "--peer", "--on", "--name", "--via", "--bundles"][..]),
-            ("torture", &["--hosts", "--peer", "--via", "--size", "--rounds", "--time", "--warm-up"]),
+            ("bounce", &["--serve", "--peer", "--on", "--name", "--via", "--bundles"][..]),
+            ("torture", &["--peer", "--via", "--size", "--rounds", "--time", "--warm-up"]),
             ("serve", &["--hosts", "--peer", "--mtu", "--via", "--size", "--bundles", "--rounds", "--time", "--json"]),
         ] {
             assert!(offers(command, "--cores") && offers("latency", refused[0]), "{command}");

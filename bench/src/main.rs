@@ -98,7 +98,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             compare::run(&wanted, options, &watch)
         }
         Task::Ablation(place) => ablate(&place, options, &watch),
-        Task::Bounce(mtu) => bounce(mtu, options, &watch),
+        Task::Bounce(place) => bounce(&place, options, &watch),
         Task::Far(interface) => {
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
             deploy::far::serve(options.name.as_deref().unwrap_or("beta"), &interface, core, &watch)
@@ -111,11 +111,11 @@ fn run(cli: &Cli) -> Result<(), Error> {
             deploy::wire::serve((&options.node_name(), &on, core), how, &watch)
         }
         Task::Demo => demo::show(options, &watch),
-        Task::Torture(args, mtu) => {
-            rights::check(true, &[Via::Am])?;
+        Task::Torture(args, place) => {
+            let sides = place.sides()?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how = How { bundles: options.bundles != Some(Switch::Off), ..options.how(FramingArg::Bare) };
-            torture::run(&args, how, mtu, cores, options, &watch)
+            torture::run(&args, how, &sides, cores, options, &watch)
         }
         Task::Tortured => torture::child(&watch),
         Task::Room(words) => compare::room(&words, &watch),
@@ -218,7 +218,7 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
 
 /// Measure what each layer costs, and print it.
 fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
-    let vias = if *place == Where::Loopback { ablation::IN_MEMORY.to_vec() } else { ablation::vias() };
+    let vias = place.layers();
     let session =
         over(vec![(Bench::Bandwidth, ablation::sizes())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let table = Ablation::new(&session.all, session.cores);
@@ -227,14 +227,14 @@ fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
 }
 
 /// Measure what comes back from a full receiver, and print it.
-fn bounce(mtu: u32, options: &Options, watch: &Watch) -> Result<(), Error> {
-    rights::check(true, &[Via::Am])?;
+fn bounce(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
+    let sides = place.sides()?;
     let size = match options.size.first() {
         Some(Size::Bytes(size)) => *size,
         _ => 16,
     };
     let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
-    let bounced = bounce::measure(bounce::Plan { how, size, mtu, cores }, &options.amount(A_QUARTER), watch)?;
+    let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(A_QUARTER), watch)?;
     tell(bounced.json(), || bounced.table(), options)
 }
 

@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 use transport::{Name, Transport};
 use transports::OpenError;
+use wire::Address;
 use wire::frame::ETHERNET;
 
+use crate::ablation::Row;
+use crate::ablation::bare::Bare;
+use crate::ablation::queues::Queues;
 use crate::ablation::tcp::{Gather, Tcp};
 use crate::error::Error;
 use crate::link::Side;
@@ -50,6 +54,24 @@ pub(crate) struct NamedLink {
     core: Option<usize>,
 }
 
+/// The transport of this name. One side of some devices is there before the other, which has to try again.
+///
+/// # Errors
+/// What is in the way.
+pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
+    let (text, begin) = (name.to_string(), Instant::now());
+    let meets = MEET.iter().any(|device| text.starts_with(device));
+    loop {
+        match transports::open(&text) {
+            Err(OpenError::Kind { .. }) if meets && begin.elapsed() < THERE => {
+                watch.check()?;
+                sleep(AGAIN);
+            }
+            result => return result.map_err(facility),
+        }
+    }
+}
+
 impl NamedLink {
     /// The side of a node called `node` on this transport.
     ///
@@ -76,19 +98,9 @@ impl NamedLink {
         name.parse().map_err(|error: transport::NameError| Error::Usage(error.to_string()))
     }
 
-    /// One side of some devices is there before the other, which has to try again.
+    /// The transport that the next via is opened on.
     pub(crate) fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
-        let (name, begin) = (self.name()?.to_string(), Instant::now());
-        let meets = MEET.iter().any(|device| name.starts_with(device));
-        loop {
-            match transports::open(&name) {
-                Err(OpenError::Kind { .. }) if meets && begin.elapsed() < THERE => {
-                    watch.check()?;
-                    sleep(AGAIN);
-                }
-                result => return result.map_err(facility),
-            }
-        }
+        open(&self.name()?, watch)
     }
 
     /// The same without us: a bare socket, or bare frames.
@@ -101,6 +113,22 @@ impl NamedLink {
             "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
+    }
+
+    fn row(&self, row: Row, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        let scheme = self.on.scheme();
+        if row == Row::Tcp && scheme == "tcp" {
+            return self.raw(peer, watch);
+        }
+        if row.is_of_queues() {
+            // Who is there shows when they are heard.
+            let queues = Queues::new(self.transport(watch)?, Address::BROADCAST, row);
+            return Ok(Box::new(queues.carrying(peer)));
+        }
+        if row.is_kernel() || scheme != "dpdk" {
+            return Err(self.not_here(Via::Row(row)));
+        }
+        Ok(Box::new(Bare::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row)))
     }
 
     fn not_here(&self, via: Via) -> Error {
@@ -131,6 +159,8 @@ impl Link for NamedLink {
         match via {
             Via::Am => Ok(Box::new(Am::over(self.transport(watch)?, self.side, &self.node, peer, how, watch)?)),
             Via::Raw => self.raw(peer, watch),
+            Via::Udp if self.on.scheme() == "udp" => self.raw(peer, watch),
+            Via::Row(row) => self.row(row, peer, watch),
             Via::Cacheline if self.on.scheme() == "shm" => {
                 let name =
                     format!("{}-{}", self.on.settings("lab").map_or("am-bench", |(which, _)| which), self.opened);

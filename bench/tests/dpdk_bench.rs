@@ -5,8 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::{
-    ENDLESS, QUICK, check_latency, check_throughput, eventually, is_alive, json, run, seconds_worked, start, summary,
-    text,
+    ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
+    seconds_worked, start, summary, text,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -46,6 +46,18 @@ fn dpdk_frames_as_short_and_as_long_as_they_can_be() {
             check_throughput(line, "bandwidth", via, mtu.parse().unwrap());
         }
     }
+}
+
+const ROWS: [&str; 7] = ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole"];
+
+#[test]
+fn dpdk_every_command_goes_over_memif() {
+    check_every_command("memif", &ROWS);
+}
+
+#[test]
+fn dpdk_every_command_goes_over_virtio_user() {
+    check_every_command("virtio-user", &ROWS);
 }
 
 #[test]

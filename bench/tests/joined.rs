@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 
 use common::{
-    ENDLESS, QUICK, check_latency, check_throughput, eventually, is_alive, json, run, seconds_worked, start, summary,
-    text,
+    ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
+    seconds_worked, start, summary, text,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -32,6 +32,38 @@ fn rate_of_small_frames() {
         for (line, via) in lines.iter().zip(vias) {
             check_throughput(line, "rate", via, 64);
         }
+    }
+}
+
+#[test]
+fn every_command_goes_over_udp() {
+    check_every_command("udp", &["buffers", "interpreted", "whole", "udp"]);
+}
+
+#[test]
+fn every_command_goes_over_tcp() {
+    check_every_command("tcp", &["buffers", "interpreted", "whole", "tcp"]);
+}
+
+#[test]
+fn every_command_goes_over_shared_memory() {
+    check_every_command("shm", &["buffers", "interpreted", "whole"]);
+}
+
+#[test]
+fn torture_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let running = start(&[&["torture", "--hosts", "shm", "--messages", "1e8"]]);
+        let pid = running.pid();
+        let mut sides = Vec::new();
+        eventually("two processes", || {
+            sides = running.children();
+            sides.len() == 2 && left(pid) > 0
+        });
+        running.signal(signal);
+        running.end();
+        eventually("the end of both", || sides.iter().all(|side| !is_alive(*side)));
+        assert_eq!(left(pid), 0, "{signal}");
     }
 }
 

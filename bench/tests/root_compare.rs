@@ -127,7 +127,7 @@ fn what_makes_no_sense_is_refused() {
     for (arguments, words) in [
         (&["--peers", "carrier-pigeon"][..], "no peer `carrier-pigeon`: there are am, "),
         (&["--via", "am"], "choose with --peers"),
-        (&["--hosts", "loopback"], "makes its own hosts"),
+        (&["--hosts", "loopback"], "choose with --peers, as in --peers am-shm"),
         (&["--size", "full"], "in bytes"),
     ] {
         let output = run(&[&["compare"], arguments]);

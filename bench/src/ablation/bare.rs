@@ -1,16 +1,16 @@
-//! The lower rows: bare AF_XDP, with one thing more at a time.
+//! The lower rows: bare frames, by AF_XDP or DPDK, with one thing more at a time.
 
 use super::Row;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
-use crate::via::raw::RawPort;
+use crate::via::raw::{Device, RawPort};
 
 /// In `hybrid` payloads up to here are copied: four cache lines.
 const COPIED: usize = 256;
 
 /// One side of a row.
-pub(crate) struct Bare {
-    raw: RawPort,
+pub(crate) struct Bare<D> {
+    raw: RawPort<D>,
     row: Row,
     /// The user's memory.
     payload: Vec<u8>,
@@ -18,9 +18,9 @@ pub(crate) struct Bare {
     made: u8,
 }
 
-impl Bare {
+impl<D: Device> Bare<D> {
     /// This row over frames with no protocol.
-    pub(crate) fn new(raw: RawPort, row: Row) -> Bare {
+    pub(crate) fn new(raw: RawPort<D>, row: Row) -> Bare<D> {
         Bare { raw, row, payload: Vec::new(), made: 0 }
     }
 
@@ -47,7 +47,7 @@ fn make(to: &mut [u8], made: &mut u8) {
     to.fill(*made);
 }
 
-impl Port for Bare {
+impl<D: Device> Port for Bare<D> {
     fn mode(&self) -> &str {
         self.raw.mode()
     }

@@ -15,6 +15,9 @@
 //!   udp, tcp     the kernel, where the paper has the Myrinet API       via::udp, tcp
 //! ```
 //!
+//! Over another transport there are those rows that it has: `buffers`, `interpreted` and `whole` over each, the
+//! lower ones where its frames can be had bare.
+//!
 //! Each row is one more way to carry messages, and takes its turn as all do.
 
 pub(crate) mod bare;
@@ -26,6 +29,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use crate::deploy::joined::Joint;
 use crate::plan::Via;
 use crate::size::Size;
 
@@ -101,8 +105,22 @@ pub(crate) const LAYERS: [Layer; 9] = [
     (Via::Row(Row::Tcp), "tcp", "the kernel's TCP in the place of all that"),
 ];
 
-/// Those that need no interface of their own.
+/// Those that go over any transport.
 pub(crate) const IN_MEMORY: [Via; 3] = [Via::Row(Row::Buffers), Via::Row(Row::Interpreted), Via::Am];
+
+/// Those of bare frames.
+const BARE: [Via; 4] = [Via::Row(Row::Baseline), Via::Row(Row::Streamed), Via::Row(Row::AllDma), Via::Row(Row::Hybrid)];
+
+/// Those between two processes that this joins.
+pub(crate) fn between(joint: Joint) -> Vec<Via> {
+    let (below, beside): (&[Via], &[Via]) = match joint {
+        Joint::Memif | Joint::VirtioUser => (&BARE, &[]),
+        Joint::Udp => (&[], &[Via::Udp]),
+        Joint::Tcp => (&[], &[Via::Row(Row::Tcp)]),
+        Joint::Shm => (&[], &[]),
+    };
+    [below, &IN_MEMORY, beside].concat()
+}
 
 /// All the vias of the table.
 pub(crate) fn vias() -> Vec<Via> {

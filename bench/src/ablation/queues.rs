@@ -11,8 +11,8 @@ use std::mem;
 
 use ring::Frame;
 use transport::Transport;
-use wire::frame::{ETHERNET, Link, SMALLEST, body, emit, parse};
-use wire::{Address, Buffer, EtherType, Framing, Header, Kind};
+use wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
 use super::bare::provide;
@@ -21,9 +21,8 @@ use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, Via};
 use crate::via::memory::{flow_of, head};
 
-/// Steering lets in what has a header of ours: one flow for data and one for notes.
+/// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.
 const DATA: u16 = 1;
-const NOTES: u16 = 2;
 /// Less than the receiver's ring, as for raw frames.
 const WINDOW: u64 = 512;
 
@@ -42,18 +41,17 @@ pub(crate) struct Queues<T> {
     rang: bool,
     /// Heard and not yet handed over.
     heard: VecDeque<Note>,
-    /// The first bytes of a data frame and of a note, where nobody interprets them.
+    /// Who sent the last of them, until that is looked at.
+    other: Option<Address>,
+    /// The first bytes of a data frame, where nobody interprets them.
     data: [u8; ETHERNET],
-    notes: [u8; ETHERNET],
     header: Header,
 }
 
 impl<T: Transport> Queues<T> {
-    /// This row over a transport.
+    /// This row over a transport, to a node at this address; to everybody until one was heard, where it is not known.
     pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
-        for flow in [DATA, NOTES] {
-            transport.steer(flow_of(flow), true);
-        }
+        transport.steer(flow_of(DATA), true);
         // As many blanks as wait for raw frames: a window, and its echoes or notes.
         transport.promise(2 * WINDOW as usize);
         let caps = transport.caps();
@@ -69,8 +67,8 @@ impl<T: Transport> Queues<T> {
             echo: false,
             rang: false,
             heard: VecDeque::with_capacity(BATCH),
+            other: None,
             data: head(DATA, from, to),
-            notes: head(NOTES, from, to),
             header: Header { kind: Kind::Request, flow: flow_of(DATA), nonce: 0, handler: 0, words: 0, seq: 0 },
             transport,
         }
@@ -128,29 +126,49 @@ impl<T: Transport> Queues<T> {
     }
 
     fn look(&mut self, budget: usize) -> Arrived {
-        let (data, notes, heard) = (&self.data[6..], &self.notes[6..], &mut self.heard);
-        let mut arrived = Arrived::default();
+        let (data, heard, other) = (&self.data[6..], &mut self.heard, &mut self.other);
+        let (mut arrived, ethertype) = (Arrived::default(), self.link.ethertype);
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
             bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
-            bytes if bytes[6..ETHERNET] == *notes => heard.extend(Note::from_bytes(&bytes[ETHERNET..])),
-            _ => {}
+            bytes => {
+                if let Ok(parsed) = parse(bytes, ethertype) {
+                    hear(&parsed, heard, other);
+                }
+            }
         });
         arrived
     }
 
     /// The same, by what each header says.
     fn interpret(&mut self, budget: usize) -> Arrived {
-        let (ethertype, heard, size) = (self.link.ethertype, &mut self.heard, self.payload.len());
+        let (ethertype, size) = (self.link.ethertype, self.payload.len());
+        let (heard, other) = (&mut self.heard, &mut self.other);
         let mut arrived = Arrived::default();
         self.transport.receive(budget, &mut |frame: Frame| {
             let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
             match (parsed.header.kind, parsed.header.flow.id()) {
                 (Kind::Request, DATA) if parsed.payload.len() == size => arrived.messages += 1,
-                (Kind::Request, NOTES) => heard.extend(Note::from_bytes(parsed.payload)),
-                _ => {}
+                _ => hear(&parsed, heard, other),
             }
         });
         arrived
+    }
+
+    /// From now on to whom was heard.
+    #[inline]
+    fn meet(&mut self) {
+        if let Some(to) = self.other.take().filter(|_| self.link.to.is_group()) {
+            self.link.to = to;
+            self.data = head(DATA, self.link.from, to);
+        }
+    }
+}
+
+/// A note, and who sent it.
+fn hear(parsed: &Parsed<'_>, heard: &mut VecDeque<Note>, other: &mut Option<Address>) {
+    if parsed.header.kind == Kind::Control {
+        heard.extend(Note::from_bytes(parsed.payload));
+        *other = Some(parsed.source);
     }
 }
 
@@ -191,6 +209,7 @@ impl<T: Transport> Port for Queues<T> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
+        self.meet();
         arrived.note = self.heard.pop_front();
         arrived.bytes = arrived.messages * self.payload.len() as u64;
         if self.echo && arrived.messages > 0 {
@@ -204,12 +223,13 @@ impl<T: Transport> Port for Queues<T> {
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
         let Some(mut frame) = self.transport.caps().pool.take() else { return Ok(()) };
-        if let Some(space) = frame.space() {
-            space[..SMALLEST].fill(0);
-            space[..ETHERNET].copy_from_slice(&self.notes);
-            space[ETHERNET..][..Note::BYTES].copy_from_slice(&note.to_bytes());
-        }
-        frame.set_len(SMALLEST);
+        // With the true source address: where nobody is known, who hears it knows us.
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let length = frame.space().and_then(|space| {
+            body(space, Framing::Plain, Note::BYTES).ok()?.copy_from_slice(&note.to_bytes());
+            emit(space, Framing::Plain, &self.link, &header, Note::BYTES, None).ok()
+        });
+        frame.set_len(length.unwrap_or(SMALLEST));
         // Where there is no room, who waits asks again.
         let _ = self.transport.send(self.link.to, frame);
         self.transport.flush();
@@ -257,6 +277,25 @@ mod tests {
         far.prepare(17).unwrap();
         near.send(1).unwrap();
         assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
+    }
+
+    /// As over transports whose addresses nobody knows before.
+    #[test]
+    fn who_is_heard_is_known() {
+        let [mut near, mut far] = pair(Row::Buffers);
+        let whole = [&near, &far].map(|side| side.link.to);
+        for side in [&mut near, &mut far] {
+            side.link.to = Address::BROADCAST;
+            side.data = head(DATA, side.link.from, Address::BROADCAST);
+            side.prepare(16).unwrap();
+        }
+        near.tell(Note::End).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap().note, Some(Note::End));
+        far.tell(Note::Ended).unwrap();
+        assert_eq!(near.receive(BATCH).unwrap().note, Some(Note::Ended));
+        assert_eq!([near.link.to, far.link.to], whole);
+        near.send(1).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap().messages, 1);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::seam::Seam;
-use super::{By, ENDPOINT, Plan, ROOM, open};
+use super::{By, ENDPOINT, Open, Plan, ROOM, open};
 use crate::cores::pin;
 use crate::error::Error;
 use crate::via::am::facility;
@@ -11,9 +10,9 @@ use crate::watch::Watch;
 
 /// Turn the node's loop, and take nothing out, until told to stop. Returns how many requests the
 /// program returned.
-pub(super) fn serve(by: By, plan: Plan, stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
+pub(super) fn serve(by: By, (on, plan): (&str, Plan), stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
     pin(plan.cores.far)?;
-    let (node, ..) = open("beta", (plan, Some(ROOM)), watch, |xdp| Seam::new(xdp, by == By::Host))?;
+    let Open { node, .. } = open("beta", on, (plan, Some(ROOM)), by == By::Host, watch)?;
     // Requests wait here for ever; the loop turns by another.
     let _full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
     let mut turns = node.endpoint::<()>("turns").map_err(facility)?;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The receiver is a node as any other; for `host` its transport is not told how
-//! requests go back, as one without a program is not. The sender's node sends a
+//! requests go back, as one without a program is not: over those there is `host` alone. The sender's node sends a
 //! rejected request again by itself, each time after a longer pause: every one of
 //! these is a round trip, timed at the seam between node and interface, from
 //! before the frame is handed over until the node has taken its reject in.
@@ -21,28 +21,31 @@ mod near;
 mod report;
 mod seam;
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
+use std::thread::{self, sleep};
+
+use std::time::{Duration, Instant};
 
 use am_api::{Framing, Node};
-use hosts::{Host, VethOptions, veth};
-use transport::Transport;
 
 pub(crate) use report::Bounced;
 
 use crate::cores::Cores;
-use crate::deploy::veth::check_mtu;
+use crate::deploy::sides::{self, Losses, Sides};
 use crate::error::Error;
-use crate::link::once_free;
+use crate::link::Side;
 use crate::measure::latency::RoundTrips;
 use crate::plan::{Amount, How, Via};
 use crate::via::am::facility;
 use crate::watch::Watch;
+use seam::{Seam, Seen};
 
-const INTERFACE: &str = "am0";
 const ENDPOINT: &str = "full";
 /// Who has room for so few messages is full at once.
 const ROOM: usize = 16;
+/// The far side closes within so long.
+const CLOSES: Duration = Duration::from_secs(5);
 
 /// Who returns requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,11 @@ pub(crate) enum By {
 impl By {
     /// Both, in the order in which they are reported.
     pub(crate) const ALL: [By; 2] = [By::Program, By::Host];
+
+    /// Those that there are between these.
+    fn between(sides: &Sides) -> &'static [By] {
+        if sides.have_programs() { &By::ALL } else { &By::ALL[1..] }
+    }
 
     /// As in the table and in JSON.
     pub(crate) const fn name(self) -> &'static str {
@@ -72,7 +80,6 @@ pub(crate) struct Plan {
     pub(crate) how: How,
     /// Bytes of a request.
     pub(crate) size: usize,
-    pub(crate) mtu: u32,
     pub(crate) cores: Cores,
 }
 
@@ -82,44 +89,69 @@ pub(crate) struct Turn {
     pub(crate) round: usize,
     pub(crate) by: By,
     pub(crate) mode: String,
-    pub(crate) xdp: &'static str,
+    pub(crate) xdp: Option<&'static str>,
     pub(crate) round_trips: RoundTrips,
 }
 
-/// Measure both, taken in turn on one cable.
+/// Measure them, taken in turn between the same sides.
 ///
 /// # Errors
 /// What is missing, or what ended it.
-pub(crate) fn measure(plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
-    check_mtu(plan.mtu, &[Via::Am])?;
-    let most = (plan.mtu as usize).saturating_sub(framing(&plan).cost());
+pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
+    let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
         return Err(Error::TooLarge { via: Via::Am, size: plan.size, most });
     }
-    let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
-    veth(&alpha, INTERFACE, &beta, INTERFACE, &VethOptions { mtu: plan.mtu, ..VethOptions::default() })?;
-    let mut turns = Vec::new();
+    let (all, mut turns) = (By::between(sides), Vec::new());
     for round in 0..amount.rounds {
-        let first = round % By::ALL.len();
-        for by in By::ALL[first..].iter().chain(&By::ALL[..first]).copied() {
-            turns.push(turn((&alpha, &beta), (round, by), plan, amount, watch)?);
+        let first = round % all.len();
+        for by in all[first..].iter().chain(&all[..first]).copied() {
+            let on = [Side::Near, Side::Far].map(|side| sides.on(side, turns.len()));
+            turns.push(turn(sides, &on, (round, by), plan, amount, watch)?);
         }
     }
     Ok(Bounced { turns, rounds: amount.rounds, plan })
 }
 
+/// How one turn ends: the near side says so, and stays until the far side has closed. Of some devices
+/// the one that still moves frames must not be the last.
+#[derive(Debug, Default)]
+struct Ending {
+    asked: AtomicBool,
+    is_over: AtomicBool,
+}
+
+/// When this is dropped the far side is told, and waited for.
+struct Ask<'a>(&'a Ending);
+
+impl Drop for Ask<'_> {
+    fn drop(&mut self) {
+        self.0.asked.store(true, Relaxed);
+        let begin = Instant::now();
+        while !self.0.is_over.load(Relaxed) && begin.elapsed() < CLOSES {
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 fn turn(
-    (alpha, beta): (&Host, &Host),
+    sides: &Sides,
+    [near_on, far_on]: &[String; 2],
     (round, by): (usize, By),
     plan: Plan,
     amount: &Amount,
     watch: &Watch,
 ) -> Result<Turn, Error> {
-    let stop = AtomicBool::new(false);
+    let ending = Ending::default();
+    let serve = || {
+        let end = far::serve(by, (far_on, plan), &ending.asked, watch);
+        ending.is_over.store(true, Relaxed);
+        end
+    };
     let turn = thread::scope(|scope| {
-        let far = scope.spawn(|| beta.enter(|| far::serve(by, plan, &stop, watch)));
-        let near = alpha.enter(|| near::measure((round, by), plan, amount, watch));
-        stop.store(true, Relaxed);
+        let far = scope.spawn(|| sides.at(Side::Far, serve));
+        let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &ending, watch));
+        ending.asked.store(true, Relaxed);
         let far = far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned()))));
         (near, far)
     });
@@ -129,8 +161,7 @@ fn turn(
             check(by, by_program).map(|()| turn)
         }
         // What went wrong over there is why nothing came back.
-        (_, Ok(Err(why))) => Err(why),
-        (_, Err(why)) => Err(why.into()),
+        (_, Ok(Err(why)) | Err(why)) => Err(why),
     }
 }
 
@@ -146,17 +177,22 @@ fn check(by: By, by_program: u64) -> Result<(), Error> {
     Err(Error::Facility(format!("the XDP program returned {by_program} requests where the {} was to", by.name())))
 }
 
-/// A node on the interface, over what `over` makes of it; and its mode.
-fn open<T: Transport + 'static>(
-    name: &str,
-    (plan, room): (Plan, Option<usize>),
-    watch: &Watch,
-    over: impl FnOnce(afxdp::Xdp) -> T,
-) -> Result<(Node, String, &'static str), Error> {
-    let options = afxdp::Options { attach: plan.how.xdp.attach(), ..afxdp::Options::new(INTERFACE) };
-    let transport = once_free(watch, || Ok(afxdp::open(&options)?))?;
-    let (mode, xdp) = (transport.mode().to_string(), transport.mode().attach.name());
+/// A node of a side, between which and its transport there is a seam, and how it goes.
+fn open(name: &str, on: &str, (plan, room): (Plan, Option<usize>), untold: bool, watch: &Watch) -> Result<Open, Error> {
+    let (transport, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
+    let mode = transport.caps().mode.clone();
+    let seam = Seam::new(transport, untold);
+    let seen = seam.seen();
     let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
     let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };
-    Ok((builder.open(Box::new(over(transport))).map_err(facility)?, mode, xdp))
+    let node = builder.open(Box::new(seam)).map_err(facility)?;
+    Ok(Open { node, seen, mode, xdp })
+}
+
+/// One side, open.
+struct Open {
+    node: Node,
+    seen: Rc<Seen>,
+    mode: String,
+    xdp: Option<&'static str>,
 }

@@ -1,12 +1,11 @@
 //! The side that sends, and times.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Handler, NotOpen, Remote};
 
-use super::seam::{Seam, Seen};
-use super::{By, ENDPOINT, Plan, ROOM, Turn, open};
+use super::seam::Seen;
+use super::{Ask, By, ENDPOINT, Ending, Open, Plan, ROOM, Turn, open};
 use crate::cores::pin;
 use crate::error::Error;
 use crate::measure::latency::round_trips;
@@ -22,15 +21,18 @@ const FLOWS: usize = 64;
 const LONG: Duration = Duration::from_secs(5);
 
 /// Fill the receiver, then time what comes back.
-pub(super) fn measure((round, by): (usize, By), plan: Plan, amount: &Amount, watch: &Watch) -> Result<Turn, Error> {
+pub(super) fn measure(
+    (round, by): (usize, By),
+    (on, plan): (&str, Plan),
+    amount: &Amount,
+    ending: &Ending,
+    watch: &Watch,
+) -> Result<Turn, Error> {
     pin(plan.cores.near)?;
-    let mut seen = Rc::default();
-    let (node, mode, xdp) = open("alpha", (plan, None), watch, |xdp| {
-        let seam = Seam::new(xdp, false);
-        seen = seam.seen();
-        seam
-    })?;
+    let Open { node, seen, mode, xdp } = open("alpha", on, (plan, None), false, watch)?;
     let mut endpoint = node.endpoint::<()>("app").map_err(facility)?;
+    // Before the node is closed.
+    let _asked = Ask(ending);
     let flows = connect(&mut endpoint, watch)?;
     fill(&mut endpoint, &flows, plan.size, (&seen, watch))?;
     let mut turn = Turn { round, by, mode, xdp, round_trips: round_trips() };

@@ -20,6 +20,9 @@ const COLUMNS: &[Column] = &[
     ("round trips", true),
 ];
 
+const NO_PROGRAM: &str =
+    "by the host alone: there is no XDP program in the way of this transport, as there is with --hosts veth";
+
 /// All that was measured.
 #[derive(Debug)]
 pub(crate) struct Bounced {
@@ -109,9 +112,9 @@ impl Bounced {
             );
         }
         let rounds = rounds(self.rounds);
-        let _ = writeln!(text, "{rounds}, both taken in turn; {}", self.plan.cores.spoken());
+        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.spoken());
         if let Some(turn) = self.turns.first() {
-            let _ = writeln!(text, "{}", xdp(turn.xdp));
+            let _ = writeln!(text, "{}", turn.xdp.map_or(NO_PROGRAM, xdp));
         }
         text
     }
@@ -134,11 +137,11 @@ mod tests {
     fn turn(round: usize, by: By, nanoseconds: u64) -> Turn {
         let mut round_trips = round_trips();
         round_trips.record_n(nanoseconds, 10).unwrap();
-        Turn { round, by, mode: "veth copy".to_owned(), xdp: "generic", round_trips }
+        Turn { round, by, mode: "veth copy".to_owned(), xdp: Some("generic"), round_trips }
     }
 
     fn plan() -> Plan {
-        Plan { how: How::default(), size: 16, mtu: 1500, cores: Cores { near: Some(2), far: Some(3) } }
+        Plan { how: How::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
     }
 
     #[test]
@@ -163,5 +166,12 @@ mod tests {
         let last: Value = serde_json::from_str(bounced.json().last().unwrap()).unwrap();
         assert!(last["summary"]["host_over_program"].is_null(), "{last}");
         assert!(!bounced.table().contains("times as long"));
+    }
+
+    #[test]
+    fn where_there_is_no_program_the_table_says_so() {
+        let turn = Turn { xdp: None, mode: "udp".to_owned(), ..turn(0, By::Host, 5000) };
+        let table = Bounced { turns: vec![turn], rounds: 1, plan: plan() }.table();
+        assert!(table.contains("no XDP program") && !table.contains("program  "), "{table}");
     }
 }

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use afxdp::Xdp;
 use ring::Frame;
 use transport::{Caps, Transport};
 use wire::bounce::Back;
@@ -66,16 +65,16 @@ impl Seen {
     }
 }
 
-/// An interface that is looked at.
+/// A transport that is looked at.
 pub(super) struct Seam {
-    inner: Xdp,
+    inner: Box<dyn Transport>,
     seen: Rc<Seen>,
     /// Its program is not told what it needs for bouncing.
     untold: bool,
 }
 
 impl Seam {
-    pub(super) fn new(inner: Xdp, untold: bool) -> Seam {
+    pub(super) fn new(inner: Box<dyn Transport>, untold: bool) -> Seam {
         Seam { inner, seen: Rc::default(), untold }
     }
 

@@ -31,7 +31,10 @@ impl Options {
     /// Always on a cable of our own.
     pub(super) fn compare(&self, args: &CompareArgs) -> Result<Task, Error> {
         if self.peer.is_some() || self.serve || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
-            return Err(usage("compare makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
+            return Err(usage(
+                "compare has every transport as a row of one table, on hosts of its own: choose with --peers, as in \
+                 --peers am-shm, and leave --peer, --serve and --hosts out",
+            ));
         }
         if !self.via.is_empty() || self.bundles.is_some() {
             return Err(usage("compare has rows of its own: choose with --peers, and leave --via and --bundles out"));

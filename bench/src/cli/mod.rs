@@ -30,6 +30,9 @@ EXAMPLES
     am-bench ablation
     am-bench bounce
     am-bench torture
+  On one machine, two processes and another transport (no root):
+    am-bench latency --hosts shm
+    am-bench torture --hosts udp
   In one process, no root:
     am-bench latency --hosts loopback
   On two machines:
@@ -71,15 +74,16 @@ pub(crate) enum Command {
     /// Ours beside what a program may use instead
     /// [default: --hosts veth, --rounds 3, --time 0.1, --size from 8 to 1M]
     Compare(CompareArgs),
-    /// What each layer of ours costs, from bare loops to the whole, and the
-    /// kernel's UDP and TCP: t0, r_inf and n1/2 of each
+    /// What each layer of ours costs, from bare loops to the whole, and what is there
+    /// without us: t0, r_inf and n1/2 of each
     /// [default: --hosts veth, --time 0.05]
     Ablation,
-    /// Round trip of a request that comes back because its receiver is full: returned by
-    /// the XDP program, and by the host [default: --hosts veth]
+    /// Round trip of a request that comes back because its receiver is full: returned by the XDP
+    /// program, where there is one, and by the host [default: --hosts veth]
     Bounce,
-    /// Everything at once, for long: messages of all sizes, replies, bundles and transfers, over a veth pair that
-    /// loses frames, between processes that are stopped at random; each has to arrive once, as it was sent
+    /// Everything at once, for long: messages of all sizes, replies, bundles and transfers, over a wire that loses
+    /// frames, between processes that are stopped at random; each has to arrive once, as it was sent
+    /// [default: --hosts veth]
     Torture(TortureArgs),
     /// Latency and bandwidth in a few seconds, with words to it; where
     /// something is missing for veth, says what, and runs in memory
@@ -140,16 +144,16 @@ pub(crate) enum Task {
     Compare(Wanted),
     /// Measure the layers in this place.
     Ablation(Where),
-    /// Measure what comes back, on a cable with this MTU.
-    Bounce(u32),
+    /// Measure what comes back in this place.
+    Bounce(Where),
     /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
     /// The demonstration.
     Demo,
-    /// Everything at once, on a cable with this MTU.
-    Torture(TortureArgs, u32),
+    /// Everything at once, in this place.
+    Torture(TortureArgs, Where),
     /// One of its two processes.
     Tortured,
     /// A part of a room.

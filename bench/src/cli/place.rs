@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::options::{CoresArg, HostsArg, Options};
 use super::{BandwidthArgs, Task, usage};
+use crate::ablation;
 use crate::deploy::joined::Joint;
+use crate::deploy::sides::Sides;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::names;
 use crate::plan::{Bench, FramingArg, Via};
+use crate::rights;
 use crate::size::Size;
 
 /// Where the far side is.
@@ -26,12 +29,36 @@ pub(crate) enum Where {
 }
 
 impl Where {
+    /// Its two sides, for a command that opens transports itself.
+    ///
+    /// # Errors
+    /// What is missing, or its frames do not carry.
+    pub(crate) fn sides(&self) -> Result<Sides, Error> {
+        match self {
+            Where::Veth(mtu) => {
+                rights::check(true, &[Via::Am])?;
+                Sides::cabled(*mtu)
+            }
+            Where::Joined(joint, mtu) => Sides::joined(*joint, *mtu),
+            Where::Loopback | Where::Peer(..) => Err(usage("this command makes both of its sides: --hosts veth")),
+        }
+    }
+
     /// The framing where none was named: on a cable of our own there is
     /// nothing to find out, and every round is to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
             Where::Veth(_) | Where::Loopback | Where::Joined(..) => FramingArg::Bare,
             Where::Peer(..) => FramingArg::Auto,
+        }
+    }
+
+    /// The rows of the ablation that there are in this place.
+    pub(crate) fn layers(&self) -> Vec<Via> {
+        match self {
+            Where::Veth(_) | Where::Peer(..) => ablation::vias(),
+            Where::Joined(joint, _) => ablation::between(*joint),
+            Where::Loopback => ablation::IN_MEMORY.to_vec(),
         }
     }
 
@@ -186,21 +213,26 @@ impl Options {
         if !self.size.is_empty() || !self.via.is_empty() {
             return Err(usage("ablation has rows and sizes of its own: leave --via and --size out"));
         }
-        let elsewhere = self.hosts.and_then(HostsArg::joint).is_some();
-        if elsewhere || self.peer.is_some() && !self.on()?.starts_with(XDP) {
+        if self.peer.is_some() && !self.on()?.starts_with(XDP) {
             return Err(usage(
-                "ablation takes AF_XDP apart, or memory: --hosts veth, --hosts loopback, or --on xdp:INTERFACE",
+                "between machines ablation takes AF_XDP apart: --on xdp:INTERFACE; other transports on this one, with --hosts",
             ));
         }
-        let nowhere = self.hosts.is_none() && self.peer.is_none();
-        let place = if nowhere { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) } else { self.place() };
-        Ok(Task::Ablation(place?))
+        Ok(Task::Ablation(self.place_or_cable()?))
     }
 
-    /// What comes back: always on a cable of our own.
+    /// As it was said; on a cable of our own where nothing was.
+    pub(super) fn place_or_cable(&self) -> Result<Where, Error> {
+        let is_said = self.hosts.is_some() || self.peer.is_some();
+        if is_said { self.place() } else { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) }
+    }
+
+    /// What comes back.
     pub(super) fn bounce(&self) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
-            return Err(usage("bounce makes its own hosts, --hosts veth: leave --peer, --serve and --hosts out"));
+        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage(
+                "bounce fills a receiver of its own: --hosts veth, or another that is no loopback; leave --peer and --serve out",
+            ));
         }
         if !self.via.is_empty() || self.bundles.is_some() {
             return Err(usage("both rows of bounce are ours, one request a frame: leave --via and --bundles out"));
@@ -208,7 +240,7 @@ impl Options {
         if self.size.len() > 1 || self.size.contains(&Size::Full) {
             return Err(usage("bounce takes one --size, in bytes"));
         }
-        self.no_on().map(|()| Task::Bounce(self.mtu.unwrap_or(1500)))
+        Ok(Task::Bounce(self.place_or_cable()?))
     }
 
     /// The transport of `--on`.

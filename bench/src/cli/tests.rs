@@ -31,23 +31,35 @@ fn what_makes_sense() {
             "bandwidth --bulk --loss 0.01,1 --hosts veth",
             Task::Loss(Bench::Bulk, vec![Loss::NONE, Loss(10), Loss(1000)], Where::Veth(1500), None),
         ),
-        ("bounce", Task::Bounce(1500)),
-        ("bounce --size 64 --rounds 3", Task::Bounce(1500)),
-        ("bounce --hosts veth", Task::Bounce(1500)),
-        ("bounce --mtu 3000", Task::Bounce(3000)),
-        ("ablation --mtu 3000", Task::Ablation(Where::Veth(3000))),
         ("latency --peer beta --on xdp:eth1 --cores 1", latency(Where::Peer("beta".to_owned(), on()))),
-        ("ablation", Task::Ablation(Where::Veth(1500))),
-        ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
-        ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
-        ("torture", Task::Torture(torture(), 1500)),
-        ("torture --hosts veth --mtu 3000 --messages 1e6", Task::Torture(torture(), 3000)),
         ("--serve --on xdp:eth1", Task::Serve(on())),
         ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
         ("serve --on xdp:eth1", Task::Serve(on())),
         ("serve --on udp:10.0.0.2:7000", Task::Serve("udp:10.0.0.2:7000".to_owned())),
         ("latency --peer beta --on shm:lab", latency(Where::Peer("beta".to_owned(), "shm:lab".to_owned()))),
         ("demo", Task::Demo),
+    ] {
+        assert_eq!(task(line).expect(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_makes_sense_of_two_sides() {
+    for (line, expected) in [
+        ("bounce", Task::Bounce(Where::Veth(1500))),
+        ("bounce --size 64 --rounds 3", Task::Bounce(Where::Veth(1500))),
+        ("bounce --hosts veth", Task::Bounce(Where::Veth(1500))),
+        ("bounce --mtu 3000", Task::Bounce(Where::Veth(3000))),
+        ("ablation --mtu 3000", Task::Ablation(Where::Veth(3000))),
+        ("ablation", Task::Ablation(Where::Veth(1500))),
+        ("ablation --hosts veth --mtu 3000", Task::Ablation(Where::Veth(3000))),
+        ("ablation --hosts loopback", Task::Ablation(Where::Loopback)),
+        ("ablation --hosts udp --mtu 1500", Task::Ablation(Where::Joined(Joint::Udp, Some(1500)))),
+        ("bounce --hosts shm", Task::Bounce(Where::Joined(Joint::Shm, None))),
+        ("torture --hosts memif", Task::Torture(torture(), Where::Joined(Joint::Memif, None))),
+        ("bandwidth --sweep --hosts tcp", Task::Sweep(Where::Joined(Joint::Tcp, None), None)),
+        ("torture", Task::Torture(torture(), Where::Veth(1500))),
+        ("torture --hosts veth --mtu 3000 --messages 1e6", Task::Torture(torture(), Where::Veth(3000))),
     ] {
         assert_eq!(task(line).expect(line), expected, "{line}");
     }
@@ -106,11 +118,12 @@ fn what_has_no_effect_is_refused() {
         ("serve --on moon:7", "no transport that am-bench knows"),
         ("serve --on sim:7", "reaches none"),
         ("latency --peer beta --on sim:7,loss=0.01", "reaches none"),
-        ("ablation --hosts udp", "--hosts veth"),
-        ("ablation --peer beta --on udp:10.0.0.1:7000", "--hosts veth"),
-        ("bounce --hosts shm", "--hosts veth"),
-        ("torture --hosts tcp", "--hosts veth"),
-        ("compare --hosts memif", "--hosts veth"),
+        ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
+        ("bounce --hosts loopback", "no loopback"),
+        ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),
+        ("torture --hosts loopback", "two processes"),
+        ("torture --name alpha", "--name"),
+        ("compare --hosts memif", "--peers am-shm"),
         ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {

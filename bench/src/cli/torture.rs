@@ -16,7 +16,7 @@ pub(crate) struct TortureArgs {
     /// Bytes of words and payload, all messages together [default: 1073 for each message]
     #[arg(long, value_parser = values::bytes, value_name = "BYTES")]
     pub(crate) bytes: Option<u64>,
-    /// So many per cent of the frames are lost on purpose by the XDP programs: 0.1 or 0.1%
+    /// So many per cent of the frames are lost on purpose: 0.1 or 0.1%
     #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "PERCENT")]
     pub(crate) drop: u32,
     /// Whether the receiver does nothing at times
@@ -33,9 +33,11 @@ pub(crate) struct TortureArgs {
 impl Options {
     /// Always on a cable of our own.
     pub(super) fn torture(&self, args: &TortureArgs) -> Result<Task, Error> {
-        let elsewhere = self.peer.is_some() || self.on.is_some() || self.name.is_some() || self.serve;
-        if elsewhere || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
-            return Err(usage("torture makes its own hosts, --hosts veth"));
+        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+            return Err(usage(
+                "torture stops and continues two processes of this machine: --hosts veth, or another that has two; \
+                 leave --peer and --serve out",
+            ));
         }
         if !self.size.is_empty() || !self.via.is_empty() || self.says_amount() {
             return Err(usage(
@@ -43,6 +45,6 @@ impl Options {
                  --warm-up out",
             ));
         }
-        Ok(Task::Torture(args.clone(), self.mtu.unwrap_or(1500)))
+        Ok(Task::Torture(args.clone(), self.place_or_cable()?))
     }
 }

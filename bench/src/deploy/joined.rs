@@ -54,7 +54,7 @@ impl Joint {
     }
 
     /// Payload bytes of a frame, unless chosen. Long where nothing limits it, and short enough for the caches.
-    const fn mtu(self) -> u32 {
+    pub(super) const fn mtu(self) -> u32 {
         match self {
             Joint::Udp => 9000,
             Joint::Tcp => 64_986,
@@ -106,9 +106,10 @@ impl Joint {
             Joint::Udp => [socket("udp"), other("udp")],
             Joint::Tcp => [socket("tcp"), other("tcp")],
             Joint::Shm => [(); 2].map(|()| format!("shm:am-bench-{},frame={frame}", process::id())),
-            Joint::Memif => [("server", 1), ("client", 2)].map(|(role, last)| {
+            // Two names, so that one process can have both.
+            Joint::Memif => [("server", 0), ("client", 1)].map(|(role, nth)| {
                 let socket = format!("socket-abstract=no,socket={path}");
-                format!("dpdk:net_memif0,role={role},id=0,mac={MAC}:{last:02},{socket},{MEMORY},am.mtu={mtu}")
+                format!("dpdk:net_memif{nth},role={role},id=0,mac={MAC}:{:02},{socket},{MEMORY},am.mtu={mtu}", nth + 1)
             }),
             Joint::VirtioUser => [
                 format!("dpdk:net_vhost0,iface={path},queues=1,am.mtu={mtu}"),

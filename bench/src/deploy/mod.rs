@@ -7,6 +7,7 @@ pub(crate) mod joined;
 pub(crate) mod loopback;
 mod message;
 pub(crate) mod pipe;
+pub(crate) mod sides;
 pub(crate) mod veth;
 pub(crate) mod wire;
 

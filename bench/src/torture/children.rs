@@ -1,15 +1,13 @@
 //! The two processes, as the one that started them sees them.
 
-use std::env::current_exe;
-use std::os::unix::process::CommandExt;
-use std::process::{self, ChildStdin, Command, Stdio};
+use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-use hosts::Host;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
 use super::verdict::Outcome;
+use crate::deploy::child;
 use crate::deploy::pipe::{Lines, write_line};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -35,26 +33,19 @@ pub(super) enum Line {
 /// One of them; ended when this is dropped.
 #[derive(Debug)]
 pub(super) struct Child {
-    process: process::Child,
+    /// Closed first: it is its end.
     plans: Option<ChildStdin>,
+    process: child::Child,
     lines: Lines<Line>,
 }
 
 impl Child {
-    /// Start it on a host.
-    pub(super) fn start(host: &Host, plan: &Plan) -> Result<Child, Error> {
-        let program = current_exe().map_err(Error::system("finding this program"))?;
-        let start = || {
-            let command = &mut Command::new(program);
-            // Ctrl-C is for who started it.
-            command.arg("tortured").stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn()
-        };
-        let mut process = host.enter(start)?.map_err(Error::system("starting a process"))?;
-        let (plans, lines) = (process.stdin.take(), process.stdout.take());
-        let lines = Lines::read(lines.ok_or_else(no_pipe)?, || {});
-        let mut child = Child { process, plans, lines };
-        write_line(child.plans.as_mut().ok_or_else(no_pipe)?, plan)?;
-        Ok(child)
+    /// Start it on the host that the calling thread is on.
+    pub(super) fn start(plan: &Plan) -> Result<Child, Error> {
+        let mut process = child::Child::start(&["tortured"])?;
+        let (mut plans, lines) = process.pipes()?;
+        write_line(&mut plans, plan)?;
+        Ok(Child { plans: Some(plans), process, lines: Lines::read(lines, || {}) })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -85,17 +76,6 @@ impl Child {
         }
         Err(gone())
     }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn no_pipe() -> Error {
-    Error::PeerGone("it was started without a pipe".to_owned())
 }
 
 fn gone() -> Error {

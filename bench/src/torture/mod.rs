@@ -1,17 +1,17 @@
 //! Everything at once, for long: numbered messages of all sizes, requests and
-//! replies, bundles and transfers, over a cable that loses frames, between two
+//! replies, bundles and transfers, over a transport that loses frames, between two
 //! processes that are stopped at random, to a receiver that stalls. Each message
 //! has to arrive once, with its content.
 //!
 //! ```text
-//!            this process: makes hosts and cable, stops and continues both, judges
+//!            this process: joins two sides, stops and continues both, judges
 //!               │ plan, standard input              ▲ lines, standard output
 //!  ┌────────────▼───────────┐             ┌─────────┴──────────────┐
 //!  │ sender.rs              │═ requests ═▶│ receiver.rs            │
 //!  │ checks replies         │═ transfers ▶│ checks requests,       │
 //!  │                        │◀═ replies ══│ stalls                 │
-//!  └────────────────────────┘     veth    └────────────────────────┘
-//!                    XDP programs that lose frames at both ends
+//!  └────────────────────────┘             └────────────────────────┘
+//!       frames are lost at both ends: by the XDP programs, or as they are sent
 //! ```
 //!
 //! `recipe.rs` says what message each number is; `ledger.rs` has a bit for each.
@@ -32,7 +32,6 @@ use std::hash::BuildHasher;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hosts::{Host, VethOptions, veth};
 use serde::{Deserialize, Serialize};
 use wire::Framing;
 use wire::frame::ETHERNET;
@@ -41,9 +40,10 @@ pub(crate) use child::run as child;
 
 use crate::cli::{Options, TortureArgs};
 use crate::cores::Cores;
-use crate::deploy::veth::check_mtu;
+use crate::deploy::sides::Sides;
 use crate::error::Error;
-use crate::plan::{How, Via};
+use crate::link::Side;
+use crate::plan::How;
 use crate::tell;
 use crate::watch::Watch;
 use children::{Child, Line};
@@ -52,8 +52,6 @@ use report::{Bar, Report};
 use signals::Interruptions;
 use verdict::Verdict;
 
-/// Both ends of the cable are called so.
-const INTERFACE: &str = "am0";
 const NODES: [&str; 2] = ["alpha", "beta"];
 /// While nothing moves for so many turns, it has failed: turns, so that this
 /// process, too, can be stopped for long.
@@ -65,6 +63,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// Bytes of a message where nothing was said: 100 GiB for 10^8; of short frames such a share.
 const MEAN: f64 = 1073.75;
 const SHARE: f64 = 0.716;
+/// The longest of all, however long frames are.
+const LONGEST: usize = 60_000;
 /// Bytes of a transfer.
 const PUT: usize = 1 << 20;
 
@@ -72,6 +72,8 @@ const PUT: usize = 1 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Plan {
     role: Role,
+    /// Its transport.
+    on: String,
     recipe: Recipe,
     how: How,
     lost_per_million: u32,
@@ -90,30 +92,25 @@ enum Role {
     },
 }
 
-/// Make hosts and cable, let it happen, judge and report it.
+/// Let it happen between these sides, judge and report it.
 ///
 /// # Errors
 /// What is missing, or [`Error::Torture`] where a message was lost, came twice, or was not what was sent.
 pub(crate) fn run(
     args: &TortureArgs,
     how: How,
-    mtu: u32,
+    sides: &Sides,
     cores: Cores,
     options: &Options,
     watch: &Watch,
 ) -> Result<(), Error> {
-    check_mtu(mtu, &[Via::Am])?;
-    let recipe = recipe(args, how, mtu)?;
+    let recipe = recipe(args, how, sides.mtu)?;
     let bar = Bar::new(recipe.messages, options.json);
-    let [alpha, beta] = NODES.map(Host::new);
-    let (alpha, beta) = (alpha?, beta?);
-    veth(&alpha, INTERFACE, &beta, INTERFACE, &VethOptions { mtu, ..VethOptions::default() })?;
-    let stalls = args.stalls.is_on();
-    let plan = |role, core| Plan { role, recipe, how, lost_per_million: args.drop, core };
-    let mut receiver = Child::start(&beta, &plan(Role::Receiver { stalls }, cores.far))?;
-    let region = receiver.open(watch)?;
-    let mut sender = Child::start(&alpha, &plan(Role::Sender { region }, cores.near))?;
-    sender.open(watch)?;
+    let plan = |role, side, core| {
+        let on = sides.on(side, 1);
+        Plan { role, on, recipe, how, lost_per_million: args.drop, core }
+    };
+    let (mut sender, mut receiver) = start(sides, args.stalls.is_on(), cores, &plan, watch)?;
 
     let begin = Instant::now();
     let stops = args.stops.is_on().then_some(recipe.seed);
@@ -126,15 +123,39 @@ pub(crate) fn run(
     }
     let outcomes = [sender.end(watch)?, receiver.end(watch)?];
     let verdict = Verdict::of(&recipe, &outcomes);
-    let report = Report { recipe, drop: args.drop, outcomes, verdict, stops: interruptions.count(), took };
+    let report = Report {
+        recipe,
+        drop: args.drop,
+        outcomes,
+        verdict,
+        stops: interruptions.count(),
+        took,
+        on: sides.on(Side::Near, 1),
+    };
     tell(report.lines(), || report.text(), options)?;
     report.verdict.result(&recipe)
+}
+
+/// Both processes, open. Whatever is opened first is there for what is opened second.
+fn start(
+    sides: &Sides,
+    stalls: bool,
+    cores: Cores,
+    plan: &(dyn Fn(Role, Side, Option<usize>) -> Plan + Sync),
+    watch: &Watch,
+) -> Result<(Child, Child), Error> {
+    let start = |role, side, core| sides.at(side, || Child::start(&plan(role, side, core)))?;
+    let mut receiver = start(Role::Receiver { stalls }, Side::Near, cores.far)?;
+    let region = receiver.open(watch)?;
+    let mut sender = start(Role::Sender { region }, Side::Far, cores.near)?;
+    sender.open(watch)?;
+    Ok((sender, receiver))
 }
 
 /// What message each number is.
 fn recipe(args: &TortureArgs, how: How, mtu: u32) -> Result<Recipe, Error> {
     let framing = how.framing.fixed().unwrap_or(Framing::Plain);
-    let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at());
+    let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at()).min(LONGEST);
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
     let messages = args.messages;
     if messages == 0 || !messages.is_multiple_of(4) {

@@ -30,7 +30,7 @@ struct State {
 
 /// Take them all, check them, answer, and wait to be told to end.
 pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error> {
-    let node = node(plan)?;
+    let node = node(plan, watch)?;
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
     endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
     endpoint.on_request(ASK, on_ask);

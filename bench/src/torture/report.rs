@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::recipe::Recipe;
+use super::side::LOST_ON_PURPOSE;
 use super::verdict::{Outcome, Verdict};
 
 /// On a terminal; nothing where nobody looks.
@@ -41,6 +42,8 @@ pub(super) struct Report {
     pub(super) verdict: Verdict,
     pub(super) stops: [u64; 2],
     pub(super) took: Duration,
+    /// The receiver's transport.
+    pub(super) on: String,
 }
 
 impl Report {
@@ -61,7 +64,7 @@ impl Report {
         let Verdict { lost, twice, wrong, returned, puts, short } = self.verdict;
         let (arrived, bytes) = (self.sum(|each| each.arrived), self.sum(|each| each.bytes));
         json!({
-            "bench": "torture", "seed": self.recipe.seed, "messages": self.recipe.messages, "arrived": arrived,
+            "bench": "torture", "on": self.on, "seed": self.recipe.seed, "messages": self.recipe.messages, "arrived": arrived,
             "bytes": bytes, "seconds": self.took.as_secs_f64(),
             "messages_per_s": (arrived as f64 / self.took.as_secs_f64()) as u64,
             "bytes_per_s": (bytes as f64 / self.took.as_secs_f64()) as u64,
@@ -86,7 +89,7 @@ impl Report {
             took.as_secs_f64(),
             arrived as f64 / took.as_secs_f64(),
             self.outcomes[1].puts,
-            self.count("xdp_lost_on_purpose"),
+            LOST_ON_PURPOSE.map(|name| self.count(name)).iter().sum::<u64>(),
             self.count("retransmitted"),
             self.count("bundles_sent"),
             self.count("bundled_sent"),

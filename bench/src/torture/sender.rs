@@ -47,7 +47,7 @@ struct Sender<'a> {
 
 /// Send them all, check the replies, and wait to be told to end.
 pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> {
-    let node = node(plan)?;
+    let node = node(plan, watch)?;
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
     endpoint.on_reply(ANSWER, |state: &mut State, message| on_answer(state, &message));
     endpoint.on_returned(|state, _| state.outcome.returned += 1);

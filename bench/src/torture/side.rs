@@ -2,27 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::io::stdout;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use afxdp::Options;
 use am_api::{Handler, Node};
 
 use super::children::Line;
 use super::verdict::Outcome;
-use super::{INTERFACE, NODES, Plan, Role};
+use super::{NODES, Plan, Role};
 use crate::deploy::pipe::write_line;
+use crate::deploy::sides::{Losses, open};
 use crate::error::Error;
+use crate::watch::Watch;
 
 pub(super) const ENDPOINT: &str = "torture";
 pub(super) const DATA: Handler = Handler(0);
 pub(super) const ASK: Handler = Handler(1);
 pub(super) const ANSWER: Handler = Handler(2);
 
+/// Neither side closes while the other still moves frames: some devices' memory goes with whoever does.
+const STAYS: Duration = Duration::from_millis(300);
 /// How much has arrived is told so often.
 const TELL: Duration = Duration::from_millis(200);
+/// Frames that were lost on purpose: by the XDP program, or on the way to a transport that has none.
+pub(super) const LOST_ON_PURPOSE: [&str; 2] = ["xdp_lost_on_purpose", "faulty_dropped"];
 /// What is counted of a node, for the report.
-const COUNTED: [&str; 9] = [
-    "xdp_lost_on_purpose",
+const COUNTED: [&str; 10] = [
+    LOST_ON_PURPOSE[0],
+    LOST_ON_PURPOSE[1],
     "retransmitted",
     "timeouts",
     "fast_retransmits",
@@ -33,17 +40,20 @@ const COUNTED: [&str; 9] = [
     "returned",
 ];
 
-/// A node on this end of the cable.
-pub(super) fn node(plan: &Plan) -> Result<Node, Error> {
-    let Plan { how, lost_per_million, .. } = *plan;
-    let options = Options { attach: how.xdp.attach(), lost_per_million, ..Options::new(INTERFACE) };
-    let name = NODES[matches!(plan.role, Role::Receiver { .. }) as usize];
+/// A node on this side.
+pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {
+    let Plan { how, lost_per_million, recipe, .. } = *plan;
+    let which = matches!(plan.role, Role::Receiver { .. }) as usize;
+    // Another fate for each side.
+    let losses = Losses { per_million: lost_per_million, seed: recipe.seed.wrapping_add(which as u64) };
+    let (transport, _) = open(&plan.on, how, losses, watch)?;
+    let name = NODES[which];
     let builder = Node::builder(name).bundles(how.bundles);
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,
     };
-    builder.open(Box::new(afxdp::open(&options)?)).map_err(facility)
+    builder.open(transport).map_err(facility)
 }
 
 pub(super) fn facility(error: impl ToString) -> Error {
@@ -81,5 +91,7 @@ impl Telling {
 pub(super) fn conclude(node: &Node, outcome: Outcome) -> Result<(), Error> {
     let counters = node.counters();
     let counters: BTreeMap<String, u64> = COUNTED.map(|name| (name.to_owned(), counters.get(name))).into();
-    say(&Line::Outcome(Outcome { counters, ..outcome }))
+    say(&Line::Outcome(Outcome { counters, ..outcome }))?;
+    sleep(STAYS);
+    Ok(())
 }

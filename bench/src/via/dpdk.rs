@@ -104,6 +104,11 @@ impl Device for Raw {
     }
 
     #[inline]
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        Ok(self.send_each(count, fill))
+    }
+
+    #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
         Ok(self.receive(budget, each))
     }

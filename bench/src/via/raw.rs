@@ -31,6 +31,9 @@ pub(crate) trait Device {
     /// Send it so often; returns how often there was room.
     fn send(&mut self, count: usize) -> io::Result<usize>;
 
+    /// The same, after `fill` had the bytes of each.
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
+
     /// Look at arrived frames, at most so many; those for which `each` says so go back as they are then.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize>;
 
@@ -72,16 +75,6 @@ impl RawPort {
         let mode = raw.mode().to_string();
         Ok(RawPort::new(raw, mode, interface.address, peer))
     }
-
-    /// As [`send`](Port::send), after `fill` had the payload of each.
-    ///
-    /// # Errors
-    /// The via cannot be used any more.
-    #[inline]
-    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
-        let end = ETHERNET + self.size;
-        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
-    }
 }
 
 impl<D: Device> RawPort<D> {
@@ -99,6 +92,16 @@ impl<D: Device> RawPort<D> {
             notes: marked(peer.address),
         }
     }
+
+    /// As [`send`](Port::send), after `fill` had the payload of each.
+    ///
+    /// # Errors
+    /// The via cannot be used any more.
+    #[inline]
+    pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
+        let end = ETHERNET + self.size;
+        self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
+    }
 }
 
 impl Device for afxdp::raw::Raw {
@@ -109,6 +112,11 @@ impl Device for afxdp::raw::Raw {
     #[inline]
     fn send(&mut self, count: usize) -> io::Result<usize> {
         self.send(count)
+    }
+
+    #[inline]
+    fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+        self.send_each(count, fill)
     }
 
     #[inline]

@@ -188,3 +188,47 @@ impl Machines {
         self.hosts[0].enter(|| run(&all)).unwrap()
     }
 }
+
+/// Every command that has a sense there goes between two processes that these join. `rows` are those of the
+/// ablation, from the bottom up.
+pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
+    let hosts = ["--json", "--hosts", hosts];
+    let short = ["--rounds", "1", "--time", "0.005"];
+    let lines = json(&run(&[&["bandwidth", "--sweep", "--mtu", "1500"], &hosts, &short]));
+    assert!(summary(&lines)["am_t0_ns"].is_number() && summary(&lines)["am_n_half_bytes"].is_number(), "{hosts:?}");
+    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K"], &hosts, QUICK]));
+    assert_eq!((&lines[0]["size"], &lines[0]["lost"]), (&65_536.into(), &0.into()), "{hosts:?}");
+    let lines = json(&run(&[&["bandwidth", "--loss", "0.1,5"], &hosts, QUICK]));
+    let kept = &summary(&lines)["kept"];
+    assert!(kept["0.1"].as_f64() > Some(0.0) && kept["5"].as_f64() > Some(0.0), "{hosts:?}: {kept}");
+    check_layers(&json(&run(&[&["ablation", "--mtu", "1500"], &hosts, &short])), rows);
+    check_bounce(&json(&run(&[&["bounce"], &hosts, &["--rounds", "2", "--time", "0.05"]])));
+    for (drop, losses) in [("0.1", true), ("0", false)] {
+        let torture = ["torture", "--messages", "1e5", "--bytes", "30MiB", "--drop", drop];
+        check_torture(&json(&run(&[&torture, &hosts])), losses);
+    }
+}
+
+fn check_layers(lines: &[Value], rows: &[&str]) {
+    let all: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    assert_eq!(all, rows);
+    for line in &lines[..rows.len()] {
+        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
+        assert!(line["xdp"].is_null(), "{line}");
+    }
+}
+
+fn check_bounce(lines: &[Value]) {
+    assert_eq!((lines.len(), &lines[0]["by"], &lines[0]["xdp"]), (2, &"host".into(), &Value::Null));
+    assert!(lines[0]["n"].as_u64() > Some(0) && lines[0]["rtt_ns"]["p50"].as_u64() > Some(0), "{}", lines[0]);
+    assert!(summary(lines)["host_over_program"].is_null());
+}
+
+fn check_torture(lines: &[Value], losses: bool) {
+    let summary = summary(lines);
+    assert_eq!((&summary["arrived"], &summary["lost"]), (&100_000.into(), &0.into()), "{summary}");
+    for side in ["sender", "receiver"] {
+        assert_eq!(summary[side]["faulty_dropped"].as_u64() > Some(0), losses, "{side}: {summary}");
+    }
+    assert!(summary["puts"].as_u64() > Some(0), "{summary}");
+}

@@ -152,6 +152,17 @@ impl Raw {
         sent
     }
 
+    /// As [`send`](Raw::send), after `fill` had the bytes of each.
+    #[inline]
+    pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+        let from = self.outgoing.len().saturating_sub(count.min(BATCH));
+        for &place in &self.outgoing[from..] {
+            // SAFETY: taken by `open` and in no driver's hands; this is the only view of it.
+            fill(unsafe { self.opened.port().0.bytes(place) });
+        }
+        self.send(count)
+    }
+
     /// Send this frame once; `false` where there is no room now.
     ///
     /// # Errors

@@ -1,0 +1,103 @@
+//! Two sides for a command that opens transports itself: where each is, and what its transport is called.
+
+use afxdp::Options;
+use transport::faulty::{Faults, Faulty};
+use transport::{Name, NameError, Transport};
+
+use crate::error::Error;
+use crate::link::{Side, once_free};
+use crate::named::{self, STAGE};
+use crate::plan::{How, Via};
+use crate::watch::Watch;
+
+use super::joined::{Ends, Joint};
+use super::veth::{INTERFACE, Pair, check_mtu};
+
+/// What the name of an interface begins with.
+const XDP: &str = "xdp:";
+
+/// Two sides, joined as long as this lives. Whatever is opened on the near one first is there for the other.
+pub(crate) struct Sides {
+    /// What a frame carries.
+    pub(crate) mtu: u32,
+    ends: Ends,
+    /// Each on a host of its own; otherwise both are here.
+    pair: Option<Pair>,
+}
+
+impl Sides {
+    /// On hosts of their own, with a cable between them.
+    ///
+    /// # Errors
+    /// No node goes over a cable with this MTU, or what is missing.
+    pub(crate) fn cabled(mtu: u32) -> Result<Sides, Error> {
+        check_mtu(mtu, &[Via::Am])?;
+        let names = [(); 2].map(|()| format!("{XDP}{INTERFACE}"));
+        Ok(Sides { mtu, ends: Ends::of(names), pair: Some(Pair::new(mtu)?) })
+    }
+
+    /// Two processes, or threads, that this joins.
+    ///
+    /// # Errors
+    /// As [`Joint::ends`].
+    pub(crate) fn joined(joint: Joint, mtu: Option<u32>) -> Result<Sides, Error> {
+        let mtu = mtu.unwrap_or(joint.mtu());
+        Ok(Sides { mtu, ends: joint.ends(Some(mtu))?, pair: None })
+    }
+
+    /// The transport of a side, by the name that it has when it is opened for the nth time.
+    pub(crate) fn on(&self, side: Side, nth: usize) -> String {
+        self.ends.names[side as usize].replace(STAGE, &nth.to_string())
+    }
+
+    /// Whether there are XDP programs between them.
+    pub(crate) fn have_programs(&self) -> bool {
+        self.ends.names[0].starts_with(XDP)
+    }
+
+    /// Run where that side is.
+    ///
+    /// # Errors
+    /// Its host cannot be entered.
+    pub(crate) fn at<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        match &self.pair {
+            Some(pair) => Ok(pair.hosts[side as usize].enter(work)?),
+            None => Ok(work()),
+        }
+    }
+}
+
+/// Frames that are lost on purpose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Losses {
+    /// So many of a million,
+    pub(crate) per_million: u32,
+    /// by this seed, but for those that the kernel draws.
+    pub(crate) seed: u64,
+}
+
+/// The transport of this name; and where its XDP program runs, if it has one, which then loses what is to be lost.
+///
+/// # Errors
+/// What is in the way.
+pub(crate) fn open(
+    on: &str,
+    how: How,
+    losses: Losses,
+    watch: &Watch,
+) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {
+    if let Some(interface) = on.strip_prefix(XDP) {
+        let (attach, lost_per_million) = (how.xdp.attach(), losses.per_million);
+        let options = Options { attach, lost_per_million, ..Options::new(interface) };
+        let xdp = once_free(watch, || Ok(afxdp::open(&options)?))?;
+        let at = xdp.mode().attach.name();
+        return Ok((Box::new(xdp), Some(at)));
+    }
+    let name: Name = on.parse().map_err(|error: NameError| Error::Usage(error.to_string()))?;
+    let transport = named::open(&name, watch)?;
+    if losses.per_million == 0 {
+        return Ok((transport, None));
+    }
+    let faults = Faults { seed: losses.seed, drop: f64::from(losses.per_million) / 1e6, ..Faults::NONE };
+    Ok((Box::new(Faulty::new(transport, faults)), None))
+}
