@@ -172,6 +172,7 @@ fn over(
             deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
         }
         Where::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
+        Where::Sim(on) => deploy::simulated::measure(&order, on, Cores::both(asked)?, &progress, watch),
         Where::Joined(joint, mtu) => {
             deploy::joined::measure(&order, (*joint, *mtu), Cores::both(asked)?, &progress, watch)
         }

@@ -22,6 +22,7 @@ use crate::session::{Link, Placed};
 use crate::via::am::{Am, facility};
 use crate::via::cacheline::Cacheline;
 use crate::via::dpdk;
+use crate::via::simulated;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
 
@@ -111,6 +112,7 @@ impl NamedLink {
             "udp" => Box::new(Udp::open(LOOPBACK, mtu, &here, peer, mode)?),
             "tcp" => Box::new(Tcp::open((self.side, Gather::No), LOOPBACK, mtu, (&here, peer), mode, watch)?),
             "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
+            "sim" => Box::new(simulated::open(&self.name()?, watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
     }

@@ -57,17 +57,18 @@ struct Rings {
     lost_wakeup: f64,
     check: bool,
     frees_early: bool,
+    sums: bool,
     /// The longest frame.
     longest: usize,
 }
 
-/// A frame that the NIC may read, and the sum of its bytes when it was given.
+/// A frame that the NIC may read, and the sum of its bytes when it was given, where that is looked at.
 #[derive(Debug)]
 struct Lent {
     /// `None`: given back too early.
     frame: Option<Frame>,
     index: usize,
-    sum: u64,
+    sum: Option<u64>,
 }
 
 impl Lent {
@@ -76,7 +77,7 @@ impl Lent {
     }
 
     fn is_as_given(&self) -> bool {
-        self.frame.is_none() || sum(self.bytes()) == self.sum
+        self.frame.is_none() || self.sum.is_none_or(|given| sum(self.bytes()) == given)
     }
 }
 
@@ -112,9 +113,11 @@ pub struct NicCount {
 impl Card {
     /// With empty rings.
     pub(crate) fn new(options: &Options, address: Address, dice: Dice, now: Nanos) -> Card {
-        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, .. } = options;
+        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, sums, .. } =
+            options;
         let longest = options.max_frame;
-        let rings = Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, longest };
+        let rings =
+            Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, sums, longest };
         let steering = Steering::new(EtherType::DEFAULT, address);
         let bouncer = options.bounces.then(|| Bouncer::new(address));
         let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
@@ -218,6 +221,11 @@ impl Card {
         !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.rings.fill
     }
 
+    /// Frames that the TX ring has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.rings.tx - self.tx.len()
+    }
+
     /// As [`read`](Self::read), of a card that goes: its completions are nobody's.
     pub(crate) fn read_last(&mut self, buffers: &mut Buffers) -> Option<Signal> {
         let lent = self.tx.pop_front().filter(|_| self.busy)?;
@@ -279,7 +287,7 @@ impl Card {
             self.count.tx_full += 1;
             return Err(frame);
         }
-        let (index, sum) = (frame.index(), sum(frame.bytes()));
+        let (index, sum) = (frame.index(), self.rings.sums.then(|| sum(frame.bytes())));
         self.tx.push_back(Lent { frame: Some(frame), index, sum });
         Ok(())
     }

@@ -36,6 +36,9 @@ pub struct Options {
     /// for them, as the XDP program does; otherwise the host does.
     pub bounces: bool,
 
+    /// A sum of each frame that is the NIC's is kept, to notice who writes it.
+    pub sums: bool,
+
     /// A bug on purpose: a frame is free as soon as the NIC has begun to read
     /// it, before its completion.
     #[doc(hidden)]
@@ -126,6 +129,7 @@ impl Options {
             completion_delay: 0,
             lost_wakeup: 0.0,
             bounces: false,
+            sums: true,
             frees_early: false,
             overfills: false,
             rate: 10_000_000_000,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cores::Cores;
 use crate::plan::Via;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
-use crate::report::words::{rounds, times, xdp};
+use crate::report::words::{SIMULATED, rounds, times, xdp};
 use crate::stats::Measured;
 use crate::sweep::fit::Model;
 use crate::sweep::{Curve, Sweep, digits, range};
@@ -71,6 +71,9 @@ impl Ablation {
         summary.insert("bench".to_owned(), json!("ablation"));
         summary.insert("rounds".to_owned(), json!(self.0.rounds));
         summary.insert("cores".to_owned(), cores);
+        if self.0.is_simulated() {
+            summary.insert("simulated".to_owned(), json!(true));
+        }
         lines.push(json!({ "summary": summary }).to_string());
         lines
     }
@@ -93,6 +96,9 @@ impl Ablation {
         let _ = writeln!(text, "{rounds}, rows taken in turn; {}", self.0.cores.spoken());
         if let Some(at) = self.0.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
+        }
+        if self.0.is_simulated() {
+            let _ = writeln!(text, "{SIMULATED}");
         }
         text
     }

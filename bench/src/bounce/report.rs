@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{By, Plan, Turn};
 use crate::measure::latency::{RoundTrips, round_trips};
 use crate::report::table::{Column, align, bytes, nanoseconds};
-use crate::report::words::{rounds, times, xdp};
+use crate::report::words::{SIMULATED, is_simulated, rounds, times, xdp};
 use crate::stats::median;
 
 const COLUMNS: &[Column] = &[
@@ -39,6 +39,11 @@ impl Bounced {
         self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
     }
 
+    /// Whether it is of no wire.
+    fn is_simulated(&self) -> bool {
+        self.turns.iter().any(|turn| is_simulated(&turn.mode))
+    }
+
     fn together(&self, by: By) -> RoundTrips {
         let mut together = round_trips();
         // Cannot fail: all have the same bounds.
@@ -67,7 +72,7 @@ impl Bounced {
             By::ALL.into_iter().filter_map(|by| Some(self.line(by, &cores)?.to_string())).collect();
         let ratio = self.host_over_program();
         let short = |number: f64| (number * 1e4).round() / 1e4;
-        let summary = json!({
+        let mut summary = json!({
             "host_over_program": ratio.map(|(median, _)| short(median)),
             "bench": "bounce",
             "size": self.plan.size,
@@ -75,6 +80,9 @@ impl Bounced {
             "range": ratio.map(|(_, ends)| ends.map(short)),
             "cores": cores,
         });
+        if self.is_simulated() {
+            summary["simulated"] = json!(true);
+        }
         lines.push(json!({ "summary": summary }).to_string());
         lines
     }
@@ -115,6 +123,9 @@ impl Bounced {
         let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.spoken());
         if let Some(turn) = self.turns.first() {
             let _ = writeln!(text, "{}", turn.xdp.map_or(NO_PROGRAM, xdp));
+        }
+        if self.is_simulated() {
+            let _ = writeln!(text, "{SIMULATED}");
         }
         text
     }

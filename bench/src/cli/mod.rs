@@ -3,6 +3,7 @@
 mod compare;
 mod options;
 mod place;
+mod simulated;
 mod torture;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ EXAMPLES
     am-bench torture --hosts udp
   In one process, no root:
     am-bench latency --hosts loopback
+    am-bench latency --hosts sim --on sim:7,loss=0.01,delay=10us
   On two machines:
     beta$  am-bench --serve --on xdp:eth1 --name beta
     alpha$ am-bench bandwidth --peer beta --on xdp:eth1

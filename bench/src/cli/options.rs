@@ -28,13 +28,15 @@ pub(crate) enum HostsArg {
     Memif,
     /// The same, joined by DPDK's vhost and virtio-user
     VirtioUser,
+    /// Two threads of this process, joined by a simulated network: the default one, or that of --on sim:SEED,...
+    Sim,
 }
 
 impl HostsArg {
     /// What joins two processes.
     pub(super) fn joint(self) -> Option<Joint> {
         match self {
-            HostsArg::Veth | HostsArg::Loopback => None,
+            HostsArg::Veth | HostsArg::Loopback | HostsArg::Sim => None,
             HostsArg::Udp => Some(Joint::Udp),
             HostsArg::Tcp => Some(Joint::Tcp),
             HostsArg::Shm => Some(Joint::Shm),
@@ -86,7 +88,8 @@ pub(crate) struct Options {
     /// Measure against the node of this name, which runs `am-bench --serve`
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) peer: Option<String>,
-    /// The transport that leads to the other machine, as in xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000
+    /// The transport that leads to the other machine, as in xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000; with
+    /// --hosts sim the network, as in sim:7,loss=0.01,delay=10us
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
     pub(crate) on: Option<String>,
     /// What this node is called [default: the host's name]

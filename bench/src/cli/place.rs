@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::options::{CoresArg, HostsArg, Options};
+use super::simulated::SIM;
 use super::{BandwidthArgs, Task, usage};
 use crate::ablation;
 use crate::deploy::joined::Joint;
@@ -24,6 +25,8 @@ pub(crate) enum Where {
     Loopback,
     /// A process of this machine, joined by this, with frames that carry so much.
     Joined(Joint, Option<u32>),
+    /// In this process, on the simulated network of this name.
+    Sim(String),
     /// On another machine, of this name, on this transport.
     Peer(String, String),
 }
@@ -40,6 +43,7 @@ impl Where {
                 Sides::cabled(*mtu)
             }
             Where::Joined(joint, mtu) => Sides::joined(*joint, *mtu),
+            Where::Sim(on) => Sides::simulated(on),
             Where::Loopback | Where::Peer(..) => Err(usage("this command makes both of its sides: --hosts veth")),
         }
     }
@@ -48,7 +52,7 @@ impl Where {
     /// nothing to find out, and every round is to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
-            Where::Veth(_) | Where::Loopback | Where::Joined(..) => FramingArg::Bare,
+            Where::Veth(_) | Where::Loopback | Where::Joined(..) | Where::Sim(_) => FramingArg::Bare,
             Where::Peer(..) => FramingArg::Auto,
         }
     }
@@ -58,7 +62,7 @@ impl Where {
         match self {
             Where::Veth(_) | Where::Peer(..) => ablation::vias(),
             Where::Joined(joint, _) => ablation::between(*joint),
-            Where::Loopback => ablation::IN_MEMORY.to_vec(),
+            Where::Loopback | Where::Sim(_) => ablation::IN_MEMORY.to_vec(),
         }
     }
 
@@ -66,7 +70,7 @@ impl Where {
     pub(crate) fn vias(&self, bench: Bench) -> &'static [Via] {
         match self {
             Where::Joined(Joint::Shm, _) if bench == Bench::Latency => &[Via::Am, Via::Cacheline],
-            Where::Loopback => &[Via::Am, Via::Raw],
+            Where::Loopback | Where::Sim(_) => &[Via::Am, Via::Raw],
             Where::Joined(Joint::Shm, _) => &[Via::Am],
             Where::Joined(..) => &[Via::Am, Via::Raw],
             Where::Peer(_, on) => vias_on(on),
@@ -111,6 +115,7 @@ impl Options {
             }
             (Some(HostsArg::Veth), _) => self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))),
             (Some(HostsArg::Loopback), _) => self.no_on().and_then(|()| self.loopback()),
+            (Some(HostsArg::Sim), _) => self.simulated(),
             (Some(hosts), _) => self.no_on().and_then(|()| self.joined(hosts)),
             (None, Some(peer)) if *peer == self.node_name() => {
                 Err(usage("this node and its peer have the same name: give this one another with --name"))
@@ -256,8 +261,10 @@ impl Options {
         if kind.scheme == "xdp" {
             return Ok(on.to_owned());
         }
-        if kind.scheme == "sim" {
-            return Err(usage("--on sim: the other side is another process, and a simulated network reaches none"));
+        if kind.scheme == SIM {
+            return Err(usage(
+                "the other side is another process, and a simulated network reaches none; both sides in this one: --hosts sim",
+            ));
         }
         if self.xdp.is_some() {
             return Err(usage("--xdp is for interfaces: --on xdp:INTERFACE"));

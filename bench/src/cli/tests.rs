@@ -36,6 +36,9 @@ fn what_makes_sense() {
         ("latency --serve --on xdp:eth1 --name beta", Task::Serve(on())),
         ("serve --on xdp:eth1", Task::Serve(on())),
         ("serve --on udp:10.0.0.2:7000", Task::Serve("udp:10.0.0.2:7000".to_owned())),
+        ("latency --hosts sim", latency(Where::Sim("sim:1,frame=1514".to_owned()))),
+        ("latency --hosts sim --mtu 9000", latency(Where::Sim("sim:1,frame=9014".to_owned()))),
+        ("latency --hosts sim --on sim:7,loss=1%", latency(Where::Sim("sim:7,loss=1%,frame=1514".to_owned()))),
         ("latency --peer beta --on shm:lab", latency(Where::Peer("beta".to_owned(), "shm:lab".to_owned()))),
         ("demo", Task::Demo),
     ] {
@@ -116,8 +119,6 @@ fn what_has_no_effect_is_refused() {
         ("latency --peer beta --on shm:lab --via raw", "--on shm"),
         ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
         ("serve --on moon:7", "no transport that am-bench knows"),
-        ("serve --on sim:7", "reaches none"),
-        ("latency --peer beta --on sim:7,loss=0.01", "reaches none"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
         ("bounce --hosts loopback", "no loopback"),
         ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),
@@ -126,6 +127,27 @@ fn what_has_no_effect_is_refused() {
         ("compare --hosts memif", "--peers am-shm"),
         ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
+    ] {
+        let error = task(line).expect_err(line);
+        assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");
+    }
+}
+
+/// Of one process, and with settings that make sense.
+#[test]
+fn what_no_simulated_network_is_good_for_is_refused() {
+    for (line, named) in [
+        ("serve --on sim:7", "--hosts sim"),
+        ("latency --peer beta --on sim:7,loss=0.01", "--hosts sim"),
+        ("latency --hosts sim --on udp:127.0.0.1:0", "--on sim:7"),
+        ("latency --hosts sim --on sim:7,loss=2", "loss=0.01"),
+        ("latency --hosts sim --on sim:7,frame=4014 --mtu 4000", "leave one of them out"),
+        ("latency --hosts sim --mtu 100", "from 1500 to 65522"),
+        ("latency --hosts sim --via udp", "--via am,raw"),
+        ("latency --hosts sim --xdp native", "no --xdp"),
+        ("latency --hosts sim --name alpha", "--name"),
+        ("torture --hosts sim", "two processes"),
+        ("compare --hosts sim", "--peers am-shm"),
     ] {
         let error = task(line).expect_err(line);
         assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");

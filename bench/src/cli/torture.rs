@@ -33,7 +33,8 @@ pub(crate) struct TortureArgs {
 impl Options {
     /// Always on a cable of our own.
     pub(super) fn torture(&self, args: &TortureArgs) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
+        let is_one = matches!(self.hosts, Some(HostsArg::Loopback | HostsArg::Sim));
+        if self.peer.is_some() || self.serve || is_one {
             return Err(usage(
                 "torture stops and continues two processes of this machine: --hosts veth, or another that has two; \
                  leave --peer and --serve out",

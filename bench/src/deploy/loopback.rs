@@ -1,21 +1,20 @@
-//! Both hosts in this process: two threads, and memory between them.
+//! Both hosts in this process, and memory between them.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use ::wire::Address;
 use ::wire::frame::ETHERNET;
 use transport::loopback::{Options, Plug, wire};
 
+use super::threads::{self, lost};
 use crate::ablation::queues::Queues;
-use crate::cores::{Cores, pin};
+use crate::cores::Cores;
 use crate::error::Error;
 use crate::link::Side;
 use crate::measure::Port;
-use crate::plan::{How, Place, Plan, Via};
+use crate::plan::{How, Place, Via};
 use crate::progress::Progress;
-use crate::serve::follow;
-use crate::session::{Control, Link, Order, Session, run};
+use crate::session::{Link, Order, Session};
 use crate::via::am::{Am, facility};
 use crate::via::memory::Memory;
 use crate::watch::Watch;
@@ -25,69 +24,16 @@ use crate::watch::Watch;
 /// # Errors
 /// Whatever ended the session early.
 pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
-    let [here, there] = [("alpha", cores.near), ("beta", cores.far)].map(|(name, core)| place(name, core));
-    let ((plans, asked), (ends, given)) = (channel(), channel());
-    // The far side is told when the near side is gone, and not when it is itself.
-    let far_watch = watch.of_another_peer();
-    thread::scope(|scope| {
-        let far = scope.spawn(|| far(asked, given, &there, &far_watch).inspect_err(|_| watch.peer_is_gone()));
-        let near = near(order, plans, ends, (&here, &there), progress, watch);
-        far_watch.peer_is_gone();
-        let far = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
-        match (near, far) {
-            // What went wrong over there is why it is gone.
-            (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
-            (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores }), Err(why)) => {
-                Ok(Session { all, cores, end: Err(why) })
-            }
-            (near, _) => near,
-        }
-    })
+    let (ends, given) = channel();
+    let near = side(Side::Near, "alpha", cores.near, Exchange::Gives(ends));
+    let far = side(Side::Far, "beta", cores.far, Exchange::Takes(given));
+    threads::measure(order, near, far, progress, watch)
 }
 
-fn place(name: &str, core: Option<usize>) -> Place {
-    let mtu = u32::try_from(Options::default().max_frame - ETHERNET).ok();
-    Place { name: name.to_owned(), address: Address::default().0, ipv4: None, ipv6: None, core, mtu }
-}
-
-fn lost(why: &str) -> Error {
-    Error::PeerGone(why.to_owned())
-}
-
-fn near(
-    order: &Order,
-    plans: Sender<Plan>,
-    ends: Sender<End>,
-    (here, there): (&Place, &Place),
-    progress: &Progress,
-    watch: &Watch,
-) -> Result<Session, Error> {
-    pin(here.core)?;
-    let mut link = Memories { side: Side::Near, exchange: Exchange::Gives(ends), name: here.name.clone() };
-    let mut control = Hand { plans, there };
-    run(order, here, &mut control, &mut link, progress, watch)
-}
-
-fn far(plans: Receiver<Plan>, ends: Receiver<End>, here: &Place, watch: &Watch) -> Result<(), Error> {
-    pin(here.core)?;
-    let mut link = Memories { side: Side::Far, exchange: Exchange::Takes(ends), name: here.name.clone() };
-    while let Ok(plan) = plans.recv() {
-        follow(&plan, &mut link, watch)?;
-    }
-    Ok(())
-}
-
-/// Hands over the plan, which nobody here can refuse.
-struct Hand<'a> {
-    plans: Sender<Plan>,
-    there: &'a Place,
-}
-
-impl Control for Hand<'_> {
-    fn ask(&mut self, plan: &Plan, _: &Watch) -> Result<Place, Error> {
-        self.plans.send(plan.clone()).map_err(|_| lost("its thread has ended"))?;
-        Ok(self.there.clone())
-    }
+fn side(side: Side, name: &str, core: Option<usize>, exchange: Exchange) -> (Place, Memories) {
+    let (name, mtu) = (name.to_owned(), u32::try_from(Options::default().max_frame - ETHERNET).ok());
+    let place = Place { name: name.clone(), address: Address::default().0, ipv4: None, ipv6: None, core, mtu };
+    (place, Memories { side, exchange, name })
 }
 
 /// The near side makes a wire for each stage and gives the far side its end.

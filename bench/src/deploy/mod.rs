@@ -8,6 +8,8 @@ pub(crate) mod loopback;
 mod message;
 pub(crate) mod pipe;
 pub(crate) mod sides;
+pub(crate) mod simulated;
+mod threads;
 pub(crate) mod veth;
 pub(crate) mod wire;
 

@@ -6,8 +6,9 @@ use transport::{Name, NameError, Transport};
 
 use crate::error::Error;
 use crate::link::{Side, once_free};
-use crate::named::{self, STAGE};
+use crate::named::{self, NamedLink, STAGE};
 use crate::plan::{How, Via};
+use crate::session::Placed;
 use crate::watch::Watch;
 
 use super::joined::{Ends, Joint};
@@ -43,6 +44,16 @@ impl Sides {
     pub(crate) fn joined(joint: Joint, mtu: Option<u32>) -> Result<Sides, Error> {
         let mtu = mtu.unwrap_or(joint.mtu());
         Ok(Sides { mtu, ends: joint.ends(Some(mtu))?, pair: None })
+    }
+
+    /// On a simulated network.
+    ///
+    /// # Errors
+    /// The name is of none.
+    pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
+        let near = NamedLink::new(Side::Near, "alpha", on, None)?;
+        let mtu = near.here()?.mtu.unwrap_or_default();
+        Ok(Sides { mtu, ends: Ends::of([(); 2].map(|()| on.to_owned())), pair: None })
     }
 
     /// The transport of a side, by the name that it has when it is opened for the nth time.

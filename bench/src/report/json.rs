@@ -112,6 +112,9 @@ impl Report {
         summary.insert("bench".to_owned(), json!(first.bench));
         summary.insert("rounds".to_owned(), json!(self.rounds));
         summary.insert("cores".to_owned(), json!([self.cores.near, self.cores.far]));
+        if self.is_simulated() {
+            summary.insert("simulated".to_owned(), json!(true));
+        }
         let all = self.comparisons.iter().map(|c| self.comparison(c));
         summary.insert("sizes".to_owned(), all.collect());
         Value::Object(summary)

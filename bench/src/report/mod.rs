@@ -48,6 +48,11 @@ impl Report {
         Report { comparisons: places.into_iter().map(compare).collect(), rows, kept, cores, rounds }
     }
 
+    /// Whether it is of no wire.
+    fn is_simulated(&self) -> bool {
+        self.rows.iter().any(|row| words::is_simulated(&row.mode))
+    }
+
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
         // Of transfers: what stands beside them are frames.

@@ -6,7 +6,7 @@ use crate::loss::Loss;
 use crate::plan::{Bench, Via};
 use crate::stats::{Figures, Kept, Row};
 
-use super::words::{rounds, sentence, telling, times, xdp};
+use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
 
 /// A column: its head, and whether it is aligned to the right.
@@ -52,6 +52,9 @@ impl Report {
         let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
         if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
+        }
+        if self.is_simulated() {
+            let _ = writeln!(text, "{SIMULATED}");
         }
         text
     }

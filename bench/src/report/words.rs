@@ -61,6 +61,14 @@ pub(crate) fn xdp(at: &str) -> &'static str {
     }
 }
 
+/// Below tables of what went over no wire.
+pub(crate) const SIMULATED: &str = "the network is simulated: these figures are of the simulation, and of no wire";
+
+/// Whether a via of this mode goes over a simulated network.
+pub(crate) fn is_simulated(mode: &str) -> bool {
+    mode.starts_with("simulated")
+}
+
 /// With as many digits as mean something.
 pub(crate) fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }

@@ -27,6 +27,9 @@ impl Sweep {
         summary.insert("sweep".to_owned(), json!(true));
         summary.insert("rounds".to_owned(), json!(self.rounds));
         summary.insert("cores".to_owned(), cores);
+        if self.is_simulated() {
+            summary.insert("simulated".to_owned(), json!(true));
+        }
         let fits = self.curves.iter().map(|curve| (curve.via.name().to_owned(), fit(curve)));
         summary.insert("fits".to_owned(), Value::Object(fits.collect()));
         Value::Object(summary)

@@ -21,6 +21,7 @@ mod tests;
 
 use crate::cores::Cores;
 use crate::plan::{Bench, Via};
+use crate::report::words::is_simulated;
 use crate::stats::{Measured, median};
 
 use fit::Model;
@@ -78,6 +79,11 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
+    /// Whether it is of no wire.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.curves.iter().any(|curve| is_simulated(&curve.mode))
+    }
+
     /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Sweep {
         let mut vias: Vec<Via> = Vec::new();

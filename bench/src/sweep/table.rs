@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
-use crate::report::words::{rounds, xdp};
+use crate::report::words::{SIMULATED, rounds, xdp};
 
 use super::{Curve, Sweep};
 
@@ -65,6 +65,9 @@ impl Sweep {
         let _ = writeln!(text, "\n{rounds}, vias taken in turn; {}", self.cores.spoken());
         if let Some(at) = self.curves.iter().find_map(|curve| curve.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
+        }
+        if self.is_simulated() {
+            let _ = writeln!(text, "{SIMULATED}");
         }
     }
 }

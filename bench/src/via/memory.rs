@@ -1,4 +1,4 @@
-//! Frames between two threads with no protocol: what the loopback transport can do.
+//! Frames between two threads with no protocol: what the loopback transport can do, or a simulated NIC.
 
 use std::collections::VecDeque;
 
@@ -17,9 +17,10 @@ const DATA: u16 = 1;
 const NOTES: u16 = 2;
 
 /// One side of the via.
-pub(crate) struct Memory {
-    transport: Loopback,
+pub(crate) struct Memory<T = Loopback> {
+    transport: T,
     to: Address,
+    window: Option<u64>,
     mode: String,
     largest: usize,
     size: usize,
@@ -32,18 +33,26 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// This end of a wire in memory with two ends.
+    /// This end of a wire in memory with two ends. A queue that is full says so, and nothing is lost.
     pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
-        let from = plug.address();
-        let mut transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
+        let transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
+        Ok(Memory::over(transport, to, None))
+    }
+}
+
+impl<T: Transport> Memory<T> {
+    /// Over this, to the other end, with at most so many on their way where they could be lost.
+    pub(crate) fn over(mut transport: T, to: Address, window: Option<u64>) -> Memory<T> {
         for flow in [DATA, NOTES] {
             transport.steer(flow_of(flow), true);
         }
+        let from = transport.caps().address;
         let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET);
         let (data, notes) = (head(DATA, from, to), head(NOTES, from, to));
-        Ok(Memory {
+        Memory {
             transport,
             to,
+            window,
             mode,
             largest,
             size: 0,
@@ -51,7 +60,7 @@ impl Memory {
             heard: VecDeque::with_capacity(BATCH),
             data,
             notes,
-        })
+        }
     }
 
     /// `false` where there is no room now.
@@ -88,7 +97,7 @@ pub(crate) fn head(flow: u16, from: Address, to: Address) -> [u8; ETHERNET] {
     head
 }
 
-impl Port for Memory {
+impl<T: Transport> Port for Memory<T> {
     fn mode(&self) -> &str {
         &self.mode
     }
@@ -140,9 +149,8 @@ impl Port for Memory {
         Ok(())
     }
 
-    /// A queue that is full says so, and nothing is lost.
     fn window(&self) -> Option<u64> {
-        None
+        self.window
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod dpdk;
 pub(crate) mod lossy;
 pub(crate) mod memory;
 pub(crate) mod raw;
+pub(crate) mod simulated;
 pub(crate) mod sleeping;
 mod transfers;
 pub(crate) mod udp;

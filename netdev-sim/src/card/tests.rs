@@ -97,7 +97,7 @@ fn who_writes_a_frame_that_is_lent_is_seen() {
     assert!(nic.starts() && read(&mut nic));
     assert_eq!(nic.count().overwritten, 0);
     // The ring's types do not let anybody write it, so the sum stands for that.
-    nic.sent[0].1.sum ^= 1;
+    nic.sent[0].1.sum = nic.sent[0].1.sum.map(|sum| sum ^ 1);
     nic.flush(&pool);
     assert_eq!(nic.count().overwritten, 1);
 }

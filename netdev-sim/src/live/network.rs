@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use wire::Address;
 
@@ -20,6 +20,9 @@ use crate::net::{Happening, Net};
 /// While some sleep and others do not, it is left to those for so long to let happen what is due: the sleepers are woken
 /// for it only where nobody did.
 const OTHERS: Nanos = 200 * US;
+
+/// So often the lock is tried before the thread sleeps for it: it is held for some events, which take less than that.
+const SPINS: usize = 1000;
 
 /// A network that several threads use.
 #[derive(Debug)]
@@ -77,6 +80,13 @@ impl Network {
         self.lock().net.address(node)
     }
 
+    /// Of all nodes that are here but this.
+    pub(super) fn others(&self, node: usize) -> Vec<Address> {
+        let inside = self.lock();
+        let here = inside.bells.iter().enumerate().filter(|(other, bell)| *other != node && bell.is_some());
+        here.map(|(other, _)| inside.net.address(other)).collect()
+    }
+
     /// How many nodes are on it.
     pub(super) fn present(&self) -> usize {
         self.present.load(Relaxed)
@@ -124,7 +134,15 @@ impl Network {
 
     /// Use a node's card, at the present time.
     pub(super) fn with<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
-        let mut inside = self.lock();
+        self.use_card(self.lock(), node, use_it)
+    }
+
+    /// The same, unless somebody else uses the network now, and so lets happen what is due.
+    pub(super) fn try_with<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> Option<T> {
+        self.try_lock().map(|inside| self.use_card(inside, node, use_it))
+    }
+
+    fn use_card<T>(&self, mut inside: MutexGuard<'_, Inside>, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
         self.advance(&mut inside);
         let net = &mut inside.net;
         let result = use_it(net.nic(node));
@@ -172,8 +190,22 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Who panicked did so in here, where nothing is left half done that another could not go on with.
+        for _ in 0..SPINS {
+            match self.try_lock() {
+                Some(inside) => return inside,
+                None => std::hint::spin_loop(),
+            }
+        }
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Inside>> {
+        match self.inside.try_lock() {
+            Ok(inside) => Some(inside),
+            // Who panicked did so in here, where nothing is left half done that another could not go on with.
+            Err(TryLockError::Poisoned(inside)) => Some(inside.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn advance(&self, inside: &mut Inside) {

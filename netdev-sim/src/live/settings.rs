@@ -168,6 +168,8 @@ impl Settings {
             duplicate: on_each_link(all.duplicate),
             reorder: on_each_link(all.reorder),
             corrupt: on_each_link(all.corrupt),
+            // Nobody can write them: it costs as much as all else.
+            sums: false,
             switch_buffer: BUFFER,
             // It is told who is where, and who sends bare frames says nothing of that.
             switch_addresses: 0,

@@ -21,6 +21,11 @@ const AWAKE: Nanos = 50 * US;
 pub struct Live {
     caps: Caps,
     seat: Seat,
+    /// Queued, and the NIC's with the doorbell: one lock for all.
+    outbox: VecDeque<Frame>,
+    /// Frames for which the TX ring had room when it was last seen; and how often there was none.
+    room: usize,
+    full: u64,
     /// Taken from the NIC, and not yet handed over: not under the network's lock.
     inbox: VecDeque<Frame>,
     /// The NIC has frames of ours to give back, or wants blanks.
@@ -54,13 +59,21 @@ pub fn open(settings: &Settings) -> Result<Live, OpenError> {
     let options = network.settings().options();
     let caps = nic::caps(&options, network.address(node))?;
     let caps = Caps { mode: network.settings().mode(), wake: Some(seat.wake.clone()), ..caps };
-    network.with(node, |card| card.refill(&caps.pool));
+    let room = network.with(node, |card| {
+        card.refill(&caps.pool);
+        card.room()
+    });
     let alone = format!("nobody else of this process is on `{}`, and another process has one of its own", caps.name);
-    let inbox = VecDeque::with_capacity(options.rx);
-    Ok(Live { caps, seat, inbox, is_owed: false, idle: None, is_armed: false, alone })
+    let [outbox, inbox] = [options.tx, options.rx].map(VecDeque::with_capacity);
+    Ok(Live { caps, seat, outbox, room, full: 0, inbox, is_owed: false, idle: None, is_armed: false, alone })
 }
 
 impl Live {
+    /// The addresses of all others that are on the network now.
+    pub fn others(&self) -> Vec<Address> {
+        self.seat.network.others(self.seat.node)
+    }
+
     /// Nothing came: the thread may sleep, if it was so for long enough.
     fn rest(&mut self, now: Nanos) {
         let since = *self.idle.get_or_insert(now);
@@ -69,13 +82,16 @@ impl Live {
         }
     }
 
-    /// Into the inbox, at most so many.
+    /// Into the inbox, at most so many. Where somebody else uses the network, nothing is there yet.
     fn fetch(&mut self, budget: usize) {
-        let Live { caps, seat, inbox, is_owed, .. } = self;
-        *is_owed = seat.network.with(seat.node, |card| {
+        let Live { caps, seat, inbox, .. } = self;
+        let seen = seat.network.try_with(seat.node, |card| {
             card.receive(budget, &caps.pool, &mut |frame| inbox.push_back(frame));
-            card.is_owing()
+            (card.is_owing(), card.room())
         });
+        if let Some(seen) = seen {
+            (self.is_owed, self.room) = seen;
+        }
     }
 }
 
@@ -99,19 +115,28 @@ impl Transport for Live {
         taken
     }
 
+    #[inline]
     fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
-        self.is_owed = true;
-        self.seat.network.touch(self.seat.node, |card| card.send(frame))
+        if self.outbox.len() >= self.room {
+            self.full += 1;
+            return Err(frame);
+        }
+        self.outbox.push_back(frame);
+        Ok(())
     }
 
+    #[inline]
     fn flush(&mut self) {
-        if self.is_owed {
-            let (node, pool) = (self.seat.node, &self.caps.pool);
-            self.is_owed = self.seat.network.with(node, |card| {
-                card.flush(pool);
-                card.is_owing()
-            });
+        if !self.is_owed && self.outbox.is_empty() {
+            return;
         }
+        let Live { caps, seat, outbox, .. } = self;
+        (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
+            // There is room: it was seen, and only the NIC has used the ring since, to empty it.
+            outbox.drain(..).for_each(|frame| drop(card.send(frame)));
+            card.flush(&caps.pool);
+            (card.is_owing(), card.room())
+        });
     }
 
     fn steer(&mut self, flow: Flow, open: bool) {
@@ -135,6 +160,8 @@ impl Transport for Live {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.seat.network.counters(self.seat.node).into_iter().for_each(|(name, value)| each(name, value));
+        for (name, value) in self.seat.network.counters(self.seat.node) {
+            each(name, if name == "sim_tx_full" { value + self.full } else { value });
+        }
     }
 }

@@ -43,7 +43,9 @@ fn nobody_else_is_trouble() {
     assert!(near.broken().is_some_and(|why| why.contains("another process")));
     let far = open(&settings);
     assert_eq!(near.broken(), None);
+    assert_eq!(near.others(), [far.caps().address]);
     drop(far);
+    assert_eq!(near.others(), []);
     assert!(near.broken().is_some());
 }
 
