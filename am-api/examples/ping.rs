@@ -19,12 +19,19 @@ const PONG: Handler = Handler(0);
 const SECONDS: Duration = Duration::from_secs(10);
 
 fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
-    let mut endpoint = Node::open("beta", on)?.endpoint("ping")?;
+    let node = Node::open("beta", on)?;
+    let mut endpoint = node.endpoint("ping")?;
     endpoint.on_request(PING, |(), request, token| {
         token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
     });
+    let mut known = None;
     loop {
-        endpoint.wait(&mut (), SECONDS);
+        endpoint.wait(&mut (), SECONDS / 10);
+        let trouble = node.trouble();
+        if let Some(trouble) = trouble.as_ref().filter(|_| trouble != known) {
+            eprintln!("beta: {trouble}");
+        }
+        known = trouble;
     }
 }
 

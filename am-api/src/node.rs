@@ -160,7 +160,7 @@ impl Node {
     pub fn trouble(&self) -> Option<String> {
         let mut shared = self.shared.borrow_mut();
         let broken = shared.transport.broken().map(str::to_owned);
-        broken.or_else(|| shared.core().contested().map(|contest| contest.to_string()))
+        broken.or_else(|| shared.contested())
     }
 
     /// Everything counted so far, in every layer.

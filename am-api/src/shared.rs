@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use engine::{Clock, Engine, Look};
-use proto::{Core, Delivery, EndpointId, FlowId, Time};
+use proto::{Contest, Core, Delivery, EndpointId, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
 
@@ -70,6 +70,22 @@ impl Shared {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
+    }
+
+    /// Two nodes that have one name, and where they are.
+    #[cold]
+    pub(crate) fn contested(&self) -> Option<String> {
+        let Contest { name, addresses } = self.engine.core().contested()?;
+        let caps = self.transport.caps();
+        let [one, other] = addresses.map(|address| {
+            let place =
+                self.transport.place_of(address).or_else(|| (address == caps.address).then(|| caps.name.clone()));
+            place.map_or_else(|| address.to_string(), |place| format!("{address} ({place})"))
+        });
+        Some(format!(
+            "two nodes are called `{name}`, one at {one} and one at {other}: conversations lead to the one that was \
+             started last; start one of them under another name"
+        ))
     }
 
     /// First half of a turn; see [`Engine::inhale`].

@@ -5,11 +5,14 @@ mod child;
 mod ends;
 
 use std::env;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, FlowChange, Handler, Node, Remote, ReturnReason};
 use child::Running;
 use ends::{alone, fresh};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 const ECHO: Handler = Handler(1);
 const SUM: Handler = Handler(2);
@@ -18,6 +21,8 @@ const SECONDS: Duration = Duration::from_secs(20);
 /// Who comes back under another address is a stranger.
 const MACS: [&str; 2] = ["02:00:00:00:00:01", "02:00:00:00:00:02"];
 const FLOOD: u64 = 20_000;
+/// Less than the patience of a node.
+const A_WHILE: Duration = Duration::from_millis(500);
 
 fn node(name: &str, device: &str) -> Node {
     let transport = ends::open(device).unwrap_or_else(|error| panic!("{error}"));
@@ -190,6 +195,35 @@ fn over_vhost_the_guest_is_killed() {
     let vhost = format!("net_vhost0,iface={},am.pages=normal", path.display());
     let virtio = format!("net_virtio_user0,path={},mac={},am.pages=normal", path.display(), MACS[1]);
     the_other_is_killed(&vhost, &virtio);
+}
+
+/// Its ring fills up meanwhile. For longer than our patience it is as good as dead.
+#[test]
+fn over_memif_the_other_is_stopped() {
+    let _alone = alone();
+    let socket = format!("@am-{}", fresh());
+    let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
+    let mut alpha = Asker::new(&end("server", MACS[0]));
+    let beta = Running::open("answers", &[(DEVICE, &end("client", MACS[1]))]);
+    let signal = |signal| kill(Pid::from_raw(beta.0.id() as i32), signal).unwrap();
+    let to = alpha.connect();
+    thread::scope(|scope| {
+        signal(Signal::SIGSTOP);
+        scope.spawn(|| {
+            thread::sleep(A_WHILE);
+            signal(Signal::SIGCONT);
+        });
+        alpha.flood(to);
+    });
+    assert_eq!((alpha.seen.sums, alpha.seen.back), (FLOOD, 0));
+    signal(Signal::SIGSTOP);
+    let mut sent = 0;
+    while alpha.endpoint.request(to, SUM, &[sent], &content(sent).0).is_ok() {
+        sent += 1;
+    }
+    let all = alpha.endpoint.wait_until(&mut alpha.seen, SECONDS, |seen| seen.back >= sent);
+    assert!(all, "{} of {sent} came back\n{}", alpha.seen.back, alpha.node.counters());
+    assert_eq!((alpha.seen.back, alpha.seen.sums), (sent, FLOOD), "each once");
 }
 
 #[test]

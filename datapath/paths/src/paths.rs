@@ -210,6 +210,13 @@ impl Transport for Paths {
         })
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        let peer = self.arrivals.peers.get(self.arrivals.peers.index(to)?);
+        let links = self.ways.iter().zip(&peer.links);
+        let places = links.filter_map(|(way, link)| way.inner.place_of(link.address?));
+        Some(places.collect::<Vec<_>>().join("+")).filter(|places| !places.is_empty())
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("paths_changed", self.count.changed);
         each("paths_suspected", self.count.suspected);

@@ -136,12 +136,7 @@ pub struct Peer {
 }
 
 /// Two nodes that live and say that they are the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "two nodes are called `{name}`, one at {} and one at {}: conversations lead to the one that was started last; \
-     start one of them under another name",
-    addresses[0], addresses[1]
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
     /// What both are called.
     pub name: Name,

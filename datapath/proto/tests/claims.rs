@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use harness::{Buf, Net, name};
 use proto::{Contest, EndpointId, FlowId, FlowState, ReturnReason};
-use wire::control::{Beacon, Control, Incarnation, NodeId};
+use wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
 use wire::frame::{self, Link};
-use wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind};
+use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,15 +36,31 @@ fn betas(run: u64) -> Beacon {
 }
 
 /// Somebody says this to alpha.
-fn tell(net: &mut Net, beacon: Beacon) {
+fn say(net: &mut Net, from: Address, control: &Control) {
     let mut body = [0; Control::LONGEST];
-    let length = Control::Beacon(beacon).emit(&mut body);
+    let length = control.emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = Link { to: Address::BROADCAST, from: beacon.address, ethertype: EtherType::DEFAULT };
+    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
     let mut bytes = [0; 256];
     frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+}
+
+fn tell(net: &mut Net, beacon: Beacon) {
+    say(net, beacon.address, &Control::Beacon(beacon));
+}
+
+/// The numbers that alpha wants to hear back, and to which address it said them.
+fn asked(net: &mut Net) -> Vec<(Address, u32)> {
+    let mut asked = vec![];
+    while let Some(transmit) = net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512))) {
+        let parsed = frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap();
+        if let Ok(Control::Probe(probe)) = Control::parse(parsed.payload) {
+            asked.push((transmit.to, probe.id));
+        }
+    }
+    asked
 }
 
 /// Alpha and beta, who have met.
@@ -62,6 +78,28 @@ fn run_of(net: &mut Net, node: usize) -> Incarnation {
 
 fn is_open(net: &mut Net, flow: FlowId) -> bool {
     matches!(net.core(ALPHA).state(flow), FlowState::Open { .. })
+}
+
+/// Of two answers one may be lost: the number shows who is there, the beacon what they say.
+#[test]
+fn a_claim_is_believed_when_both_answers_are_there() {
+    let mut net = Net::new(9);
+    net.node("alpha");
+    tell(&mut net, betas(5));
+    let run = |net: &mut Net| net.core(ALPHA).peers().next().unwrap().incarnation;
+    tell(&mut net, betas(9));
+    let number = asked(&mut net)[..].try_into().map(|[(to, number)]: [_; 1]| (to == address(BETA)).then_some(number));
+    let id = number.expect("one probe").expect("to the claimant");
+    let seen = |id| Control::ProbeSeen(ProbeSeen { id, step: Step::Forged });
+    say(&mut net, address(BETA), &seen(id));
+    assert_eq!(run(&mut net), Incarnation(5), "it may be another who is there");
+    tell(&mut net, betas(9));
+    assert_eq!(run(&mut net), Incarnation(9));
+    // Nor without the number.
+    tell(&mut net, betas(11));
+    say(&mut net, address(BETA), &seen(id));
+    tell(&mut net, betas(11));
+    assert_eq!(run(&mut net), Incarnation(9));
 }
 
 /// A later start that is made up, wherever it says that it is.

@@ -66,6 +66,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).way_to(to)
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        (**self).place_of(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         (**self).counters(each);
     }

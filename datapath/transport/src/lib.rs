@@ -172,6 +172,11 @@ pub trait Transport {
         None
     }
 
+    /// Where the peer with this address is, named as its own transport is, where that says more than the address.
+    fn place_of(&self, _to: Address) -> Option<String> {
+        None
+    }
+
     /// Name and value of every counter it keeps. For people and reports, not
     /// for every turn: it may ask the system, and may allocate.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));

@@ -163,6 +163,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.way_to(to)
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        self.inner.place_of(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("trace_frames", self.log.frames);

@@ -290,6 +290,11 @@ impl Transport for Tcp {
         is_alone.then_some(&self.alone)
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        let place = self.connections[self.routes.find(to)? as usize].as_ref()?.place()?;
+        Some(format!("tcp:{place}"))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let count = &self.count;
         each("tcp_sent", count.sent);

@@ -229,6 +229,11 @@ impl Transport for Udp {
         self.broken.as_deref()
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        let place: SocketAddr = self.places.get(self.places.find(to)?)?.clone().try_into().ok()?;
+        Some(format!("udp:{place}"))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let (sent, stage, count) = (&self.sender.count, &self.stage.count, &self.count);
         each("udp_sent", sent.sent);

@@ -219,6 +219,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.way_to(to)
     }
 
+    fn place_of(&self, to: Address) -> Option<String> {
+        self.inner.place_of(to)
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("faulty_dropped", self.count.dropped);
