@@ -10,7 +10,8 @@ use crate::svg::{begin, escaped, rule, styled, text};
 const WIDTH: f64 = 1200.0;
 const PANEL: f64 = 430.0;
 const PANELS: [f64; 2] = [90.0, 660.0];
-const TOP: f64 = 50.0;
+const HEAD: f64 = 16.0;
+const TOP: f64 = 64.0;
 const DEEP: f64 = 400.0;
 const LINE: f64 = 17.0;
 
@@ -75,6 +76,7 @@ impl Comparison {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| !row.turns.is_empty()).collect();
         let height = TOP + DEEP + 50.0 + LINE * rows.len().div_ceil(COLUMNS) as f64 + 20.0;
         let mut svg = begin((WIDTH, height));
+        text(&mut svg, (PANELS[0], HEAD), "start", &escaped(&self.cable()));
         let one_way = |row: &Row, size: usize| row.spread(|turn| turn.one_way(size)?.middle()).map(|one| one.median);
         let rate =
             |row: &Row, size: usize| row.spread(|turn| turn.stream(size).map(Stream::bytes)).map(|one| one.median);
@@ -157,6 +159,7 @@ mod tests {
         let all = comparison(vec![row("am", &[1000.0]), row("udp", &[2000.0]), row("missing", &[])]);
         let svg = all.svg();
         assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
+        assert!(svg.contains(">veth pair of MTU 1500: TSO on, GSO on, GRO off<"), "{svg}");
         assert!(svg.contains(">udp (veth kernel)<") && !svg.contains("missing"), "{svg}");
         assert_eq!(svg.matches("stroke-width=\"3\"").count(), 3, "ours, twice and in the legend: {svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");

@@ -51,7 +51,7 @@ impl Comparison {
     }
 
     /// What is between the two sides of those whose wire is the cable.
-    fn cable(&self) -> String {
+    pub(super) fn cable(&self) -> String {
         let offload = self.offload.map_or("which offload it has is not known".to_owned(), Offload::words);
         format!("veth pair of MTU {}: {offload}", self.asked.mtu)
     }
