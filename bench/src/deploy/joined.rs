@@ -75,7 +75,7 @@ impl Joint {
             Joint::Shm => 1500..=of(65_536),
             // A buffer of each device's: longer frames would come in several pieces.
             Joint::Memif => LEAST_MTU..=1500,
-            Joint::VirtioUser => LEAST_MTU..=2000,
+            Joint::VirtioUser => LEAST_MTU..=9000,
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
             (Joint::Tcp, 139),
             (Joint::Shm, 1499),
             (Joint::Memif, 1501),
-            (Joint::VirtioUser, 2001),
+            (Joint::VirtioUser, 9001),
         ] {
             let error = joint.ends(Some(mtu)).err().unwrap();
             assert!(error.to_string().contains(&format!("--mtu {mtu} does not go with --hosts {}", joint.name())));

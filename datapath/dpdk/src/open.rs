@@ -19,6 +19,8 @@ const FRAMES: u32 = 8192;
 
 /// Bytes that drivers expect a frame to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
 const ROOM: u32 = 2048;
+/// The header that virtio has in front of a frame.
+const VIRTIO: u32 = 12;
 
 /// An open port, and what there is to know of it. Closed when dropped.
 pub(crate) struct Opened {
@@ -136,8 +138,8 @@ fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -
     if frames < least {
         return Err(OpenError::Frames { device: options.device().into(), frames, least });
     }
-    // For tags that we never use, which drivers insist on.
-    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32).max(ROOM);
+    // For tags that we never use, and virtio's own header, which drivers insist on.
+    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO).max(ROOM);
     let name = format!("am{}", eal.pools);
     eal.pools += 1;
     Chunks::new(started.table, &name, frames, room, probed.port.socket).map_err(|source| {
