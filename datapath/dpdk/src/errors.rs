@@ -80,7 +80,8 @@ pub enum OpenError {
     },
     /// DPDK has not so much memory.
     #[error(
-        "{source}: no memory for {frames} frames of {room} bytes: {hint}, or take fewer with am.frames; DPDK says: {why}"
+        "{source}: {frames} frames of {room} bytes take {} MiB and more: {hint}, or take fewer with am.frames; DPDK says: {why}",
+        u64::from(*frames) * u64::from(*room) >> 20
     )]
     Memory {
         /// How many.

@@ -41,7 +41,7 @@ fn devices_that_cannot_be() {
     assert_says(&error("0000:03:00.0"), &["PCI devices", "open 0000:03:00.0 before"]);
     assert_says(&error("net_memif0,am.pages=huge"), &["huge pages", "before the others"]);
     assert_says(&error("net_null0,am.frames=100"), &["100 frames are too few", "am.frames="]);
-    assert_says(&error("net_null0,am.frames=4000000"), &["4000000 frames", "am.memory=", "am.frames"]);
+    assert_says(&error("net_null0,am.frames=4000000"), &["4000000 frames", "7812 MiB", "am.memory=", "am.frames"]);
     assert_says(&error("net_memif0,mac=01:00:00:00:00:01"), &["01:00:00:00:00:01", "mac="]);
     // And nothing of all that is left.
     drop(memif_ends(""));

@@ -114,7 +114,8 @@ impl Place {
     fn no_file(&self, why: Errno) -> OpenError {
         match why {
             Errno::ENOSPC => OpenError::Space { dir: self.path.clone(), bytes: 1, source: why.into() },
-            Errno::EACCES | Errno::EPERM | Errno::EROFS => {
+            // A directory that is no place for files says that there is none of this name.
+            Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOENT => {
                 OpenError::Rights { dir: self.path.clone(), source: why.into() }
             }
             _ => system(format!("cannot open {}", self.path().display()))(why),

@@ -38,6 +38,7 @@ fn a_directory_that_is_missing_or_none() {
     assert!(matches!(error(&options(&dir.path().join("none")), "dir="), OpenError::Directory { .. }));
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(matches!(error(&options(&dir.path().join("file")), "no directory"), OpenError::Directory { .. }));
+    assert!(matches!(error(&options(Path::new("/proc")), "`dir=` says another"), OpenError::Rights { .. }));
 }
 
 #[test]
