@@ -119,7 +119,7 @@ impl Transport for Dpdk {
 }
 
 /// So long the other end of a memif has time to fetch what was sent last: with the port its ring is gone.
-const LINGER: Duration = Duration::from_millis(20);
+const LINGER: Duration = Duration::from_millis(50);
 
 /// What has arrived and nobody has seen goes home with the rest.
 impl Drop for Dpdk {

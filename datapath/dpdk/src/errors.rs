@@ -81,7 +81,7 @@ pub enum OpenError {
     /// DPDK has not so much memory.
     #[error(
         "{source}: {frames} frames of {room} bytes take {} MiB and more: {hint}, or take fewer with am.frames; DPDK says: {why}",
-        u64::from(*frames) * u64::from(*room) >> 20
+        (u64::from(*frames) * u64::from(*room)) >> 20
     )]
     Memory {
         /// How many.
