@@ -41,7 +41,8 @@ fn ours_beside_the_kernels_sockets() {
         let [p50, p99] = ["p50_ns", "p99_ns"].map(|figure| median(&line[figure]));
         assert!(0.0 < p50 && p50 <= p99, "{line}");
         let [rate, peak, cpu] = ["messages_per_s", "peak_bytes_per_s", "cpu_ns"].map(|figure| median(&line[figure]));
-        assert!(rate > 0.0 && peak >= 64.0 * rate && cpu > 0.0, "{line}");
+        // Both are rounded, and on a busy machine the smaller size may be the one that moves most.
+        assert!(rate > 0.0 && peak >= 64.0 * (rate - 1.0) && cpu > 0.0, "{line}");
     }
     for (name, wire, mode, reach) in [
         ("am", "veth", "veth copy", 4),
