@@ -132,6 +132,28 @@ fn only_control_frames_say_where_somebody_is() {
 }
 
 #[test]
+fn a_stranger_does_not_take_over_another_who_is_there() {
+    let mut ends = [udp(ANY), udp(ANY)];
+    let there = place(&ends[0]);
+    let mut forger = udp(ANY);
+    for stranger in [&mut ends[1], &mut forger] {
+        stranger.introduce(&there).unwrap();
+    }
+    let hello = numbered(&ends[1], Address::BROADCAST, 4, 100);
+    let lie = numbered_as(&forger, ends[1].caps().address, Address::BROADCAST, 5, 100);
+    ends[1].send(Address::BROADCAST, hello).unwrap();
+    ends[1].flush();
+    assert_eq!(receive_so_many(&mut ends[0], 1), [4]);
+    forger.send(Address::BROADCAST, lie).unwrap();
+    forger.flush();
+    assert_eq!(receive_so_many(&mut ends[0], 1), [5]);
+    assert_eq!(counter(&ends[0], "udp_not_learned_elsewhere"), 1);
+    burst(&mut ends, &[100]);
+    assert_eq!(receive_so_many(&mut ends[1], 1), [0]);
+    assert!(is_quiet(&mut forger));
+}
+
+#[test]
 fn a_stranger_does_not_take_over_an_introduced_peer() {
     let mut ends = udp_pair(ANY);
     acquaint(&mut ends);

@@ -19,8 +19,9 @@
 //! Ethernet source is the sender's own: where they come from is where frames
 //! for that address go. Nothing proves it. Who can send datagrams to this socket can
 //!
-//! - pretend to be any address that no introduced place has: frames for it go to him from then on, until its
-//!   owner is heard again. What an introduced place has said stays with introduced places;
+//! - pretend to be any address that nobody has who was heard of late, or who was introduced: frames for it go to him from
+//!   then on. What an introduced place has said stays with introduced places, and what another has said stays with it until
+//!   it has been silent for two beacons;
 //! - become one of those whom frames to everybody are sent to, a small beacon now and then, also in the name of a third;
 //! - fill the table with places: then no new stranger is learned until some of them have been
 //!   silent for half a minute. Introduced places are kept.
@@ -72,6 +73,7 @@ struct Count {
     moved: u64,
     not_learned: u64,
     taken: u64,
+    elsewhere: u64,
     own: u64,
     nobody: u64,
     too_long: u64,
@@ -138,6 +140,7 @@ impl Udp {
                 Learned::Moved => &mut self.count.moved,
                 Learned::Full => &mut self.count.not_learned,
                 Learned::Taken => &mut self.count.taken,
+                Learned::Elsewhere => &mut self.count.elsewhere,
             };
             *count += 1;
         }
@@ -248,6 +251,7 @@ impl Transport for Udp {
         each("udp_learned_moved", count.moved);
         each("udp_not_learned_full", count.not_learned);
         each("udp_not_learned_introduced", count.taken);
+        each("udp_not_learned_elsewhere", count.elsewhere);
         each("udp_full", sent.full);
         each("udp_no_frame", count.no_frame);
         each("udp_receive_errors", stage.errors);

@@ -12,6 +12,9 @@ use wire::Address;
 /// A stranger who has been silent for so long gives way to a new one when the table is full.
 const SILENCE: Duration = Duration::from_secs(30);
 
+/// Who has not been heard at its place for so long, two beacons, may be somewhere else.
+const HERE: Duration = Duration::from_secs(11);
+
 /// A place in the table, as long as it is somebody's: what waits for one who
 /// has gone does not go to who came after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(crate) enum Learned {
     Full,
     /// It is an introduced place's, and who says so is a stranger.
     Taken,
+    /// Who has it was heard elsewhere a moment ago: an address is of one run of a node, which has one socket.
+    Elsewhere,
 }
 
 #[derive(Debug)]
@@ -133,12 +138,20 @@ impl Places {
         if is_introduced(known) && !is_introduced(here) {
             return Learned::Taken;
         }
+        if !is_introduced(here) && known.is_some_and(|slot| self.is_heard(slot, now)) {
+            return Learned::Elsewhere;
+        }
         let Some(here) = here.or_else(|| self.settle(from, now)) else { return Learned::Full };
         if let Some(known) = known {
             self.depart(known);
         }
         self.bind(here, address, now);
         if known.is_some() { Learned::Moved } else { Learned::New }
+    }
+
+    fn is_heard(&self, slot: u32, now: Instant) -> bool {
+        let place = self.slots[slot as usize].place.as_ref();
+        place.is_some_and(|place| now.saturating_duration_since(place.heard) < HERE)
     }
 
     fn is_introduced(&self, slot: u32) -> bool {
@@ -207,11 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_where_it_was_heard_last() {
+    fn an_address_is_where_it_is_heard_and_elsewhere_only_after_a_silence() {
         let (mut places, now) = (Places::new(4), Instant::now());
         assert_eq!(places.learn(address(1), socket(1), now), Learned::New);
         assert_eq!(places.learn(address(1), socket(1), now), Learned::Known);
-        assert_eq!(places.learn(address(1), socket(2), now), Learned::Moved);
+        assert_eq!(places.learn(address(1), socket(2), now + HERE / 2), Learned::Elsewhere);
+        assert_eq!(place_of(&places, 1), Some(socket(1)));
+        assert_eq!(places.learn(address(1), socket(2), now + HERE), Learned::Moved);
         assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 1));
     }
 
