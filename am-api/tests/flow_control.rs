@@ -53,7 +53,7 @@ fn a_poll_is_bounded_however_much_has_arrived() {
     count(&mut beta);
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     (0..100).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
-    (0..10).for_each(|_| {
+    (0..1000).for_each(|_| {
         alpha.poll();
         other.poll(&mut ());
     });
@@ -64,12 +64,17 @@ fn a_poll_is_bounded_however_much_has_arrived() {
 
 #[test]
 fn waiting_ends_with_a_message_or_with_its_time() {
-    let (alpha, mut beta, to) = connected::<(), u64>();
+    let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     assert_eq!(beta.endpoint.wait(&mut beta.state, Duration::from_millis(2)), 0);
     alpha.endpoint.request(to, COUNT, &[], b"").unwrap();
     alpha.endpoint.flush();
-    assert_eq!(beta.endpoint.wait(&mut beta.state, LONG), 1);
+    // What a bad wire loses is sent again by who is polled.
+    let has_come = (0..30).any(|_| {
+        alpha.poll();
+        beta.endpoint.wait(&mut beta.state, LONG / 30) == 1
+    });
+    assert!(has_come);
     assert!(!beta.endpoint.wait_until(&mut beta.state, Duration::from_millis(2), |count| *count == 2));
     assert!(beta.endpoint.wait_until(&mut beta.state, Duration::ZERO, |count| *count == 1));
 }
@@ -86,7 +91,12 @@ fn a_handler_that_panics_costs_no_credit() {
         until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.credit(to) == 2);
         alpha.endpoint.request(to, COUNT, &[number], b"").unwrap();
         alpha.endpoint.flush();
-        let polled = catch_unwind(AssertUnwindSafe(|| while beta.poll() == 0 {}));
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            while beta.poll() == 0 {
+                // On a bad wire it may have to be sent again.
+                alpha.poll();
+            }
+        }));
         assert_eq!(polled.is_err(), number % 2 == 1);
     }
     assert_eq!(beta.state, 10);

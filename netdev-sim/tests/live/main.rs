@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ends::{arrived, open, seed, send};
+use ends::{arrived, open, seed, send, taken};
 use netdev_sim::MS;
-use netdev_sim::live::{self, OpenError, Settings};
+use netdev_sim::live::{self, Live, OpenError, Settings};
 use transport::{Name, Transport};
+use wire::Address;
 
 #[test]
 fn who_comes_later_may_leave_settings_out_and_not_say_others() {
@@ -60,6 +61,44 @@ fn a_place_is_taken_again_and_counts_anew() {
     assert_eq!(again.caps().address, address);
     send(&mut near, address, 10..20);
     assert!(arrived(&mut again, 1).contains(&19), "it is at the cable of the one before it");
+}
+
+#[test]
+fn many_come_and_go_and_take_what_is_theirs_along() {
+    let settings = Settings { seed: seed(), nodes: Some(3), loss: Some(0.1), ..Settings::default() };
+    let (mut near, far) = (open(&settings), open(&settings));
+    for visit in 0..300 {
+        let mut guest = open(&settings);
+        let pool = guest.caps().pool.clone();
+        send(&mut near, guest.caps().address, 0..8);
+        send(&mut guest, far.caps().address, 0..8);
+        let kept = taken(&mut guest).len();
+        assert!(kept <= 8, "visit {visit}");
+        drop(guest);
+        assert_eq!(pool.available(), pool.layout().frames, "visit {visit}");
+    }
+    near.flush();
+    drop(far);
+    let pool = near.caps().pool.clone();
+    drop(near);
+    assert_eq!(pool.available(), pool.layout().frames);
+}
+
+#[test]
+fn the_switch_knows_who_is_where_and_floods_the_rest() {
+    let settings = Settings { seed: seed(), ..Settings::default() };
+    let [mut one, mut two, mut three] = [(); 3].map(|()| open(&settings));
+    let passed_by = |end: &Live| {
+        let mut count = 0;
+        end.counters(&mut |name, value| count += if name == "steer_pass_other_host" { value } else { 0 });
+        count
+    };
+    send(&mut one, two.caps().address, 0..10);
+    assert_eq!(arrived(&mut two, 10).len(), 10);
+    assert_eq!((arrived(&mut three, 0).len(), passed_by(&three)), (0, 0));
+    send(&mut one, Address([2, 9, 9, 9, 9, 9]), 0..10);
+    assert_eq!((arrived(&mut two, 0).len(), arrived(&mut three, 0).len()), (0, 0));
+    assert_eq!([&one, &two, &three].map(passed_by), [0, 10, 10]);
 }
 
 #[test]
