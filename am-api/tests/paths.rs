@@ -30,6 +30,10 @@ struct Pair {
 
 /// Alpha has all the wires, beta the first so many of them.
 fn pair(names: &[&str], of_beta: usize) -> Pair {
+    pair_with(names, of_beta, Duration::from_millis(200))
+}
+
+fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
     let (clock, hand): (Clock, Hand) = Clock::by_hand();
     let mut ends: [Vec<Box<dyn Transport>>; 2] = [vec![], vec![]];
     let mut switches = [vec![], vec![]];
@@ -46,7 +50,7 @@ fn pair(names: &[&str], of_beta: usize) -> Pair {
         1 => ways.remove(0),
         _ => Box::new(Paths::new(ways, EtherType::DEFAULT).expect("ways")) as Box<dyn Transport>,
     });
-    let node = |name| Node::builder(name).beacon(Duration::from_millis(200)).clock(clock.clone(), Incarnation(1));
+    let node = |name| Node::builder(name).beacon(beacon).clock(clock.clone(), Incarnation(1));
     let (alpha, mut beta) = (Side::open(node("alpha"), alpha), Side::<Seen>::open(node("beta"), beta));
     beta.endpoint.on_request(TELL, |seen, message, _| {
         let number = message.word(0) as usize;
@@ -140,6 +144,24 @@ fn when_a_way_dies_the_next_is_taken_and_nothing_is_lost_or_doubled() {
             if side == 0 {
                 assert!(way.starts_with("udp:1 (not shm:lab: "), "{state:?}: {way}");
             }
+        }
+    }
+}
+
+/// As by TCP, whose connection takes a moment, while the first beacons leave at once.
+#[test]
+fn a_way_of_which_no_beacon_has_come_yet_is_found_when_the_other_dies() {
+    for state in [State::Broken, State::Silent] {
+        for side in [0, 1] {
+            let mut pair = pair_with(&["udp:1", "tcp:1"], 2, Duration::from_secs(60));
+            pair.switches.iter().for_each(|ways| ways[1].set(State::Silent));
+            let to = pair.connect();
+            pair.switches.iter().for_each(|ways| ways[1].set(State::Whole));
+            assert_eq!(pair.way(to), "udp:1 (the only one that both have)");
+            pair.tell(to, 1000);
+            pair.switches[side][0].set(state);
+            pair.tell(to, 1000);
+            pair.all_arrived_once();
         }
     }
 }

@@ -34,6 +34,11 @@ impl ControlQueue {
         }
     }
 
+    /// Whether a beacon for this address waits. (Many conversations with one peer miss it at once.)
+    pub(crate) fn introduces_to(&self, to: Address) -> bool {
+        self.0.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,6 +1,6 @@
 //! From below: time has passed.
 
-use wire::{Buffer, Class, Flow};
+use wire::{Address, Buffer, Class, Flow};
 
 use crate::flow::FlowRecord;
 use crate::node::Core;
@@ -67,12 +67,22 @@ impl<B: Buffer> Core<B> {
         for class in Class::ALL {
             record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
         }
-        if record.silence.ask() {
-            self.events.push_back(Event::Silent(record.route.to));
-        }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+        if record.silence.ask() {
+            let to = record.route.to;
+            self.silent(to);
+        }
+    }
+
+    /// Nothing comes from there. Where the transport is several, the peer may be within reach by one of which
+    /// neither has heard yet: its connection came about after both had introduced themselves.
+    fn silent(&mut self, to: Address) {
+        self.events.push_back(Event::Silent(to));
+        if !self.control.introduces_to(to) {
+            self.introduce(to, true);
+        }
     }
 }
 
