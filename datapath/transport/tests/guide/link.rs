@@ -29,14 +29,22 @@ struct Count {
 
 const MAX_FRAME: usize = 1514;
 
-/// Both ends.
-pub(crate) fn pair() -> std::io::Result<[Link; 2]> {
-    let (near, far) = UnixDatagram::pair()?;
-    Ok([Link::new(near, 1)?, Link::new(far, 2)?])
+/// An end before it is opened. It may go to the thread that will use it, as an
+/// open one may not: its pool belongs to the thread that made it.
+pub(crate) struct Plug {
+    socket: UnixDatagram,
+    number: u64,
 }
 
-impl Link {
-    fn new(socket: UnixDatagram, number: u64) -> std::io::Result<Link> {
+/// Both ends.
+pub(crate) fn pair() -> std::io::Result<[Plug; 2]> {
+    let (near, far) = UnixDatagram::pair()?;
+    Ok([Plug { socket: near, number: 1 }, Plug { socket: far, number: 2 }])
+}
+
+impl Plug {
+    pub(crate) fn open(self) -> std::io::Result<Link> {
+        let Plug { socket, number } = self;
         socket.set_nonblocking(true)?;
         let layout = Layout { frames: 512, stride: MAX_FRAME.next_multiple_of(128), headroom: 0 };
         let caps = Caps {

@@ -3,6 +3,8 @@
 
 mod link;
 
+use std::thread;
+
 use allocation_counter::measure;
 use transport::Transport;
 use transport::conformance::{self, Pair};
@@ -10,11 +12,12 @@ use wire::{Address, Buffer};
 
 const PAGE: &str = include_str!("../../../../docs/transports.md");
 const EXAMPLE: &str = include_str!("link.rs");
+const HERE: &str = include_str!("main.rs");
 
 #[test]
-fn the_example_passes_the_suite() {
+fn the_link_passes_the_suite() {
     let make = || {
-        let [near, far] = link::pair().expect("two sockets");
+        let [near, far] = link::pair().expect("two sockets").map(|plug| plug.open().expect("memory"));
         Pair::new(near, far)
     };
     let report = conformance::run(make, |run| measure(run).count_total);
@@ -23,8 +26,24 @@ fn the_example_passes_the_suite() {
 }
 
 #[test]
+fn each_end_is_opened_on_its_own_thread() {
+    let [near, far] = link::pair().expect("two sockets");
+    let sends = thread::spawn(move || {
+        let mut near = near.open().expect("memory");
+        let frame = near.caps().pool.copy(&[0xff; 60]).expect("a frame");
+        near.send(Address::BROADCAST, frame).expect("room");
+    });
+    sends.join().expect("it was sent");
+    let mut far = far.open().expect("memory");
+    far.receive(1, &mut drop);
+    let mut seen = 0;
+    far.counters(&mut |_, value| seen += value);
+    assert_eq!(seen, 1, "one frame, of somebody else's EtherType");
+}
+
+#[test]
 fn the_example_says_when_its_other_end_is_gone() {
-    let [mut near, far] = link::pair().expect("two sockets");
+    let [mut near, far] = link::pair().expect("two sockets").map(|plug| plug.open().expect("memory"));
     assert_eq!(near.broken(), None);
     drop(far);
     let frame = near.caps().pool.copy(&[0; 60]).expect("a frame");
@@ -33,7 +52,18 @@ fn the_example_says_when_its_other_end_is_gone() {
     assert_eq!(near.broken(), Some("the other end was closed"));
 }
 
-/// The guide shows the whole example, in order, and no other code in Rust.
+/// What it says of tests is what stands here.
+#[test]
+fn the_guide_quotes_this_file() {
+    let blocks = PAGE.split("\n```rust,test\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());
+    let blocks: Vec<&str> = blocks.collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks.iter().flat_map(|block| block.split("\n\n")) {
+        assert!(HERE.contains(block), "docs/transports.md quotes what guide/main.rs does not say:\n{block}");
+    }
+}
+
+/// The guide shows the whole example, in order, and no other code in Rust but that of tests.
 #[test]
 fn the_guide_quotes_the_example() {
     let blocks = PAGE.split("\n```rust\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());
