@@ -46,8 +46,12 @@ pub enum NotOpen {
     #[error("the peer refused: {}", refusal(*.0))]
     Refused(Refusal),
     /// It is over, or nobody answered: is the peer's node running, on the same
-    /// network and EtherType, and is its name spelt as here?
-    #[error("{0} (is its node running, on this network and EtherType, under this name?)")]
+    /// network (and EtherType, where that was changed), is its name spelt as here, and
+    /// was it introduced, where there is no link that reaches everybody?
+    #[error(
+        "{0} (is its node running, on this network, under this name? Over udp and tcp one of the two has to be told \
+         where the other is: peer=IP:PORT)"
+    )]
     Dead(ReturnReason),
     /// This side has closed it.
     #[error("it was closed on this side")]

@@ -66,7 +66,10 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// Nobody of that name answers.
-    #[error("no peer {name} answered on {on} within {} s: is `am-bench --serve --on ... --name {name}` running on the other machine, and are both on one wire?", .waited.as_secs())]
+    #[error(
+        "no peer {name} answered on {on} within {} s, {}: is `am-bench --serve --on ... --name {name}` running on the \
+         other machine, {}", .waited.as_secs(), others(.heard), meets(.on)
+    )]
     PeerUnknown {
         /// Who was asked for.
         name: String,
@@ -74,6 +77,8 @@ pub(crate) enum Error {
         on: String,
         /// How long.
         waited: Duration,
+        /// Who was heard there.
+        heard: Vec<String>,
     },
     /// The far side said no.
     #[error("the far side refused: {0}")]
@@ -135,6 +140,26 @@ fn more(via: Via) -> &'static str {
     }
 }
 
+fn others(names: &[String]) -> String {
+    if names.is_empty() {
+        "and nobody else was heard".to_owned()
+    } else {
+        format!("but {} was heard", names.join(", "))
+    }
+}
+
+/// What else two sides need to meet on this transport.
+fn meets(on: &str) -> &'static str {
+    match on.split(':').next() {
+        Some("udp" | "tcp") if !on.contains("peer=") => {
+            "and who told either where the other is? Add its place to --on: `,peer=IP:PORT`"
+        }
+        Some("udp" | "tcp") => "and at the place that `peer=` says?",
+        Some("shm") => "and are both on one machine, with the same name behind `shm:`?",
+        _ => "and are both on one wire?",
+    }
+}
+
 fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -150,6 +175,20 @@ mod tests {
         assert_eq!(Error::PeerGone(String::new()).exit_code(), 1);
         assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
         assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);
+    }
+
+    #[test]
+    fn a_peer_that_is_missing_says_who_is_there_and_what_to_do() {
+        let text = |on: &str, heard: &[&str]| {
+            let heard = heard.iter().map(|name| (*name).to_owned()).collect();
+            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), heard }
+                .to_string()
+        };
+        assert!(text("udp:10.0.0.1:7000", &[]).contains("nobody else was heard"));
+        assert!(text("udp:10.0.0.1:7000", &[]).ends_with("`,peer=IP:PORT`"));
+        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the place that `peer=` says?"));
+        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("but gamma, delta was heard"));
+        assert!(text("xdp:eth1", &[]).ends_with("on one wire?"));
     }
 
     #[test]

@@ -283,7 +283,7 @@ fn nobody_of_that_name() {
     let output = machines.measure(&[&["latency", "--peer", "gamma"], QUICK]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("no peer gamma answered on xdp:eth1 within 10 s"), "{errors}");
+    assert!(errors.contains("no peer gamma answered on xdp:eth1 within 10 s, and nobody else was heard"), "{errors}");
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub enum OpenError {
     /// The text names none, or asks for what there is not.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A `+` with no name on one side of it.
+    #[error("`{0}` has a `+` that joins nothing: write a name on both sides of it, as in `shm:lab+udp:10.0.0.7:7000`")]
+    Missing(String),
     /// It could not be opened.
     #[error("`{name}`: {why}")]
     Kind {
@@ -71,6 +74,9 @@ pub fn kinds() -> &'static [Kind] {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
+    if names.contains(AND) && names.split(AND).any(str::is_empty) {
+        return Err(OpenError::Missing(names.to_owned()));
+    }
     let mut ways = names.split(AND).map(open_one).collect::<Result<Vec<_>, _>>()?;
     if ways.len() == 1 {
         return Ok(ways.swap_remove(0).1);

@@ -110,9 +110,10 @@ impl Options {
     pub(super) fn place(&self) -> Result<Where, Error> {
         match (self.hosts, &self.peer) {
             (Some(_), Some(_)) => Err(usage("--hosts is one machine and --peer two: take one of them")),
-            (None, None) => {
-                Err(usage("where? --hosts veth, --hosts loopback, or --peer NAME --on xdp:INTERFACE on two machines"))
-            }
+            (None, None) => Err(usage(
+                "where? On this machine --hosts shm, udp or tcp (no rights needed), veth (root), or loopback (one process); on \
+                 two --peer NAME --on xdp:INTERFACE, or --on udp:IP:PORT,peer=IP:PORT",
+            )),
             (Some(HostsArg::Veth), _) => self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))),
             (Some(HostsArg::Loopback), _) => self.no_on().and_then(|()| self.loopback()),
             (Some(HostsArg::Sim), _) => self.simulated(),
@@ -251,13 +252,19 @@ impl Options {
     /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("which transport? as in --on xdp:eth1"))?;
+        if let Some((first, _)) = on.split_once('+') {
+            return Err(Error::Usage(format!(
+                "--on {on}: am-bench measures one transport at a time: --on {first}, for instance"
+            )));
+        }
         let kind =
             transports::kinds().iter().find(|kind| on.split_once(':').is_some_and(|(its, _)| its == kind.scheme));
         let bad = || {
-            let known: Vec<&str> = transports::kinds().iter().map(|kind| kind.example).collect();
+            let kinds = transports::kinds().iter().filter(|kind| kind.scheme != SIM);
+            let known: Vec<&str> = kinds.map(|kind| kind.example).collect();
             Error::Usage(format!("`{on}` is no transport that am-bench knows: {}", known.join(", ")))
         };
-        let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1 && !on.contains('+')).ok_or_else(bad)?;
+        let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1).ok_or_else(bad)?;
         if kind.scheme == "xdp" {
             return Ok(on.to_owned());
         }

@@ -118,7 +118,12 @@ fn what_has_no_effect_is_refused() {
         ("latency --peer beta --on udp:10.0.0.1:7000 --via udp", "--on udp"),
         ("latency --peer beta --on shm:lab --via raw", "--on shm"),
         ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
-        ("serve --on moon:7", "no transport that am-bench knows"),
+        (
+            "serve --on moon:7",
+            "no transport that am-bench knows: shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
+        ),
+        ("serve --on udp:10.0.0.1:7000+shm:lab", "one transport at a time: --on udp:10.0.0.1:7000"),
+        ("latency", "--hosts shm, udp or tcp"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
         ("bounce --hosts loopback", "no loopback"),
         ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),

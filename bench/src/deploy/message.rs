@@ -32,22 +32,33 @@ pub(crate) struct Asking<'a> {
 
 impl Control for Asking<'_> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
-        let mut endpoint: Endpoint<Option<Answer>> = endpoint(&self.link, plan.how, watch)?;
+        let node = self.link.node(plan.how, watch)?;
+        let mut endpoint: Endpoint<Option<Answer>> = node.endpoint(ENDPOINT).map_err(facility)?;
+        self.ask_by(&mut endpoint, plan, watch).map_err(|error| match error {
+            Error::PeerUnknown { name, on, waited, .. } => {
+                let heard = node.peers().iter().map(|peer| peer.name.to_string()).collect();
+                Error::PeerUnknown { name, on, waited, heard }
+            }
+            other => other,
+        })
+    }
+}
+
+impl Asking<'_> {
+    fn ask_by(&self, endpoint: &mut Endpoint<Option<Answer>>, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
         endpoint.on_reply(PLAN, |answer, reply| *answer = Some(parse(&reply)));
         let payload = serde_json::to_vec(plan).map_err(facility)?;
         let deadline = Instant::now() + ANSWER;
         let mut answer = None;
-        let to = self.connect(&mut endpoint, &mut answer, deadline, watch)?;
-        self.request(&mut endpoint, &mut answer, to, &payload, deadline, watch)?;
+        let to = self.connect(endpoint, &mut answer, deadline, watch)?;
+        self.request(endpoint, &mut answer, to, &payload, deadline, watch)?;
         while answer.is_none() {
             endpoint.wait(&mut answer, LOOK);
             self.check(deadline, watch)?;
         }
         answer.ok_or_else(|| self.unknown())?.into_place()
     }
-}
 
-impl Asking<'_> {
     fn connect(
         &self,
         endpoint: &mut Endpoint<Option<Answer>>,
@@ -98,7 +109,7 @@ impl Asking<'_> {
     }
 
     fn unknown(&self) -> Error {
-        Error::PeerUnknown { name: self.peer.to_owned(), on: self.link.on(), waited: ANSWER }
+        Error::PeerUnknown { name: self.peer.to_owned(), on: self.link.on(), waited: ANSWER, heard: Vec::new() }
     }
 }
 

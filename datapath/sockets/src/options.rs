@@ -52,7 +52,6 @@ const SETTINGS: [(&str, bool); 8] = [
 ];
 
 const EXAMPLE: &str = "127.0.0.1:7000";
-const PLACE: &str = "an address and a port, as in 127.0.0.1:7000 or [::1]:7000 (names of hosts are not looked up)";
 
 impl Options {
     /// Bytes of a pool whose number of frames nobody has chosen, at most. They
@@ -100,7 +99,8 @@ impl Options {
             _ => return Err(name.unknown(&["udp:IP:PORT", "tcp:IP:PORT"])),
         };
         let (place, settings) = name.settings(EXAMPLE)?;
-        let mut options = Options::new(place::parse(place).ok_or_else(|| name.bad_setting(place, None, PLACE))?);
+        let local = place::parse(place).ok_or_else(|| name.bad_setting(place, None, place::hint(place)))?;
+        let mut options = Options::new(local);
         for (key, value) in settings {
             options.set(is_udp, key, value).map_err(|hint| name.bad_setting(key, value, hint))?;
         }
@@ -110,7 +110,7 @@ impl Options {
     /// One setting; what would make sense, where it does not.
     fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
         match (key, value) {
-            ("peer", Some(place)) => self.peers.push(place::parse(place).ok_or(PLACE)?),
+            ("peer", Some(place)) => self.peers.push(place::parse(place).ok_or_else(|| place::hint(place))?),
             ("frame", Some(bytes)) => self.frame = Some(number(bytes)?),
             ("frames", Some(frames)) => self.frames = Some(number(frames)?),
             ("buffer", Some(bytes)) => self.buffer = Some(number(bytes)?),
@@ -128,7 +128,7 @@ impl Options {
 }
 
 fn number(text: &str) -> Result<usize, &'static str> {
-    text.parse::<u32>().map(|number| number as usize).map_err(|_| "a whole number")
+    text.parse::<u32>().map(|number| number as usize).map_err(|_| "a whole number goes here, from 0 to 4294967295")
 }
 
 fn is_on(text: &str) -> Result<bool, &'static str> {
@@ -174,6 +174,9 @@ mod tests {
             ("udp:127.0.0.1", "an address and a port"),
             ("udp:127.0.0.1:7000,peer=here", "not looked up"),
             ("udp:127.0.0.1:7000,frame=-1", "a whole number"),
+            ("udp:127.0.0.1:7000,buffer=1000000000000", "to 4294967295"),
+            ("udp:127.0.0.1:70000", "a port is at most 65535"),
+            ("udp:[::1]:7000,peer=[::1]:70000", "a port is at most 65535"),
             ("udp:127.0.0.1:7000,gso=maybe", "`on` or `off`"),
             ("udp:127.0.0.1:7000,fragment=yes", "the settings are"),
             ("udp:127.0.0.1:7000,what", "peer=IP:PORT"),

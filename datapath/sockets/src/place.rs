@@ -15,6 +15,19 @@ pub(crate) fn parse(text: &str) -> Option<SocketAddr> {
     })
 }
 
+/// What to write instead of a text that is no place.
+pub(crate) fn hint(text: &str) -> &'static str {
+    if port_is_too_large(text) {
+        return "a port is at most 65535";
+    }
+    "an address and a port, as in 127.0.0.1:7000 or [::1]:7000 (names of hosts are not looked up)"
+}
+
+fn port_is_too_large(text: &str) -> bool {
+    let port = text.rsplit_once(':').map_or("", |(_, port)| port);
+    !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_err()
+}
+
 /// Where somebody may be, for a socket at `local`.
 ///
 /// # Errors
@@ -23,8 +36,11 @@ pub(crate) fn read(place: &str, local: SocketAddr) -> Result<SocketAddr, Introdu
     let example = if local.is_ipv4() { "127.0.0.1:7000" } else { "[::1]:7000" };
     // As the transport there is named, or without its kind.
     let bare = ["udp:", "tcp:"].iter().find_map(|kind| place.strip_prefix(kind)).unwrap_or(place);
-    let read = parse(bare).ok_or_else(|| IntroduceError::NoPlace { place: place.into(), example })?;
     let no_peer = |why: &str| IntroduceError::NoPeer { place: place.into(), why: why.into() };
+    let read = parse(bare).ok_or_else(|| match port_is_too_large(bare) {
+        true => no_peer(hint(bare)),
+        false => IntroduceError::NoPlace { place: place.into(), example },
+    })?;
     if read.is_ipv4() != local.is_ipv4() {
         let family = if local.is_ipv4() { "IPv4" } else { "IPv6" };
         return Err(no_peer(&format!(
@@ -90,6 +106,7 @@ mod tests {
             ("[::1]:7", FOUR, "IPv4 only; write 127.0.0.1:7000"),
             ("10.0.0.7:9000", SIX, "IPv6 only; write [::1]:7000"),
             ("10.0.0.7:0", FOUR, "port 0"),
+            ("10.0.0.7:70000", FOUR, "a port is at most 65535"),
             ("0.0.0.0:7", FOUR, "one that the peer has"),
             ("[::]:7", SIX, "one that the peer has"),
             ("255.255.255.255:7", FOUR, "everybody's"),

@@ -26,7 +26,7 @@ pub struct Name {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// No scheme at the start.
-    #[error("`{0}` names no transport: write SCHEME or SCHEME:REST, as in `loopback` or `xdp:eth1`")]
+    #[error("`{0}` names no transport: write SCHEME:REST, as in `xdp:eth1` or `udp:10.0.0.7:7000`")]
     Scheme(String),
     /// Nothing behind the scheme where something must be.
     #[error("`{scheme}` does not say which: write `{scheme}:{example}`, for instance")]
