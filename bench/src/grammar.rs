@@ -20,7 +20,23 @@ const NOT_FOR_TORTURE: [&str; 9] = ["serve", "peer", "on", "name", "via", "size"
 const NOT_FOR_BOUNCE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
 
 /// So has the comparison, on hosts of its own.
-const NOT_FOR_COMPARE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
+const NOT_FOR_COMPARE: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "via", "bundles"];
+
+/// What an option means for one command, where that is not what it means for most: command, option, help.
+const MEANS: [(&str, &str, &str); 12] = [
+    ("latency", "size", "Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds [default: 16]"),
+    ("latency", "time", "Length of one measurement [default: 0.25]"),
+    ("rate", "size", "Payload bytes of a message, or `full` for as many as a frame holds [default: 64]"),
+    ("rate", "time", "Length of one measurement [default: 0.25]"),
+    ("bandwidth", "time", "Length of one measurement [default: 0.25; with --sweep 0.05]"),
+    ("compare", "rounds", "How often each peer has its turn; ratios are medians over the rounds [default: 3]"),
+    ("compare", "time", "Length of one measurement [default: 0.1]"),
+    ("compare", "size", "Bytes of a message (64K, 1M) [default: 8,64,512,4K,32K,256K,1M]"),
+    ("compare", "mtu", "MTU of the veth pair, 140 to 65535 [default: 1500]"),
+    ("ablation", "time", "Length of one measurement [default: 0.05]"),
+    ("bounce", "hosts", "Both hosts on this machine: any but loopback [default: veth]"),
+    ("torture", "hosts", "Both hosts on this machine, two processes: any but loopback and sim [default: veth]"),
+];
 
 /// The near side says what is measured, and how much.
 const NOT_FOR_SERVE: [&str; 12] =
@@ -65,8 +81,12 @@ fn grammar() -> Command {
         ("torture", hidden(&NOT_FOR_TORTURE)),
         ("serve", hidden(&NOT_FOR_SERVE)),
     ];
-    let hide = |grammar: Command, (name, options)| grammar.mut_subcommand(name, |command| command.args(options));
-    without.into_iter().fold(grammar.clone(), hide)
+    let means = MEANS.iter().flat_map(|(name, id, help)| {
+        let options = grammar.get_arguments().filter(|option| option.get_id() == *id);
+        options.map(|option| (*name, vec![option.clone().help(*help)]))
+    });
+    let take = |grammar: Command, (name, options)| grammar.mut_subcommand(name, |command| command.args(options));
+    without.into_iter().chain(means).fold(grammar.clone(), take)
 }
 
 #[cfg(test)]
@@ -83,6 +103,24 @@ mod tests {
         let line = ["am-bench", command, "--help"];
         let help = grammar().try_get_matches_from(line).unwrap_err().to_string();
         help.lines().any(|line| line.trim_start().starts_with(option))
+    }
+
+    #[test]
+    fn a_command_names_its_own_defaults() {
+        let help = |command: &str| {
+            let line = ["am-bench", command, "--help"];
+            let help = grammar().try_get_matches_from(line).unwrap_err().to_string();
+            help.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(!offers("compare", "--hosts") && offers("compare", "--mtu"));
+        for (command, says, not) in [
+            ("compare", "[default: 3]", "[default: 9]"),
+            ("compare", "[default: 0.1]", "0.25"),
+            ("latency", "[default: 16]", "rate 64"),
+            ("torture", "any but loopback and sim", "Both hosts on this machine ["),
+        ] {
+            assert!(help(command).contains(says) && !help(command).contains(not), "{command}: {}", help(command));
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const VERSION: u32 = 5;
 pub(crate) enum Via {
     /// Our active messages.
     Am,
-    /// Bare AF_XDP frames, no protocol at all: what the device can do.
+    /// Bare frames, no protocol at all: AF_XDP's, DPDK's or simulated ones; over udp and tcp a bare socket.
     Raw,
     /// A kernel UDP socket that spins instead of sleeping: what it replaces.
     Udp,

@@ -95,7 +95,8 @@ pub(crate) struct Options {
     /// What this node is called [default: the host's name]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) name: Option<String>,
-    /// MTU of the veth pair; payload bytes of a frame between processes
+    /// MTU of the veth pair, 140 to 65535 [default: 1500]; of other --hosts the payload bytes of a frame, within what the
+    /// transport takes [default: its own]
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Where")]
     pub(crate) mtu: Option<u32>,
     /// Cores of the near and the far side; with --peer and --serve of this side alone; or `none`

@@ -143,7 +143,7 @@ fn announce(peers: &[Box<dyn Peer>], rows: &[Row], asked: &Asked) {
     let turns: Vec<Duration> = there.map(|(peer, _)| peer.takes(asked)).collect();
     let all = turns.iter().sum::<Duration>() * asked.amount.rounds as u32;
     let (count, rounds) = (turns.len(), crate::report::words::rounds(asked.amount.rounds));
-    note(&format!("{count} of {} peers are here; {rounds} of them take about {} s", rows.len(), all.as_secs().max(1)));
+    note(&format!("{count} of {} peers are here; about {} s for {rounds} of them", rows.len(), all.as_secs().max(1)));
 }
 
 /// Each has its turn in each round; each round begins with another one.

@@ -30,10 +30,14 @@ impl Comparison {
     /// All of it in words.
     pub(crate) fn table(&self) -> String {
         let (small, cable) = (self.asked.small(), self.cable());
+        let spread = match self.asked.amount.rounds {
+            1 => "",
+            _ => ", with\nhalf of what they lie apart",
+        };
         let mut text = format!(
             "{cable}\n\np50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
              a second\nof the best size; n1/2: the size that moves half of it; CPU: of both sides, a message of \
-             {small} B. Medians of {}, with\nhalf of what they lie apart; beside am: the median of the rounds' \
+             {small} B. Medians of {}{spread}; beside am: the median of the rounds' \
              ratios\n\n",
             rounds(self.asked.amount.rounds)
         );
@@ -97,11 +101,17 @@ impl Comparison {
     /// What each is, why it is missing, and where it measures differently.
     fn words(&self, text: &mut String) {
         text.push('\n');
+        let mut said: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
             let version = if row.version.is_empty() { String::new() } else { format!("; {}", row.version) };
             let _ = writeln!(text, "  {}: {}{version}", row.name, row.what);
             for reason in row.reasons() {
-                let _ = writeln!(text, "    {}", reason.trim_end().replace('\n', "\n    "));
+                // What several lack has one long reason.
+                let _ = match said.iter().find(|(_, its)| *its == reason) {
+                    Some((first, _)) => writeln!(text, "    as {first}"),
+                    None => writeln!(text, "    {}", reason.trim_end().replace('\n', "\n    ")),
+                };
+                said.push((row.name, reason));
             }
         }
         text.push('\n');
@@ -159,7 +169,9 @@ mod tests {
     fn a_line_a_peer_also_of_one_that_is_missing() {
         let mut missing = row("ucx", &[]);
         missing.absent = Some("ucx_perftest is not installed".to_owned());
-        let all = comparison(vec![row("am", &[1000.0, 1100.0, 900.0]), row("udp", &[2000.0]), missing]);
+        let mut as_well = row("fi", &[]);
+        as_well.absent.clone_from(&missing.absent);
+        let all = comparison(vec![row("am", &[1000.0, 1100.0, 900.0]), row("udp", &[2000.0]), missing, as_well]);
         let text = all.table();
         let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
         let am = line("am ");
@@ -170,6 +182,11 @@ mod tests {
         assert!(text.starts_with("veth pair of MTU 1500: TSO on, GSO on, GRO off\n"), "{text}");
         assert!(missing[5..].iter().all(|cell| cell == NOTHING), "{text}");
         assert!(text.contains("  ucx: something; 1.0\n    ucx_perftest is not installed\n"), "{text}");
+        assert!(text.contains("  fi: something; 1.0\n    as ucx\n"), "{text}");
+        assert!(text.contains("half of what they lie apart"), "{text}");
+        let mut once = comparison(vec![]);
+        once.asked.amount.rounds = 1;
+        assert!(!once.table().contains("lie apart"));
         assert_eq!(text.matches("  a note\n").count(), 1, "{text}");
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.lines().filter(|line| words(line) == "peer 8 B 64 B 4 KiB").count(), 2, "{text}");
