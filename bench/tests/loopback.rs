@@ -189,7 +189,7 @@ fn ctrl_c_ends_it() {
 #[test]
 fn mistakes_end_with_2_and_say_what_to_do() {
     for (arguments, advice) in [
-        (&["latency"][..], "--hosts veth, --hosts loopback, or --peer"),
+        (&["latency"][..], "--hosts shm, udp or tcp (no rights needed), veth (root), or loopback"),
         (&["latency", "--hosts", "moon"], "possible values: veth, loopback"),
         (&["latency", "--hosts", "loopback", "--via", "udp"], "--via am,raw"),
         (&["latency", "--hosts", "loopback", "--size", "0"], "from 1 to 256M"),
