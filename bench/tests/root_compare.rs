@@ -7,6 +7,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use common::{am_bench, eventually, json, run, summary, text};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
@@ -200,16 +203,16 @@ touch \"$TMPDIR/am-bench-left\" /dev/shm/am-bench-left
 sleep 86123
 ";
 
-/// What hangs, wherever it is.
-fn hanging() -> usize {
+/// Those that sleep for so long, wherever they are: each test has a time of its own.
+fn asleep(seconds: u32) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
-    words.filter(|words| words.ends_with(b"\086123\0")).count()
+    words.filter(|words| words.ends_with(format!("\0{seconds}\0").as_bytes())).count()
 }
 
 #[test]
 fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
-    let hangs = programs(&[("sockperf", HANGS), ("mpirun.openmpi", HANGS), ("mpicc.openmpi", "#!/bin/sh\necho 1.0\n")]);
+    let hangs = programs(&[("sockperf", HANGS), ("mpirun.openmpi", HANGS), ("mpicc.openmpi", VERSION)]);
     let arguments = ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,openmpi-shm,udp", "--limit", "1"];
     let output = with_programs(&hangs, &[&arguments[..], &["--time", "0.02", "--size", "64"]].concat()).output();
     let lines = json(&output.unwrap());
@@ -218,18 +221,56 @@ fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
         assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
         assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
     }
-    assert_eq!(hanging(), 0, "it is over when am-bench is");
+    assert_eq!(asleep(86123), 0, "it is over when am-bench is");
     assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 
     // And where am-bench itself is killed while it hangs.
     let mut near = with_programs(&hangs, &["compare", "--rounds", "1", "--peers", "openmpi-shm"]).spawn().unwrap();
-    eventually("something that hangs", || hanging() > 0);
+    eventually("something that hangs", || asleep(86123) > 0);
     near.kill().unwrap();
     near.wait().unwrap();
-    eventually("the end of what hangs", || hanging() == 0);
+    eventually("the end of what hangs", || asleep(86123) == 0);
     for place in [env::temp_dir(), "/tmp".into(), "/dev/shm".into()] {
         assert!(!place.join("am-bench-left").exists(), "{}", place.display());
     }
+}
+
+/// It says its version, and nothing else.
+const VERSION: &str = "#!/bin/sh\necho 1.0\n";
+
+/// It says its version, and otherwise prints without end: as a server, and as the program that measures.
+const FLOODS: &str = "#!/bin/sh
+if [ \"$1\" = --version ]; then echo floods 1.0; exit; fi
+while :; do echo yes yes yes yes yes yes yes yes yes yes yes yes; done
+";
+
+/// It does not even say its version.
+const MUTE: &str = "#!/bin/sh\nsleep 86124\n";
+
+#[test]
+fn a_peer_that_floods_or_does_not_say_its_version_is_ended() {
+    let strange =
+        programs(&[("sockperf", FLOODS), ("mpirun.openmpi", FLOODS), ("mpicc.openmpi", VERSION), ("iperf3", MUTE)]);
+    let arguments =
+        ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,openmpi-shm,iperf3,udp", "--limit", "60"];
+    let output = with_programs(&strange, &[&arguments[..], &["--time", "0.02", "--size", "64"]].concat()).output();
+    let lines = json(&output.unwrap());
+    for (name, says) in [
+        ("sockperf-tcp", "printed more than 1 MiB"),
+        ("openmpi-shm", "printed more than 1 MiB"),
+        ("iperf3", "does not say its version"),
+    ] {
+        let why = peer(&lines, name)["failures"][0].as_str().unwrap();
+        assert!(why.contains(says), "{name}: {why}");
+    }
+    assert_eq!(asleep(86124), 0, "it is over when am-bench is");
+    assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
+
+    let mut near = with_programs(&strange, &["compare", "--rounds", "1", "--peers", "iperf3"]).spawn().unwrap();
+    eventually("something that does not say its version", || asleep(86124) > 0);
+    kill(Pid::from_raw(near.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(near.wait().unwrap().code(), Some(130));
+    assert_eq!(asleep(86124), 0, "it is over when am-bench is");
 }
 
 /// Whatever is installed here.

@@ -91,8 +91,8 @@ impl Peer for &'static Fabric {
            bandwidth and CPU"]
     }
 
-    fn find(&self) -> Result<String, String> {
-        tool::version(PROGRAM, &["-h"]).and_then(|_| tool::version("fi_info", &["--version"]))
+    fn find(&self, watch: &Watch) -> Result<String, String> {
+        tool::version(PROGRAM, &["-h"], watch).and_then(|_| tool::version("fi_info", &["--version"], watch))
     }
 
     fn takes(&self, asked: &Asked) -> Duration {

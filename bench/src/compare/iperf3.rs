@@ -41,8 +41,8 @@ impl Peer for Iperf3 {
         ]
     }
 
-    fn find(&self) -> Result<String, String> {
-        tool::version(PROGRAM, &["--version"])
+    fn find(&self, watch: &Watch) -> Result<String, String> {
+        tool::version(PROGRAM, &["--version"], watch)
     }
 
     fn takes(&self, asked: &Asked) -> Duration {

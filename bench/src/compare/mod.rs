@@ -13,6 +13,7 @@
 
 mod apart;
 mod fabric;
+mod heard;
 mod house;
 mod iperf3;
 mod json;
@@ -84,7 +85,8 @@ pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(
     let peers = peers::chosen(&wanted.peers);
     let pair = Pair::new(wanted.mtu)?;
     let offload = Offload::of(&pair);
-    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref(), &asked)).collect();
+    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref(), &asked, watch)).collect();
+    watch.check()?;
     announce(&peers, &rows, &asked);
     let end = rounds(&peers, &mut rows, &pair, &asked, options.json, watch);
     let comparison = Comparison { rows, asked, offload };

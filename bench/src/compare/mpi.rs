@@ -144,9 +144,9 @@ impl Peer for &'static Mpi {
         &[NOTE]
     }
 
-    fn find(&self) -> Result<String, String> {
-        tool::version(self.maker.compiler(), &["--version"])?;
-        tool::version(self.maker.launcher(), &["--version"])
+    fn find(&self, watch: &Watch) -> Result<String, String> {
+        tool::version(self.maker.compiler(), &["--version"], watch)?;
+        tool::version(self.maker.launcher(), &["--version"], watch)
     }
 
     fn takes(&self, asked: &Asked) -> Duration {

@@ -127,8 +127,8 @@ pub(crate) trait Peer {
     /// Whether it is there: its version.
     ///
     /// # Errors
-    /// Why not, and what installs it.
-    fn find(&self) -> Result<String, String>;
+    /// Why not, and what installs it; or somebody has said to stop.
+    fn find(&self, watch: &Watch) -> Result<String, String>;
 
     /// About how long one turn takes.
     fn takes(&self, asked: &Asked) -> Duration;

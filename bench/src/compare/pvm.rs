@@ -41,8 +41,8 @@ impl Peer for Pvm {
         ]
     }
 
-    fn find(&self) -> Result<String, String> {
-        tool::version("cc", &["--version"])?;
+    fn find(&self, watch: &Watch) -> Result<String, String> {
+        tool::version("cc", &["--version"], watch)?;
         // It has no option that tells, and starts a daemon where there is none: ask who packed it.
         let header = std::fs::read_to_string("/usr/include/pvm3.h");
         let header = header.map_err(|_| "pvm3.h is not installed: scripts/setup --with-peers".to_owned())?;

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::stats::median;
 use crate::sweep::Point;
 use crate::sweep::fit::size_of_rate;
+use crate::watch::Watch;
 
 /// All of one peer's turns.
 #[derive(Debug)]
@@ -87,8 +88,8 @@ impl Turn {
 
 impl Row {
     /// Of a peer that is here, or is not.
-    pub(crate) fn new(peer: &dyn Peer, asked: &Asked) -> Row {
-        let (version, absent) = match peer.find() {
+    pub(crate) fn new(peer: &dyn Peer, asked: &Asked, watch: &Watch) -> Row {
+        let (version, absent) = match peer.find(watch) {
             Ok(version) => (version, None),
             Err(why) => (String::new(), Some(why)),
         };

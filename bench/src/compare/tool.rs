@@ -1,8 +1,10 @@
 //! What all programs that were not written here have in common.
 
 use std::io::ErrorKind;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
+use super::heard::{Unheard, hear};
 use super::peer::Asked;
 use super::room::{self, Job, Said};
 use crate::deploy::veth::Pair;
@@ -12,19 +14,21 @@ use crate::watch::Watch;
 /// What installs all of them.
 const SETUP: &str = "scripts/setup --with-peers";
 
+/// To say a version takes so long at most, on a machine that is busy and has the program on a slow disk.
+const SAYS: Duration = Duration::from_secs(5);
+
 /// The version of a program, from what it prints of it.
 ///
 /// # Errors
-/// It is not installed, or says nothing.
-pub(super) fn version(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output =
-        Command::new(program).args(arguments).stdin(Stdio::null()).output().map_err(|why| match why.kind() {
-            ErrorKind::NotFound => format!("{program} is not installed: {SETUP}"),
-            _ => format!("{program} cannot be started: {why}"),
-        })?;
-    let said = [output.stdout, output.stderr].concat();
-    let line = first_with_a_number(&String::from_utf8_lossy(&said));
-    line.ok_or_else(|| format!("{program} {} does not say its version", arguments.join(" ")))
+/// It is not installed, says nothing or too much, or hangs; or `watch` said to stop.
+pub(super) fn version(program: &str, arguments: &[&str], watch: &Watch) -> Result<String, String> {
+    let silent = format!("{program} {} does not say its version", arguments.join(" "));
+    let heard = hear(Command::new(program).args(arguments), SAYS, || watch.check()).map_err(|why| match why {
+        Unheard::Start(why) if why.kind() == ErrorKind::NotFound => format!("{program} is not installed: {SETUP}"),
+        Unheard::Start(why) => format!("{program} cannot be started: {why}"),
+        why => format!("{silent}: {why}"),
+    })?;
+    first_with_a_number(&String::from_utf8_lossy(&heard.all())).ok_or(silent)
 }
 
 /// Whether there is such a program.
@@ -113,8 +117,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_says_what_installs_it() {
-        let why = version("am-bench-peer-that-is-nowhere", &["--version"]).unwrap_err();
+        let watch = Watch::default();
+        let why = version("am-bench-peer-that-is-nowhere", &["--version"], &watch).unwrap_err();
         assert_eq!(why, "am-bench-peer-that-is-nowhere is not installed: scripts/setup --with-peers");
-        assert!(version("true", &[]).unwrap_err().contains("does not say"));
+        assert!(version("true", &[], &watch).unwrap_err().contains("does not say"));
     }
 }

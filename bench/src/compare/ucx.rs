@@ -96,9 +96,9 @@ impl Peer for Ucx {
         ]
     }
 
-    fn find(&self) -> Result<String, String> {
+    fn find(&self, watch: &Watch) -> Result<String, String> {
         // The one that measures does not tell.
-        tool::version("ucx_info", &["-v"]).map(|version| format!("UCX {version}"))
+        tool::version("ucx_info", &["-v"], watch).map(|version| format!("UCX {version}"))
     }
 
     fn takes(&self, asked: &Asked) -> Duration {

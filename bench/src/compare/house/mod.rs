@@ -86,7 +86,7 @@ impl Peer for &'static House {
         self.notes
     }
 
-    fn find(&self) -> Result<String, String> {
+    fn find(&self, _watch: &Watch) -> Result<String, String> {
         let version = match self.via {
             Via::Am | Via::Raw => format!("am-bench {}", env!("CARGO_PKG_VERSION")),
             Via::Udp | Via::Cacheline | Via::Row(_) => format!("Linux {}", kernel()),

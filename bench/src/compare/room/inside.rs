@@ -4,8 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, stdin, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -15,7 +14,9 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 use nix::unistd::{getpid, sethostname};
 
-use super::{Exchange, Network, Order, Run, Said, Server, failed};
+use super::super::heard::{Unheard, hear};
+use super::listening::Listening;
+use super::{Exchange, Network, Order, Run, Said, failed};
 use crate::cores::processor_time;
 use crate::deploy::pipe::write_line;
 use crate::deploy::veth::ADDRESSES;
@@ -29,10 +30,6 @@ pub(crate) const HOSTS: [&str; 2] = ["alpha", "beta"];
 /// This program, wherever it is outside.
 pub(crate) const OURSELVES: &str = "am-bench";
 
-/// A server has so long until it listens.
-const LISTENS: Duration = Duration::from_secs(5);
-/// The most that is passed on of what a program said.
-const MOST: usize = 1 << 20;
 /// The last of what it complained about.
 const COMPLAINT: usize = 300;
 
@@ -96,14 +93,14 @@ fn write(file: &str, text: &str) -> io::Result<()> {
 
 fn build(order: &Order) -> Result<(), Error> {
     order.job.build.iter().try_for_each(|run| {
-        let output = command(run, order).stdin(Stdio::null()).output().map_err(Error::system("starting a program"))?;
-        let said = [output.stdout, output.stderr].concat();
-        if output.status.success() { Ok(()) } else { Err(Error::Facility(complaint(&run.words.join(" "), &said))) }
+        let name = run.words.join(" ");
+        let heard = hear(&mut command(run, order), Duration::MAX, || Ok(())).map_err(unheard(&name))?;
+        if heard.status.success() { Ok(()) } else { Err(Error::Facility(complaint(&name, &heard.all()))) }
     })
 }
 
 /// The program as it is started: entered into its network and pinned by ourselves.
-fn command(run: &Run, order: &Order) -> Command {
+pub(super) fn command(run: &Run, order: &Order) -> Command {
     let core = run.core.and_then(|side| order.cores[usize::from(side == Side::Far)]);
     let mut command = Command::new(at(OURSELVES));
     let network = if run.network == Network::Near { "near" } else { "far" };
@@ -114,78 +111,28 @@ fn command(run: &Run, order: &Order) -> Command {
     command
 }
 
-/// Ended when this is dropped.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Why there is nothing of this program.
+fn unheard(name: &str) -> impl FnOnce(Unheard) -> Error {
+    move |why| match why {
+        Unheard::Stopped(why) => why,
+        why => Error::Facility(format!("{name}: {why}")),
     }
 }
 
 fn exchange(exchange: &Exchange, order: &Order) -> Result<Said, Error> {
-    let server = exchange.server.as_ref().map(|server| serve_with(server, order)).transpose()?;
+    let server = exchange.server.as_ref().map(|server| Listening::start(server, order)).transpose()?;
     let (begin, before) = (Instant::now(), worked());
-    let mut client = command(&exchange.client, order);
-    let output = client.stdin(Stdio::null()).output().map_err(Error::system("starting a program"))?;
-    let busy = worked().saturating_sub(before).as_secs_f64() / begin.elapsed().as_secs_f64().max(1e-9);
-    drop(server);
-    let text = String::from_utf8_lossy(&output.stdout[..output.stdout.len().min(MOST)]).into_owned();
     let name = exchange.client.words.first().map_or("", String::as_str);
-    let said = [output.stdout, output.stderr].concat();
-    let trouble = (!output.status.success()).then(|| complaint(&format!("{name} ({})", output.status), &said));
+    let server_is_quiet = || server.as_ref().map_or(Ok(()), Listening::is_quiet);
+    // However long: who wants the room has a limit for all of it.
+    let heard = hear(&mut command(&exchange.client, order), Duration::MAX, server_is_quiet).map_err(unheard(name))?;
+    let busy = worked().saturating_sub(before).as_secs_f64() / begin.elapsed().as_secs_f64().max(1e-9);
+    server_is_quiet()?;
+    drop(server);
+    let text = String::from_utf8_lossy(&heard.out).into_owned();
+    let status = heard.status;
+    let trouble = (!status.success()).then(|| complaint(&format!("{name} ({status})"), &heard.all()));
     Ok(Said { text, trouble, busy })
-}
-
-/// Start it and wait until it listens.
-fn serve_with(server: &Server, order: &Order) -> Result<Started, Error> {
-    let mut command = command(&server.run, order);
-    let said = File::create(at("server.said")).map_err(Error::system("making a file"))?;
-    let errors = said.try_clone().map_err(Error::system("making a file"))?;
-    command.stdin(Stdio::null()).stdout(said).stderr(errors);
-    let mut started = Started(command.spawn().map_err(Error::system("starting a program"))?);
-    let mut ended = false;
-    let listens = eventually(LISTENS, || {
-        ended = matches!(started.0.try_wait(), Ok(Some(_)));
-        ended || listens(started.0.id(), server.port)
-    });
-    if ended || !listens {
-        let said = fs::read(at("server.said")).unwrap_or_default();
-        let name = server.run.words.first().map_or("", String::as_str);
-        let what = if ended { "ended at once" } else { "does not listen" };
-        return Err(Error::Facility(complaint(&format!("{name} {what}"), &said)));
-    }
-    Ok(started)
-}
-
-/// Whether somebody in this process's network has this port.
-fn listens(process: u32, port: u16) -> bool {
-    let of = |table: &str| {
-        let text = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
-        text.lines().any(|line| has_port(line, port))
-    };
-    ["tcp", "tcp6", "udp", "udp6"].into_iter().any(of)
-}
-
-/// A line of the kernel's table of sockets: of one that waits for whoever comes, on this port.
-fn has_port(line: &str, port: u16) -> bool {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let [_, local, _, state, ..] = fields[..] else { return false };
-    // Listening, and what UDP has instead.
-    ["0A", "07"].contains(&state) && local.rsplit(':').next() == Some(format!("{port:04X}").as_str())
-}
-
-/// Until it is so, or for too long.
-fn eventually(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
-    while !so() {
-        if begin.elapsed() > limit {
-            return false;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    true
 }
 
 /// Processor time of all others in the room so far: of those that run, and of those that have ended.
@@ -205,7 +152,7 @@ fn ended() -> Duration {
 }
 
 /// What went wrong, with the end of what was said.
-fn complaint(what: &str, said: &[u8]) -> String {
+pub(super) fn complaint(what: &str, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -218,15 +165,6 @@ fn complaint(what: &str, said: &[u8]) -> String {
 mod tests {
     use super::super::Job;
     use super::*;
-
-    #[test]
-    fn who_listens_is_found_in_the_kernels_table() {
-        let tcp = "   0: 02004D0A:1389 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12";
-        let udp = " 401: 00000000:1389 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5 2 0 0";
-        let talks = "   1: 02004D0A:1389 01004D0A:B2A4 01 00000000:00000000 02:0000C350 00000000     0        0 2";
-        assert!(has_port(tcp, 5001) && has_port(udp, 5001));
-        assert!(!has_port(talks, 5001) && !has_port(tcp, 5002) && !has_port("", 5001) && !has_port("sl local", 0));
-    }
 
     #[test]
     fn a_complaint_is_the_end_of_what_was_said() {

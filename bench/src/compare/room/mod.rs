@@ -15,6 +15,7 @@
 
 pub(crate) mod enter;
 pub(crate) mod inside;
+mod listening;
 
 use std::env::current_exe;
 use std::io::Write;
