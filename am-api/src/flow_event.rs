@@ -1,6 +1,7 @@
 //! Conversations come and go: what an endpoint may want to know of it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use proto::{EndpointId, Event, FlowId, ReturnReason};
 use wire::control::Name;
@@ -30,6 +31,18 @@ pub struct FlowEvent<'a> {
     pub names: (Name, Name),
     /// The endpoint, as far as handlers may use it.
     pub port: &'a Port,
+}
+
+impl fmt::Display for FlowEvent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (node, endpoint) = &self.names;
+        match (self.change, self.port.ready(self.remote)) {
+            (FlowChange::Accepted, _) => write!(f, "{node}/{endpoint}: connected to this endpoint"),
+            (FlowChange::Ended(reason), _) => write!(f, "{node}/{endpoint}: over: {reason}"),
+            (FlowChange::Settled, Ok(())) => write!(f, "{node}/{endpoint}: open"),
+            (FlowChange::Settled, Err(why)) => write!(f, "{node}/{endpoint}: not open: {why}"),
+        }
+    }
 }
 
 /// Events that wait for their endpoint to be polled. Only endpoints that

@@ -155,15 +155,17 @@ fn both_sides_hear_of_conversations_that_come_and_go() {
     type Seen = Vec<(FlowChange, String)>;
     let (mut alpha, mut beta) = nodes::<Seen, Seen>(plain("alpha"), plain("beta"));
     for endpoint in [&mut alpha.endpoint, &mut beta.endpoint] {
-        endpoint.on_flow(|seen, event| seen.push((event.change, event.names.0.to_string())));
+        endpoint.on_flow(|seen, event| seen.push((event.change, event.to_string())));
     }
     let to = connect(&mut alpha, &mut beta);
     until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
     alpha.endpoint.close(to);
     until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
-    assert_eq!(alpha.state, [(FlowChange::Settled, "beta".to_owned())]);
-    let ended = FlowChange::Ended(ReturnReason::Closed);
-    assert_eq!(beta.state, [(FlowChange::Accepted, "alpha".to_owned()), (ended, "alpha".to_owned())]);
+    assert_eq!(alpha.state, [(FlowChange::Settled, "beta/main: open".to_owned())]);
+    let (ended, over) =
+        (FlowChange::Ended(ReturnReason::Closed), format!("alpha/main: over: {}", ReturnReason::Closed));
+    let accepted = "alpha/main: connected to this endpoint".to_owned();
+    assert_eq!(beta.state, [(FlowChange::Accepted, accepted), (ended, over)]);
 }
 
 #[test]
