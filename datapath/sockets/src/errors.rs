@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
+use nix::errno::Errno;
 use ring::LayoutError;
 use transport::IntroduceError;
 use transport::memory::NoMemory;
@@ -63,6 +64,14 @@ pub enum OpenError {
         /// The setting that limits it.
         limit: &'static str,
     },
+    /// Buffers that are too small.
+    #[error("buffer={asked}: {least} bytes are the least here; without it the buffers are as suits most")]
+    SmallBuffer {
+        /// As asked for.
+        asked: usize,
+        /// What there must be.
+        least: usize,
+    },
     /// A longest frame that cannot be.
     #[error("frame={asked}: the longest frame is {least} to {most} bytes here{}", if *by_mtu { ", or more with `fragment`" } else { "" })]
     Frame {
@@ -92,6 +101,16 @@ pub enum OpenError {
     /// A peer that cannot be introduced.
     #[error(transparent)]
     Peer(#[from] IntroduceError),
+    /// The process, or the system, has as many open files as it may have.
+    #[error(
+        "{doing}: {error}: each socket takes a few descriptors; `ulimit -n` says how many a process may have, and raises it"
+    )]
+    Descriptors {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// What it says.
+        error: io::Error,
+    },
     /// The system refused, for a reason of its own.
     #[error("{doing}: {error}")]
     System {
@@ -104,10 +123,18 @@ pub enum OpenError {
 
 /// For `map_err`: what was tried.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
-    move |error| OpenError::System { doing, error }
+    move |error| OpenError::refused(doing, error)
 }
 
 impl OpenError {
+    /// What the system means when it does not do something that has no error of its own.
+    pub(crate) fn refused(doing: &'static str, error: io::Error) -> OpenError {
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EMFILE | Errno::ENFILE) => OpenError::Descriptors { doing, error },
+            _ => OpenError::System { doing, error },
+        }
+    }
+
     /// Whether a socket can be there, as far as the address says: some that cannot be used can be bound.
     pub(crate) fn check_place(local: SocketAddr) -> Result<(), OpenError> {
         place::misfit(local).map_or(Ok(()), |why| Err(OpenError::NoPlace { local, why }))
@@ -119,8 +146,8 @@ impl OpenError {
             ErrorKind::AddrInUse => OpenError::InUse { scheme, local },
             ErrorKind::AddrNotAvailable => OpenError::NotHere(local.ip()),
             ErrorKind::PermissionDenied => OpenError::Port(local.port()),
-            _ if error.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32) => OpenError::Family(local),
-            _ => OpenError::System { doing: "bind a socket", error },
+            _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => OpenError::Family(local),
+            _ => OpenError::refused("bind a socket", error),
         }
     }
 }

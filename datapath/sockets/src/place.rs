@@ -28,19 +28,26 @@ fn port_is_too_large(text: &str) -> bool {
     !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_err()
 }
 
-/// Where somebody may be, for a socket at `local`.
+/// The transports that have places like ours.
+const SCHEMES: [&str; 2] = ["udp", "tcp"];
+
+/// Where somebody may be, for a socket at `local`: `IP:PORT`, with our own `scheme` before it or none.
 ///
 /// # Errors
-/// The text is no such place.
-pub(crate) fn read(place: &str, local: SocketAddr) -> Result<SocketAddr, IntroduceError> {
+/// The text is no such place, or one of the other transport's: by this one nobody listens there.
+pub(crate) fn read(scheme: &str, place: &str, local: SocketAddr) -> Result<SocketAddr, IntroduceError> {
     let example = if local.is_ipv4() { "127.0.0.1:7000" } else { "[::1]:7000" };
-    // As the transport there is named, or without its kind.
-    let bare = ["udp:", "tcp:"].iter().find_map(|kind| place.strip_prefix(kind)).unwrap_or(place);
+    let (its, bare) = place.split_once(':').filter(|(its, _)| SCHEMES.contains(its)).unwrap_or((scheme, place));
     let no_peer = |why: &str| IntroduceError::NoPeer { place: place.into(), why: why.into() };
     let read = parse(bare).ok_or_else(|| match port_is_too_large(bare) {
         true => no_peer(hint(bare)),
         false => IntroduceError::NoPlace { place: place.into(), example },
     })?;
+    if its != scheme {
+        return Err(no_peer(&format!(
+            "by {its} this node reaches nobody; write {scheme}:{bare} if a {scheme} node is there, or open {its} as well"
+        )));
+    }
     if read.is_ipv4() != local.is_ipv4() {
         let family = if local.is_ipv4() { "IPv4" } else { "IPv6" };
         return Err(no_peer(&format!(
@@ -86,7 +93,7 @@ mod tests {
     const SIX: &str = "[::1]:1";
 
     fn read_at(place: &str, local: &str) -> Result<SocketAddr, String> {
-        read(place, local.parse().unwrap()).map_err(|error| error.to_string())
+        read("udp", place, local.parse().unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -105,6 +112,8 @@ mod tests {
             ("[fe80::1%none]:9000", SIX, "write [::1]:7000"),
             ("[::1]:7", FOUR, "IPv4 only; write 127.0.0.1:7000"),
             ("10.0.0.7:9000", SIX, "IPv6 only; write [::1]:7000"),
+            ("tcp:10.0.0.7:9000", FOUR, "write udp:10.0.0.7:9000"),
+            ("tcp:[fe80::1%lo]:9000", SIX, "write udp:[fe80::1%lo]:9000"),
             ("10.0.0.7:0", FOUR, "port 0"),
             ("10.0.0.7:70000", FOUR, "a port is at most 65535"),
             ("0.0.0.0:7", FOUR, "one that the peer has"),

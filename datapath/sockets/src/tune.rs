@@ -32,6 +32,17 @@ pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::R
     Ok(socket)
 }
 
+/// What the kernel gives whoever asks for less (`SOCK_MIN_SNDBUF`).
+pub(crate) const LEAST_BUFFER: usize = 2304;
+
+/// Whether buffers can be that small.
+pub(crate) fn check_buffer(asked: Option<usize>, least: usize) -> Result<(), OpenError> {
+    match asked.filter(|asked| *asked < least) {
+        Some(asked) => Err(OpenError::SmallBuffer { asked, least }),
+        None => Ok(()),
+    }
+}
+
 /// Buffers of this size, or an error that says what stands against it.
 pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> Result<(), OpenError> {
     enlarge(socket, bytes);
@@ -62,7 +73,7 @@ pub(crate) fn busy_poll(socket: &Socket, options: &Options) -> Result<(), OpenEr
     let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX >> 1);
     socket.set_busy_poll(micros).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => OpenError::BusyPoll(time.as_micros()),
-        _ => OpenError::System { doing: "set busy polling", error },
+        _ => OpenError::refused("set busy polling", error),
     })
 }
 

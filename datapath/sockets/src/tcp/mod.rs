@@ -277,11 +277,11 @@ impl Transport for Tcp {
     }
 
     fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.introduce_at(place::read(place, self.local)?)
+        self.introduce_at(place::read("tcp", place, self.local)?)
     }
 
     fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.forget_at(place::read(place, self.local)?);
+        self.forget_at(place::read("tcp", place, self.local)?);
         Ok(())
     }
 

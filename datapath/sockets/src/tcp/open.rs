@@ -55,6 +55,7 @@ pub fn open(options: &Options) -> Result<Tcp, OpenError> {
 pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError> {
     OpenError::check_place(options.local)?;
     let max_frame = tune::check_frame(options.frame.unwrap_or(Options::TCP_FRAME), MOST_FRAME, false)?;
+    tune::check_buffer(options.buffer, tune::LEAST_BUFFER)?;
     let listener = listen(options)?;
     let local = listener.local_addr().map_err(doing("ask for a socket's place"))?;
     let (epoll, timer) = wakers(&listener).map_err(doing("set up an epoll descriptor"))?;
@@ -83,7 +84,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError
         epoll,
         timer,
     };
-    options.peers.iter().try_for_each(|peer| tcp.introduce_at(crate::place::read(&peer.to_string(), local)?))?;
+    options.peers.iter().try_for_each(|peer| tcp.introduce_at(crate::place::read("tcp", &peer.to_string(), local)?))?;
     Ok(tcp)
 }
 

@@ -220,11 +220,11 @@ impl Transport for Udp {
     }
 
     fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.introduce_at(place::read(place, self.local)?)
+        self.introduce_at(place::read("udp", place, self.local)?)
     }
 
     fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.places.forget(place::read(place, self.local)?);
+        self.places.forget(place::read("udp", place, self.local)?);
         Ok(())
     }
 

@@ -51,6 +51,8 @@ pub fn open(options: &Options) -> Result<Udp, OpenError> {
 pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError> {
     OpenError::check_place(options.local)?;
     let max_frame = longest(options)?;
+    // A datagram goes into it as a whole.
+    tune::check_buffer(options.buffer, max_frame.max(tune::LEAST_BUFFER))?;
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
     simplify(&socket, options)?;
@@ -83,7 +85,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
         socket,
         local,
     };
-    options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read(&peer.to_string(), local)?))?;
+    options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
     Ok(udp)
 }
 
