@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::options::{HostsArg, Options};
+use super::options::{CoresArg, HostsArg, Options};
 use super::{Task, usage};
 use crate::compare::{self, Wanted};
 use crate::error::Error;
@@ -47,6 +47,11 @@ impl Options {
             if !names.iter().any(|name| compare::means(wanted, name)) {
                 return Err(Error::Usage(format!("no peer `{wanted}`: there are {}", names.join(", "))));
             }
+        }
+        if let Some(CoresArg::One(core)) = self.cores {
+            return Err(Error::Usage(format!(
+                "compare has both sides here: --cores A,B, two cores of which {core} may be one, or --cores none"
+            )));
         }
         self.check_plot(args.plot.as_ref())?;
         self.no_on()?;

@@ -1,6 +1,7 @@
 //! The command line: what can be said, and what of it goes together.
 
 mod compare;
+mod files;
 mod options;
 mod place;
 mod simulated;

@@ -1,8 +1,9 @@
 //! Where the two sides are, and what of it goes together.
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::files::{check_file, is_same};
 use super::options::{CoresArg, HostsArg, Options};
 use super::simulated::SIM;
 use super::{BandwidthArgs, Task, usage};
@@ -311,29 +312,4 @@ impl Options {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether both names are of one file, which need not be there yet.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |file: &Path| {
-        let place = || Some(directory(file).canonicalize().ok()?.join(file.file_name()?));
-        file.canonicalize().ok().or_else(place).unwrap_or_else(|| file.to_owned())
-    };
-    place(one) == place(other)
-}
-
-/// Before anything is measured: what is found out afterwards is too late.
-fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
-    match file.filter(|file| file.is_dir() || !directory(file).is_dir()) {
-        Some(file) => Err(Error::Usage(format!(
-            "{option} {} cannot be written: name a file in a directory that exists",
-            file.display()
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Where a file is to be.
-fn directory(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

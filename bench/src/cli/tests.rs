@@ -106,6 +106,9 @@ fn what_has_no_effect_is_refused() {
     for (line, named) in [
         ("torture --rounds 2", "--rounds"),
         ("torture --warm-up 1", "--warm-up"),
+        ("compare --cores 0", "--cores A,B"),
+        ("latency --hosts sim --save /proc/a.jsonl", "where this user may write"),
+        ("compare --plot /proc/a.svg", "--plot /proc/a.svg"),
         ("latency --peer beta --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
         ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
         ("serve --on xdp:eth1 --rounds 3", "--rounds"),
