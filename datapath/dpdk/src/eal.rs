@@ -11,6 +11,7 @@
 //! | `--no-pci`, `--iova-mode=va`, unless a PCI device is what is opened first | no search for devices that nobody asked for |
 
 use std::ffi::{CString, c_char};
+use std::io;
 use std::process;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -88,9 +89,19 @@ fn start(wanted: Started, options: &Options) -> Result<Started, String> {
     let result = border::start(wanted.table, leak(arguments));
     // It has pinned the thread to that core.
     let restored = sched_setaffinity(us, &before);
-    result.map_err(|error| format!("{error}: {}", words::complaints()))?;
+    result.map_err(|error| format!("{error}: {}{}", words::complaints(), advice(&wanted, options, &error)))?;
     restored.map_err(|error| format!("letting this thread run where it could before: {error}"))?;
     Ok(wanted)
+}
+
+/// Memory is what a start that is otherwise right may fail for.
+fn advice(wanted: &Started, options: &Options, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory if !wanted.huge => {
+            format!("; am.memory={} (MiB) is more than this process gets: say less", options.memory)
+        }
+        _ => String::new(),
+    }
 }
 
 fn first(set: &CpuSet) -> usize {

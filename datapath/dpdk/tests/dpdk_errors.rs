@@ -35,7 +35,8 @@ fn devices_that_cannot_be() {
     started();
     assert_says(&error("net_nosuch0,x=1"), &["net_nosuch0", "DPDK says", "failed to parse device"]);
     assert_says(&error("net_af_packet0,iface=nosuch"), &["making the device net_af_packet0,iface=nosuch", "nosuch"]);
-    assert_says(&error("net_memif0,role=king"), &["net_memif0", "role"]);
+    let king = error("net_memif0,role=king");
+    assert_says(&king, &["net_memif0", "DPDK says: memif_set_role(): Unknown role: king"]);
     let nobody = error(&format!("net_memif0,role=client,socket=@am-{}", fresh()));
     assert_says(&nobody, &["opening net_memif0", "Failed to connect socket"]);
     assert_says(&error("0000:03:00.0"), &["PCI devices", "open 0000:03:00.0 before"]);
@@ -108,6 +109,17 @@ fn error_elsewhere(device: &str, shim: &str) -> String {
 #[ignore = "started by error_elsewhere"]
 fn says_what_is_wrong() {
     println!("{}", error(&std::env::var("AM_TEST_DEVICE").unwrap()));
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_leaves_nothing() {
+    let prefix = format!("am-fails-{}", std::process::id());
+    let device = format!("net_null0,am.pages=normal,am.memory=99999999,am.file-prefix={prefix}");
+    let said = Running::start("says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
+    assert_says(&said, &["DPDK does not start", "am.memory=99999999", "say less"]);
+    for place in ["/var/run/dpdk".into(), std::env::temp_dir().join("dpdk")] as [std::path::PathBuf; 2] {
+        assert!(!place.join(&prefix).exists(), "{}", place.display());
+    }
 }
 
 #[test]

@@ -21,17 +21,16 @@ pub(crate) unsafe extern "C" fn start(count: c_int, arguments: *mut *mut c_char,
         if result < 0 {
             return result;
         }
-        if dpdk::rte_eal_init(count, arguments) < 0 {
-            return error();
-        }
+        let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(|| error());
+        // It has been made also where the start failed afterwards.
+        remove_directory();
+        failed.unwrap_or(0)
     }
-    remove_directory();
-    0
 }
 
 /// DPDK makes a directory for files that processes share. We share none: it is empty, and would stay.
 fn remove_directory() {
-    // SAFETY: DPDK has been started; the string is its own and stays.
+    // SAFETY: DPDK has been started, or has tried to; the string is its own and stays, empty where there is no directory.
     let path = unsafe { CStr::from_ptr(dpdk::rte_eal_get_runtime_dir()) };
     // Where there is something in it after all, it is somebody's.
     let _ = std::fs::remove_dir(OsStr::from_bytes(path.to_bytes()));
