@@ -56,6 +56,7 @@ mod settle;
 mod setup;
 mod share;
 mod slots;
+mod sparing;
 mod strays;
 mod time;
 mod timeout;

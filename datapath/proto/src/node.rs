@@ -21,6 +21,7 @@ use crate::planted::{self, Bug};
 use crate::rtt::Waits;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
+use crate::sparing::Sparing;
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
@@ -60,6 +61,8 @@ pub struct Core<B> {
     /// The last two that were found to claim one name, and when.
     pub(crate) contest: Option<(Contest, Time)>,
     pub(crate) strays: Strays,
+    /// Answers to probes of nodes that are not known.
+    pub(crate) probes: Sparing,
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
@@ -100,6 +103,7 @@ impl<B: Buffer> Core<B> {
             namesake: None,
             contest: None,
             strays: Strays::default(),
+            probes: Sparing::default(),
             gaps: Gaps::new(16),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),

@@ -158,6 +158,10 @@ impl Peers {
         named.max_by_key(|(_, record)| (!record.mute, record.peer.incarnation)).map(|(at, _)| at)
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.places.len()
+    }
+
     pub(crate) fn by_node(&self, node: NodeId) -> Option<usize> {
         self.places.get(&node).map(|&at| at as usize)
     }

@@ -77,10 +77,14 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A peer's probe arrived: tell it.
+    /// A peer's probe arrived: tell it. Where it is nobody's, who sent it missed us, or we missed them: everybody
+    /// is asked, but sparingly, as it may be made up.
     pub(crate) fn on_probe(&mut self, probe: &Probe) {
         let Some(at) = self.peers.by_node(probe.node) else {
-            return self.announce(true);
+            if self.probes.is_time(self.now, self.peers.count()) {
+                self.announce(true);
+            }
+            return;
         };
         if let Some(record) = self.peers.get(at) {
             let to = record.peer.address;

@@ -9,7 +9,7 @@
 //!
 //! What is told is a control frame, which is never a stray: there are no answers
 //! to answers. One stray brings about one answer at most, and in [`PAUSE`] there
-//! is one. A forged stray ends nothing: the farewell goes to the peer of the flow
+//! is one; beacons, which everybody hears, are [rarer](crate::sparing) where many do. A forged stray ends nothing: the farewell goes to the peer of the flow
 //! that is over, with the nonce of its half; the beacon says what is true.
 
 use core::time::Duration;
@@ -21,6 +21,7 @@ use wire::{Address, Buffer, Flow, Framing, Header, Reason};
 use crate::FlowId;
 use crate::flow::Phase;
 use crate::node::Core;
+use crate::sparing::Sparing;
 use crate::time::Time;
 
 /// Between two answers to strays, whoever sent them.
@@ -42,6 +43,7 @@ pub(crate) struct Strays {
     farewells: VecDeque<Farewell>,
     /// No answer before.
     next: Time,
+    everybody: Sparing,
 }
 
 impl Strays {
@@ -83,11 +85,12 @@ impl<B: Buffer> Core<B> {
         if flow == Flow::NODE || !is_none || self.now < self.strays.next {
             return;
         }
-        self.strays.next = self.now + PAUSE;
-        self.counters.strays_answered += 1;
         match self.strays.farewell(flow, nonce) {
             Some(Farewell { to, close, .. }) => self.control.push(to, Control::Close(close)),
-            None => self.announce(false),
+            None if self.strays.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
+            None => return,
         }
+        self.strays.next = self.now + PAUSE;
+        self.counters.strays_answered += 1;
     }
 }
