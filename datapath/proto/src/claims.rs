@@ -34,8 +34,9 @@ const PAUSE: Duration = Duration::from_millis(8);
 /// Beacons that may be missed before two nodes of one name are no longer known to be there.
 const MISSED: u32 = 3;
 
-/// Claims that are looked into at once. For a new one the oldest is forgotten: were the new one ignored, a flood of
-/// made-up ones would hide those that are true.
+/// Claims that are looked into at once, of one node or of many. For a new one the oldest is forgotten, of those that
+/// have said nothing back if there are any: were the new one ignored, a flood of made-up ones would hide those that are
+/// true; and did it displace what was claimed of that node before, the true one would be gone before its answer comes.
 const MOST: usize = 256;
 
 /// What somebody says of a node, against what is known.
@@ -56,21 +57,31 @@ struct Claim {
     opposed: bool,
 }
 
-/// One for a node at most.
+/// The oldest first; for a node there may be several.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Vec<Claim>);
 
 impl Claims {
-    fn of(&mut self, node: NodeId) -> Option<&mut Claim> {
-        self.0.iter_mut().find(|claim| claim.peer.node == node)
+    fn find(&mut self, peer: &Peer) -> Option<&mut Claim> {
+        self.0.iter_mut().find(|claim| claim.peer == *peer)
     }
 
     fn put(&mut self, new: Claim) {
-        self.forget(new.peer.node);
+        self.0.retain(|claim| claim.peer != new.peer);
         if self.0.len() == MOST {
-            self.0.remove(0);
+            self.0.remove(self.0.iter().position(|claim| !claim.answered).unwrap_or(0));
         }
         self.0.push(new);
+    }
+
+    /// Who is known has been heard: what contradicts it.
+    fn oppose(&mut self, node: NodeId) -> Vec<Peer> {
+        let claims = self.0.iter_mut().filter(|claim| claim.peer.node == node);
+        let opposed = |claim: &mut Claim| {
+            claim.opposed = true;
+            claim.peer
+        };
+        claims.map(opposed).collect()
     }
 
     /// What is said of it makes no difference any more.
@@ -116,21 +127,21 @@ impl<B: Buffer> Core<B> {
     #[cold]
     pub(crate) fn claimed(&mut self, now: Time, at: usize, peer: Peer) {
         let nonce = self.random.next() as u32;
-        match self.claims.of(peer.node) {
-            Some(claim) if claim.peer == peer && !claim.is_over(now) => claim.repeated = true,
+        match self.claims.find(&peer) {
+            Some(claim) if !claim.is_over(now) => claim.repeated = true,
             _ => {
                 self.counters.claims += 1;
                 self.claims.put(Claim::new(peer, nonce, now));
             }
         }
-        self.judge(now, at);
-        self.challenge(now, at);
+        self.judge(now, at, &peer);
+        self.challenge(now, at, &peer);
     }
 
     /// Ask both, if the claim still stands.
-    fn challenge(&mut self, now: Time, at: usize) {
+    fn challenge(&mut self, now: Time, at: usize, claimed: &Peer) {
         let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
-        let Some(claim) = self.claims.of(known.node).filter(|claim| now >= claim.next) else { return };
+        let Some(claim) = self.claims.find(claimed).filter(|claim| now >= claim.next) else { return };
         claim.next = now + claim.pause;
         claim.pause *= 2;
         let claimant = claim.peer.address;
@@ -145,10 +156,7 @@ impl<B: Buffer> Core<B> {
 
     /// A beacon says what is known already: whoever claims something else is contradicted.
     pub(crate) fn confirmed(&mut self, now: Time, at: usize, node: NodeId) {
-        if let Some(claim) = self.claims.of(node) {
-            claim.opposed = true;
-            self.judge(now, at);
-        }
+        self.claims.oppose(node).iter().for_each(|claimed| self.judge(now, at, claimed));
     }
 
     /// Somebody has received a probe; whether it was the number of a claim.
@@ -156,19 +164,18 @@ impl<B: Buffer> Core<B> {
         let is_it = |claim: &&mut Claim| (claim.peer.address, claim.nonce) == (source, seen.id);
         let Some(claim) = self.claims.0.iter_mut().find(is_it) else { return false };
         claim.answered = true;
-        let node = claim.peer.node;
-        self.peers.by_node(node).into_iter().for_each(|at| self.judge(now, at));
+        let claimed = claim.peer;
+        self.peers.by_node(claimed.node).into_iter().for_each(|at| self.judge(now, at, &claimed));
         true
     }
 
-    fn judge(&mut self, now: Time, at: usize) {
+    fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
         let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
-        let Some(claim) = self.claims.of(known.node) else { return };
-        let (claimed, verdict) = (claim.peer, claim.verdict(&known, now));
-        match verdict {
+        let Some(claim) = self.claims.find(claimed) else { return };
+        match claim.verdict(&known, now) {
             Verdict::Open => {}
-            Verdict::Believed => self.believe(now, at, claimed),
-            Verdict::Contested => self.contest(now, &known, &claimed),
+            Verdict::Believed => self.believe(now, at, *claimed),
+            Verdict::Contested => self.contest(now, &known, claimed),
         }
     }
 

@@ -102,6 +102,28 @@ fn a_claim_is_believed_when_both_answers_are_there() {
     assert_eq!(run(&mut net), Incarnation(9));
 }
 
+/// Each of them contradicts, as the true one does.
+#[test]
+fn a_flood_of_made_up_claims_hides_no_true_one() {
+    let mut net = Net::new(10);
+    net.node("alpha");
+    tell(&mut net, betas(5));
+    tell(&mut net, betas(9));
+    let (_, id) = asked(&mut net)[0];
+    let flood = |net: &mut Net, runs: std::ops::Range<u64>| {
+        for run in runs {
+            tell(net, Beacon { address: Address::from_u64(2 << 40 | run), ..betas(run) });
+            asked(net);
+        }
+    };
+    flood(&mut net, 100..200);
+    say(&mut net, address(BETA), &Control::ProbeSeen(ProbeSeen { id, step: Step::Forged }));
+    // It has said the number: it is kept before those that have said nothing.
+    flood(&mut net, 200..2000);
+    tell(&mut net, betas(9));
+    assert_eq!(net.core(ALPHA).peers().next().unwrap().incarnation, Incarnation(9));
+}
+
 /// A later start that is made up, wherever it says that it is.
 #[test]
 fn one_forged_beacon_bars_nobody() {
