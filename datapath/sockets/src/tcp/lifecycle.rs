@@ -1,10 +1,11 @@
 //! Connections come and go: dialed, accepted, greeted, closed.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::mem;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use transport::{IntroduceError, Transport};
@@ -136,7 +137,11 @@ impl Tcp {
     fn dial(&mut self, place: usize, now: Instant) {
         self.count.dialed += 1;
         let at = self.places[place].at;
-        match open::dial(&self.options, self.local, at) {
+        let mut stream = open::dial(&self.options, self.local, at);
+        if stream.as_ref().is_err_and(is_out_of_descriptors) && self.make_room() {
+            stream = open::dial(&self.options, self.local, at);
+        }
+        match stream {
             Ok(stream) => self.places[place].slot = self.add(stream, at, true),
             Err(_) => self.count.dial_failed += 1,
         }
@@ -146,9 +151,12 @@ impl Tcp {
     }
 
     fn accept(&mut self) {
+        let mut is_crowded = false;
         for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok((stream, remote)) => self.accepted(stream, remote),
+                // One for each look: who came a moment ago is to be heard before he makes room.
+                Err(error) if is_out_of_descriptors(&error) && !is_crowded && self.make_room() => is_crowded = true,
                 Err(error) => {
                     self.count.accept_failed += (error.kind() != ErrorKind::WouldBlock) as u64;
                     break;
@@ -260,6 +268,11 @@ impl Tcp {
             self.routes.add(address, *other);
         }
     }
+}
+
+/// This process, or the system, has no descriptor left.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::EMFILE, Errno::ENFILE].into_iter().any(|full| error.raw_os_error() == Some(full as i32))
 }
 
 /// A close with bytes that nobody has read is a reset, upon which the other
