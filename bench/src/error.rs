@@ -144,7 +144,7 @@ fn others(names: &[String]) -> String {
     if names.is_empty() {
         "and nobody else was heard".to_owned()
     } else {
-        format!("but {} was heard", names.join(", "))
+        format!("but heard were: {}", names.join(", "))
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
         assert!(text("udp:10.0.0.1:7000", &[]).contains("nobody else was heard"));
         assert!(text("udp:10.0.0.1:7000", &[]).ends_with("`,peer=IP:PORT`"));
         assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the place that `peer=` says?"));
-        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("but gamma, delta was heard"));
+        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("but heard were: gamma, delta"));
         assert!(text("xdp:eth1", &[]).ends_with("on one wire?"));
     }
 

@@ -77,7 +77,7 @@ fn dpdk_leaves_nothing() {
                 far = near.children().first().copied().unwrap_or(0);
                 seconds_worked(far) > 1.0 && seconds_worked(near.pid()) > 1.0
             });
-            let files = std::env::temp_dir().join(format!("am-bench-{}", near.pid()));
+            let files = std::env::temp_dir().join(format!("am-bench-{}-0", near.pid()));
             assert!(Path::new(&files).is_dir());
             if near_ends {
                 near.signal(signal)

@@ -55,7 +55,7 @@ fn dpdk_on_af_xdp() {
 
 #[test]
 fn dpdk_leaves_no_process_and_no_file() {
-    let sockets = |pid: u32| temp_dir().join(format!("am-bench-{pid}"));
+    let sockets = |pid: u32| temp_dir().join(format!("am-bench-{pid}-0"));
     for signal in [Signal::SIGINT, Signal::SIGKILL] {
         let running = start(&[&["compare", "--peers", "am-dpdk-memif"], ENDLESS]);
         let (mut near, mut far) = (0, 0);

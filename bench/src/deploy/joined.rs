@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use nix::unistd::geteuid;
 use wire::frame::ETHERNET;
@@ -139,8 +140,9 @@ pub(super) struct Files(PathBuf);
 
 impl Files {
     fn new() -> Result<Files, Error> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
         sweep();
-        let path = temp_dir().join(format!("{OURS}{}", process::id()));
+        let path = temp_dir().join(format!("{OURS}{}-{}", process::id(), MADE.fetch_add(1, Relaxed)));
         fs::create_dir_all(&path).map_err(Error::system("making a directory for sockets"))?;
         Ok(Files(path))
     }
@@ -158,7 +160,8 @@ impl Files {
 fn sweep() {
     let all = fs::read_dir(temp_dir()).into_iter().flatten().flatten();
     for found in all {
-        let process = found.file_name().to_str().and_then(|name| name.strip_prefix(OURS)?.parse::<u32>().ok());
+        let number = |name: &str| name.strip_prefix(OURS)?.split('-').next()?.parse::<u32>().ok();
+        let process = found.file_name().to_str().and_then(number);
         let is_dead = process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists());
         let is_ours =
             found.path().symlink_metadata().is_ok_and(|data| data.is_dir() && data.uid() == geteuid().as_raw());
@@ -199,7 +202,7 @@ mod tests {
     #[test]
     fn what_the_killed_left_is_swept() {
         // Larger than any process's number.
-        let left = temp_dir().join(format!("{OURS}4194999"));
+        let left = temp_dir().join(format!("{OURS}4194999-0"));
         fs::create_dir_all(left.join("socket")).unwrap();
         let files = Files::new().unwrap();
         assert!(!left.exists() && files.0.exists());
