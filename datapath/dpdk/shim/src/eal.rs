@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn start(count: c_int, arguments: *mut *mut c_char,
         if result < 0 {
             return result;
         }
-        let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(|| error());
+        let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(error);
         // It has been made also where the start failed afterwards.
         remove_directory();
         failed.unwrap_or(0)
