@@ -27,14 +27,14 @@ const WARM: usize = 200;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn run(link: &str) {
+fn run(link: &str, visitors: usize) {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let before = Held::now();
     let mut hub = Hub::open(link);
     let steady = Steady::start(link, &hub.place());
     let mut warm = None;
     hub.until("the load comes", |hub| hub.load() > 1000);
-    for first in (0..VISITORS).step_by(AT_ONCE) {
+    for first in (0..visitors).step_by(AT_ONCE) {
         let load = hub.load();
         let mut visitors: Vec<Visitor> = (first..first + AT_ONCE).map(|n| Visitor::join(n, link, &mut hub)).collect();
         hub.until_with("all have been answered", &mut visitors, |visitors| visitors.iter().all(Visitor::is_content));
@@ -53,19 +53,20 @@ fn run(link: &str) {
 
 #[test]
 fn a_thousand_come_and_go_by_udp() {
-    run("udp:127.0.0.1:0,frame=1514,frames=1024");
+    run("udp:127.0.0.1:0,frame=1514,frames=1024", VISITORS);
 }
 
 #[test]
 fn a_thousand_come_and_go_by_shared_memory() {
-    run(&format!("shm:am-churn-{},frame=1514,frames=1024", std::process::id()));
+    run(&format!("shm:am-churn-{},frame=1514,frames=1024", std::process::id()), VISITORS);
 }
 
-/// Each is met on both ways.
+/// Each is met on both ways. (What leaks by one of them is seen above, with a thousand.)
 #[test]
-fn a_thousand_come_and_go_by_both() {
-    run(&format!(
+fn hundreds_come_and_go_by_both() {
+    let link = format!(
         "udp:127.0.0.1:0,frame=1514,frames=1024+shm:am-churn-both-{},frame=1514,frames=1024",
         std::process::id()
-    ));
+    );
+    run(&link, VISITORS * 2 / 5);
 }
