@@ -6,7 +6,6 @@
 mod doomed;
 mod wires;
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,8 +15,6 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
 use doomed::Receiver;
 use hosts::{Bridge, BridgeOptions, Host, VethOptions, veth};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use wires::{ECHO, SECONDS, payload};
 
 const WORK: Handler = Handler(2);
@@ -58,16 +55,6 @@ fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
     let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let builder = Node::builder(name).framing(Framing::Split).window(WINDOW);
     builder.receive_frames(receive).send_frames(send).open(Box::new(transport)).unwrap()
-}
-
-/// Stop it, so that it takes nothing more, and acknowledges nothing.
-fn stop(receiver: &Receiver) {
-    let pid = receiver.0.id();
-    kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).unwrap();
-    let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    while !state().rsplit_once(") ").unwrap().1.starts_with('T') {
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -169,7 +156,7 @@ fn run(receiver: &mut Receiver) {
     let mut sender = Sender::new("am0");
     let flows = sender.connect_widely("beta");
     let gamma = sender.connect("gamma");
-    stop(receiver);
+    receiver.stop();
     sender.send(&flows);
     assert_eq!(sender.noted.came_back, 0, "all of it is under way");
     receiver.kill();
@@ -227,7 +214,7 @@ fn on_a_switch(beta_stays: bool) {
 fn on_cables(beta: Receiver) {
     let (mut receiver, mut sender, mut other) = (beta, Sender::new("am0"), Sender::new("am1"));
     let (flows, gamma) = (sender.connect_widely("beta"), other.connect("gamma"));
-    stop(&receiver);
+    receiver.stop();
     sender.send(&flows);
     receiver.kill();
     let killed = Instant::now();

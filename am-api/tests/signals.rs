@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use am_api::{Handler, NotOpen, Remote, RequestError, ReturnReason};
 use common::{LONG, Side, plain};
 use doomed::{PLACE, Receiver};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 const ECHO: Handler = Handler(1);
 /// Longer than the other end is stopped where it goes on.
@@ -88,10 +87,6 @@ impl Talk {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.beta.0.id() as i32), signal).unwrap();
-    }
-
     /// As many as go, for a while.
     fn flood(&mut self, time: Duration) {
         let start = Instant::now();
@@ -118,9 +113,9 @@ impl Talk {
 
     fn goes_on(&mut self) {
         self.flood(A_WHILE / 4);
-        self.signal(Signal::SIGSTOP);
+        self.beta.stop();
         self.flood(A_WHILE);
-        self.signal(Signal::SIGCONT);
+        self.beta.signal(Signal::SIGCONT);
         self.flood(A_WHILE / 4);
         self.until("all are answered", |talk| talk.alpha.state.answered.iter().all(|times| *times == 1));
         self.check();
@@ -144,15 +139,15 @@ impl Talk {
 fn over(here: &str, there: &dyn Fn(&str) -> String) {
     let mut talk = Talk::over(here, there);
     talk.goes_on();
-    talk.signal(Signal::SIGSTOP);
+    talk.beta.stop();
     talk.flood(A_WHILE / 4);
     talk.is_over();
     drop(talk);
     let mut talk = Talk::over(here, there);
     talk.flood(A_WHILE / 4);
-    talk.signal(Signal::SIGSTOP);
+    talk.beta.stop();
     talk.flood(A_WHILE / 8);
-    talk.signal(Signal::SIGKILL);
+    talk.beta.signal(Signal::SIGKILL);
     talk.is_over();
 }
 

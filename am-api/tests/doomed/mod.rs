@@ -6,6 +6,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio, exit};
 use std::thread;
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
 /// What the process is told.
 pub const PLACE: &str = "AM_TEST_PLACE";
 
@@ -30,6 +34,21 @@ impl Receiver {
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "open"), "the receiver died before it was open");
         Receiver(child)
+    }
+
+    /// Stop it, with all its threads, so that it takes nothing more, and acknowledges nothing: some would go on for as
+    /// long as the one that takes the signal waits for a processor.
+    pub fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
     }
 
     /// End it by `SIGKILL`, if that was not done.

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, FlowChange, Handler, Node, Remote, ReturnReason};
 use child::Running;
 use ends::{alone, fresh};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 const ECHO: Handler = Handler(1);
 const SUM: Handler = Handler(2);
@@ -207,18 +205,17 @@ fn over_memif_the_other_is_stopped() {
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
     let mut alpha = Asker::new(&end("server", MACS[0]));
     let beta = Running::open("answers", &[(DEVICE, &end("client", MACS[1]))]);
-    let signal = |signal| kill(Pid::from_raw(beta.0.id() as i32), signal).unwrap();
     let to = alpha.connect();
     thread::scope(|scope| {
-        signal(Signal::SIGSTOP);
+        beta.stop();
         scope.spawn(|| {
             thread::sleep(A_WHILE);
-            signal(Signal::SIGCONT);
+            beta.go_on();
         });
         alpha.flood(to);
     });
     assert_eq!((alpha.seen.sums, alpha.seen.back), (FLOOD, 0));
-    signal(Signal::SIGSTOP);
+    beta.stop();
     let mut sent = 0;
     while alpha.endpoint.request(to, SUM, &[sent], &content(sent).0).is_ok() {
         sent += 1;

@@ -5,6 +5,10 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
 /// A test of this program, running: killed when dropped.
 pub(crate) struct Running(pub(crate) Child);
 
@@ -22,6 +26,21 @@ impl Running {
         let mut lines = BufReader::new(running.0.stdout.as_mut().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "open"), "{test} ended before it was open");
         running
+    }
+
+    /// Stop it, with all its threads: some would go on for as long as the one that takes the signal waits for a
+    /// processor.
+    pub(crate) fn stop(&self) {
+        kill(self.pid(), Signal::SIGSTOP).unwrap();
+        waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+    }
+
+    pub(crate) fn go_on(&self) {
+        kill(self.pid(), Signal::SIGCONT).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
     }
 
     /// All that it says until it ends, which must be well.
