@@ -5,9 +5,22 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::CoresArg;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
+
+/// What is asked for: two cores, or one, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum CoresArg {
+    /// The last two.
+    #[default]
+    Default,
+    /// Not pinned.
+    None,
+    /// This side alone.
+    One(usize),
+    /// Near and far.
+    Two(usize, usize),
+}
 
 /// The cores of the two sides; `None` is not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::plan::Via;
+use crate::via::Via;
 
 /// Why nothing, or not everything, was measured.
 #[derive(Debug, thiserror::Error)]

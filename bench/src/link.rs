@@ -4,31 +4,23 @@ use std::time::{Duration, Instant};
 
 use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
-use serde::{Deserialize, Serialize};
 
-use crate::ablation::Row;
 use crate::ablation::bare::Bare;
 use crate::ablation::queues::Queues;
+use crate::ablation::row::Row;
 use crate::ablation::tcp::{Gather, Tcp};
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
-use crate::plan::{How, Place, Via};
+use crate::plan::{How, Place};
 use crate::session::{Link, Placed};
+use crate::side::Side;
+use crate::via::Via;
 use crate::via::am::{Am, node_that};
 use crate::via::raw::RawPort;
 use crate::via::sleeping::Sleeping;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
-
-/// Which of the two sides this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Side {
-    /// The side that asks.
-    Near,
-    /// The side that answers.
-    Far,
-}
 
 /// One side of a wire between two interfaces.
 #[derive(Clone, Debug)]

@@ -9,57 +9,12 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::{Address, Framing};
 
-use crate::ablation::Row;
 use crate::error::Error;
 use crate::size::Size;
+use crate::via::Via;
 
 /// Grows when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 5;
-
-/// What carries the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Via {
-    /// Our active messages.
-    Am,
-    /// Bare frames, no protocol at all: AF_XDP's, DPDK's or simulated ones; over udp and tcp a bare socket.
-    Raw,
-    /// A kernel UDP socket that spins instead of sleeping: what it replaces.
-    Udp,
-    /// A line of the cache between two processes: what shared memory costs at least. For latency, over --hosts shm.
-    Cacheline,
-    /// A row of the ablation: of no use by itself.
-    #[value(skip)]
-    Row(Row),
-}
-
-impl Via {
-    /// As on the command line and in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Via::Am => "am",
-            Via::Raw => "raw",
-            Via::Udp => "udp",
-            Via::Cacheline => "cacheline",
-            Via::Row(row) => row.name(),
-        }
-    }
-
-    /// The kernel's own sockets, which need IP addresses and no rights.
-    pub(crate) const fn is_kernel(self) -> bool {
-        match self {
-            Via::Udp => true,
-            Via::Row(row) => row.is_kernel(),
-            Via::Am | Via::Raw | Via::Cacheline => false,
-        }
-    }
-}
-
-impl fmt::Display for Via {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

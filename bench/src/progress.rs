@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
+use crate::via::Via;
 
 /// How far it is.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::env;
 use caps::{CapSet, Capability, has_cap};
 
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 
 /// A right, and what for.
 type Right = (Capability, &'static str);

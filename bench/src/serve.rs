@@ -38,7 +38,8 @@ pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{How, Via};
+    use crate::plan::How;
+    use crate::via::Via;
 
     fn place(ipv4: Option<[u8; 4]>) -> Place {
         Place {

@@ -4,14 +4,16 @@ use std::time::{Duration, Instant};
 
 use crate::cores::Cores;
 use crate::error::Error;
+use crate::limits::most;
 use crate::loss::Loss;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
 use crate::measure::{Patience, Port, Step, end, give_up};
-use crate::plan::{Amount, Bench, How, Place, Plan, VERSION, Via};
+use crate::plan::{Amount, Bench, How, Place, Plan, VERSION};
 use crate::progress::Progress;
-use crate::size::{Size, most};
+use crate::size::Size;
 use crate::stats::{Measured, Outcome};
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// The way to the far side, before a via is open.

@@ -8,8 +8,9 @@
 use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
 use crate::size::Cut;
+use crate::via::Via;
 
 /// One measurement.
 #[derive(Clone, Debug)]

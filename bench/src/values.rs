@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::CoresArg;
+use crate::cores::CoresArg;
 use crate::loss::per_cent;
 
 /// From a thousandth of a second to an hour.

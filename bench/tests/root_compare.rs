@@ -131,7 +131,8 @@ fn what_makes_no_sense_is_refused() {
     for (arguments, words) in [
         (&["--peers", "carrier-pigeon"][..], "no peer `carrier-pigeon`: there are am, "),
         (&["--via", "am"], "choose with --peers"),
-        (&["--hosts", "loopback"], "choose with --peers, as in --peers am-shm"),
+        (&["--hosts", "loopback"], "--hosts veth for every row"),
+        (&["--hosts", "shm", "--peers", "iperf3"], "no peer `iperf3` over shm: there are am-shm, "),
         (&["--size", "full"], "in bytes"),
     ] {
         let output = run(&[&["compare"], arguments]);

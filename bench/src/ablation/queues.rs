@@ -18,7 +18,8 @@ use super::Row;
 use super::bare::provide;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::{Place, Via};
+use crate::plan::Place;
+use crate::via::Via;
 use crate::via::memory::{flow_of, head};
 
 /// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use crate::cores::Cores;
-use crate::plan::Via;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
 use crate::report::words::{SIMULATED, rounds, times, xdp};
 use crate::stats::Measured;
 use crate::sweep::fit::Model;
 use crate::sweep::{Curve, Sweep, digits, range};
+use crate::via::Via;
 
 use super::{LAYERS, Layer, Row};
 

@@ -9,9 +9,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::error::Error;
-use crate::link::Side;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{Place, Via};
+use crate::plan::Place;
+use crate::side::Side;
+use crate::via::Via;
 use crate::via::sleeping::Wakes;
 use crate::via::udp::addresses;
 use crate::watch::Watch;

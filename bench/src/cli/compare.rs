@@ -5,12 +5,28 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::options::{CoresArg, HostsArg, Options};
+use super::options::{HostsArg, Options};
 use super::{Task, usage};
-use crate::compare::{self, Wanted};
+use crate::cores::CoresArg;
+use crate::deploy::joined::Joint;
 use crate::error::Error;
 use crate::size::Size;
 use crate::values;
+
+/// What the command line says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// These peers alone; all where there are none.
+    pub(crate) peers: Vec<String>,
+    /// Those alone that go over this; over anything where it is not said.
+    pub(crate) over: Option<Joint>,
+    /// Where to draw.
+    pub(crate) plot: Option<PathBuf>,
+    /// The longest turn of a program that was not written here.
+    pub(crate) limit: Duration,
+    /// Of the cable.
+    pub(crate) mtu: u32,
+}
 
 /// What can be said of the comparison alone.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -28,25 +44,22 @@ pub(crate) struct CompareArgs {
 }
 
 impl Options {
-    /// Always on a cable of our own.
+    /// Always on hosts of our own: `--hosts veth` has every row, and another those that go over it.
     pub(super) fn compare(&self, args: &CompareArgs) -> Result<Task, Error> {
-        if self.peer.is_some() || self.serve || self.hosts.is_some_and(|hosts| hosts != HostsArg::Veth) {
-            return Err(usage(
-                "compare has every transport as a row of one table, on hosts of its own: choose with --peers, as in \
-                 --peers am-shm, and leave --peer, --serve and --hosts out",
-            ));
+        if self.peer.is_some() || self.serve {
+            return Err(usage("compare has both sides here: leave --peer and --serve out"));
         }
+        let over = match self.hosts {
+            None | Some(HostsArg::Veth) => None,
+            Some(hosts) => Some(hosts.joint().ok_or_else(|| {
+                usage("nothing that compare has goes over that: --hosts veth for every row, or udp, tcp, shm, memif or virtio-user for those over one of them")
+            })?),
+        };
         if !self.via.is_empty() || self.bundles.is_some() {
             return Err(usage("compare has rows of its own: choose with --peers, and leave --via and --bundles out"));
         }
         if self.size.contains(&Size::Full) {
             return Err(usage("compare takes --size in bytes: no two peers' frames hold the same"));
-        }
-        for wanted in &args.peers {
-            let names = compare::names();
-            if !names.iter().any(|name| compare::means(wanted, name)) {
-                return Err(Error::Usage(format!("no peer `{wanted}`: there are {}", names.join(", "))));
-            }
         }
         if let Some(CoresArg::One(core)) = self.cores {
             return Err(Error::Usage(format!(
@@ -56,6 +69,6 @@ impl Options {
         self.check_plot(args.plot.as_ref())?;
         self.no_on()?;
         let (peers, plot) = (args.peers.clone(), args.plot.clone());
-        Ok(Task::Compare(Wanted { peers, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
+        Ok(Task::Compare(Wanted { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
     }
 }

@@ -11,15 +11,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::CompareArgs;
-pub(crate) use options::{CoresArg, Options, Switch};
+pub(crate) use compare::{CompareArgs, Wanted};
+pub(crate) use options::{Options, Switch};
 pub(crate) use place::Where;
 pub(crate) use torture::TortureArgs;
 
-use crate::compare::Wanted;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
+use crate::via::Via;
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cores::CoresArg;
 use crate::deploy::joined::Joint;
 use crate::names;
-use crate::plan::{Amount, Bench, FramingArg, How, Via, XdpArg};
+use crate::plan::{Amount, Bench, FramingArg, How, XdpArg};
 use crate::size::Size;
 use crate::values;
+use crate::via::Via;
 
 /// Where the hosts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,20 +62,6 @@ impl Switch {
     pub(crate) fn is_on(self) -> bool {
         self == Switch::On
     }
-}
-
-/// Two cores, or one, or `none`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum CoresArg {
-    /// The last two.
-    #[default]
-    Default,
-    /// Not pinned.
-    None,
-    /// This side alone.
-    One(usize),
-    /// Near and far.
-    Two(usize, usize),
 }
 
 /// What can be said besides.

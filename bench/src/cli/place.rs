@@ -4,18 +4,20 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::files::{check_file, is_same};
-use super::options::{CoresArg, HostsArg, Options};
+use super::options::{HostsArg, Options};
 use super::simulated::SIM;
 use super::{BandwidthArgs, Task, usage};
 use crate::ablation;
+use crate::cores::CoresArg;
 use crate::deploy::joined::Joint;
 use crate::deploy::sides::Sides;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::names;
-use crate::plan::{Bench, FramingArg, Via};
+use crate::plan::{Bench, FramingArg};
 use crate::rights;
 use crate::size::Size;
+use crate::via::Via;
 
 /// Where the far side is.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::place::Where;
 use super::usage;
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 
 /// The transport of `--hosts sim`.
 pub(super) const SIM: &str = "sim";

@@ -132,7 +132,7 @@ fn what_has_no_effect_is_refused() {
         ("bounce --hosts shm --xdp native", "--xdp is for interfaces"),
         ("torture --hosts loopback", "two processes"),
         ("torture --name alpha", "--name"),
-        ("compare --hosts memif", "--peers am-shm"),
+        ("compare --hosts loopback", "--hosts veth for every row"),
         ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
     ] {
@@ -155,7 +155,7 @@ fn what_no_simulated_network_is_good_for_is_refused() {
         ("latency --hosts sim --xdp native", "no --xdp"),
         ("latency --hosts sim --name alpha", "--name"),
         ("torture --hosts sim", "two processes"),
-        ("compare --hosts sim", "--peers am-shm"),
+        ("compare --hosts sim", "--hosts veth for every row"),
     ] {
         let error = task(line).expect_err(line);
         assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");

@@ -16,7 +16,6 @@ use std::time::Duration;
 use hosts::Host;
 use serde::{Deserialize, Serialize};
 
-use super::house::House;
 use super::peer::{Asked, Turn};
 use crate::deploy::child::Child;
 use crate::deploy::pipe::{Lines, write_line};
@@ -77,19 +76,17 @@ fn order_turn(mut child: Child, order: &Order, watch: &Watch) -> Result<Turn, Er
     }
 }
 
-/// Be that process.
+/// Be that process: `turn` takes the turn of the row of this name.
 ///
 /// # Errors
 /// Nobody hears what it has to say; what goes wrong with the turn is an answer.
-pub(super) fn serve(watch: &Watch) -> Result<(), Error> {
+pub(super) fn serve(turn: impl FnOnce(&str, &Pair, &Asked) -> Result<Turn, Error>, watch: &Watch) -> Result<(), Error> {
     let closed = watch.clone();
     let orders: Lines<Order> = Lines::read(stdin(), move || end(&closed));
     let Some(Order { name, asked, networks }) = orders.next(Duration::MAX, watch)? else { return Ok(()) };
-    let row = House::find(&name).ok_or_else(|| Error::Usage(format!("no row {name}")))?;
     let [near, far] = &networks;
     let pair = Pair { hosts: [Host::at("alpha", near)?, Host::at("beta", far)?] };
-    let turn = row.turn_here(&pair, &asked, watch);
-    write_line(&mut stdout(), &turn.map_err(|why| why.to_string()))
+    write_line(&mut stdout(), &turn(&name, &pair, &asked).map_err(|why| why.to_string()))
 }
 
 fn end(watch: &Watch) {

@@ -7,7 +7,7 @@ use super::room::{Exchange, Job, Run, Said, Server};
 use super::tool::{self, strange, times};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 const PROGRAM: &str = "fi_pingpong";

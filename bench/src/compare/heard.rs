@@ -15,6 +15,9 @@ use crate::error::Error;
 /// The most that is kept of an output. Who prints more is stuck, or speaks to somebody else.
 pub(super) const MOST: usize = 1 << 20;
 
+/// The last of what it complained about.
+const COMPLAINT: usize = 300;
+
 /// What a program printed, and how it ended.
 #[derive(Debug)]
 pub(super) struct Heard {
@@ -116,6 +119,16 @@ fn outputs(from: [&Receiver<Vec<u8>>; 2], in_time: impl Fn() -> Result<(), Unhea
     Ok(texts.map(Option::unwrap_or_default))
 }
 
+/// What went wrong, with the end of what was said.
+pub(super) fn complaint(what: &str, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: Vec<char> = lines.join("; ").chars().collect();
+    let end: String = text[text.len().saturating_sub(COMPLAINT)..].iter().collect();
+    format!("{what}: {}", if end.is_empty() { "it said nothing" } else { &end })
+}
+
 /// How often it is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between the end of its outputs and its own.
@@ -137,6 +150,14 @@ mod tests {
         assert_eq!((heard.status.code(), &heard.out[..], &heard.err[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
         let most = shell(&format!("head -c {MOST} /dev/zero"), LONG).unwrap();
         assert_eq!(most.all().len(), MOST);
+    }
+
+    #[test]
+    fn a_complaint_is_the_end_of_what_was_said() {
+        assert_eq!(complaint("it", b"\x1b[1mfirst\n\n  last  \n"), "it: [1mfirst; last");
+        assert_eq!(complaint("it", b""), "it: it said nothing");
+        let long = complaint("it", "µ".repeat(1000).as_bytes());
+        assert!(long.chars().count() == COMPLAINT + 4 && long.starts_with("it: µ"), "{long}");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::peer::{Asked, Peer, Stream, Turn};
 use super::room::{Exchange, Job, Run, Said, Server};
 use super::tool::{self, cpu, strange};
+use crate::deploy::joined::Joint;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 const PROGRAM: &str = "iperf3";
@@ -28,6 +29,10 @@ fn exchange(size: &usize) -> Exchange {
 impl Peer for Iperf3 {
     fn name(&self) -> &'static str {
         "iperf3"
+    }
+
+    fn goes_over(&self, joint: Joint) -> bool {
+        joint == Joint::Tcp
     }
 
     fn what(&self) -> &'static str {

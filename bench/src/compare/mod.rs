@@ -33,25 +33,23 @@ mod tool;
 mod ucx;
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::Options;
+use crate::cli::{Options, Wanted};
 use crate::cores::Cores;
 use crate::deploy::veth::{Pair, check_mtu};
 use crate::error::Error;
 use crate::out::note;
-use crate::plan::{FramingArg, Via};
+use crate::plan::FramingArg;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::tell;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use offload::Offload;
 use peer::{Asked, Peer};
 use rows::{Comparison, Row};
-
-pub(crate) use peers::{means, names};
 
 /// How often each has its turn, unless said.
 const ROUNDS: usize = 3;
@@ -62,19 +60,6 @@ const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
 /// Who fails so often is not asked again.
 const FAILURES: usize = 2;
 
-/// What the command line says of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    /// These peers alone; all where there are none.
-    pub(crate) peers: Vec<String>,
-    /// Where to draw.
-    pub(crate) plot: Option<PathBuf>,
-    /// The longest turn of a program that was not written here.
-    pub(crate) limit: Duration,
-    /// Of the cable.
-    pub(crate) mtu: u32,
-}
-
 /// Measure them all in turn, and print it.
 ///
 /// # Errors
@@ -82,7 +67,7 @@ pub(crate) struct Wanted {
 pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(), Error> {
     check_mtu(wanted.mtu, &[Via::Am])?;
     let asked = asked(wanted, options)?;
-    let peers = peers::chosen(&wanted.peers);
+    let peers = peers::chosen(&wanted.peers, wanted.over)?;
     let pair = Pair::new(wanted.mtu)?;
     let offload = Offload::of(&pair);
     let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.as_ref(), &asked, watch)).collect();
@@ -132,7 +117,9 @@ fn bytes(size: &Size) -> Option<usize> {
 pub(crate) fn room(words: &[String], watch: &Watch) -> Result<(), Error> {
     match words {
         [inside] if inside == "inside" => room::inside::serve(),
-        [turn] if turn == "turn" => apart::serve(watch),
+        [turn] if turn == "turn" => {
+            apart::serve(|name, pair, asked| house::named(name)?.turn_here(pair, asked, watch), watch)
+        }
         [enter, program @ ..] if enter == "enter" => Err(room::enter::become_it(program)),
         [limit] => room::keep(limit, watch),
         _ => Err(Error::Usage("room is a part of compare".to_owned())),

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::lines::{MEASURE, turn};
 use super::peer::{Asked, Peer, Turn, Wire};
-use super::room::inside::at;
+use super::room::places::at;
 use super::room::{Exchange, Job, Run};
 use super::tool;
 use crate::deploy::veth::{INTERFACE, Pair};
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 const SOURCE: &str = include_str!("../../peers/mpi.c");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
+use crate::deploy::joined::Joint;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::plan::{Amount, How};
@@ -112,6 +113,11 @@ pub(crate) trait Peer {
     /// What it goes over, as in the table and in JSON.
     fn wire(&self) -> &'static str {
         Wire::Veth.name()
+    }
+
+    /// Whether it goes over that, which its name says unless it is called after something else.
+    fn goes_over(&self, joint: Joint) -> bool {
+        format!("-{}-", self.name()).contains(&format!("-{}-", joint.name()))
     }
 
     /// What a frame carries there, where there are frames.

@@ -8,6 +8,8 @@ use super::peer::{Peer, Wire};
 use super::pvm::Pvm;
 use super::sockperf::Sockperf;
 use super::ucx::Ucx;
+use crate::deploy::joined::Joint;
+use crate::error::Error;
 
 /// Each of them.
 fn all() -> Vec<Box<dyn Peer>> {
@@ -25,20 +27,27 @@ fn all() -> Vec<Box<dyn Peer>> {
     house.chain(others).chain(fabric).chain(mpis).chain(pvms).collect()
 }
 
-/// What can be asked for: names, or what several of them begin with.
-pub(crate) fn names() -> Vec<&'static str> {
-    all().iter().map(|peer| peer.name()).collect()
-}
-
 /// Whether `wanted` means the peer of this name: itself, or its family (`tcp` is also `tcp-nagle`).
-pub(crate) fn means(wanted: &str, name: &str) -> bool {
+fn means(wanted: &str, name: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Those asked for; all where none was.
-pub(super) fn chosen(wanted: &[String]) -> Vec<Box<dyn Peer>> {
-    let is_wanted = |name| wanted.is_empty() || wanted.iter().any(|word| means(word, name));
-    all().into_iter().filter(|peer| is_wanted(peer.name())).collect()
+/// Those asked for, all where none was, of those that go over `over`.
+///
+/// # Errors
+/// There is none of a name that was asked for.
+pub(super) fn chosen(wanted: &[String], over: Option<Joint>) -> Result<Vec<Box<dyn Peer>>, Error> {
+    let mut peers = all();
+    peers.retain(|peer| over.is_none_or(|over| peer.goes_over(over)));
+    let names = || peers.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(", ");
+    for word in wanted {
+        if !peers.iter().any(|peer| means(word, peer.name())) {
+            let there = over.map_or_else(String::new, |over| format!(" over {}", over.name()));
+            return Err(Error::Usage(format!("no peer `{word}`{there}: there are {}", names())));
+        }
+    }
+    peers.retain(|peer| wanted.is_empty() || wanted.iter().any(|word| means(word, peer.name())));
+    Ok(peers)
 }
 
 #[cfg(test)]
@@ -47,15 +56,37 @@ mod tests {
 
     #[test]
     fn a_family_is_meant_by_its_name() {
-        let of = |wanted: &str| chosen(&[wanted.to_owned()]).iter().map(|peer| peer.name()).collect::<Vec<_>>();
+        let of = |wanted: &str| names(&[wanted.to_owned()], None);
         assert_eq!(of("am-udp"), ["am-udp", "am-udp-bundles"]);
         assert_eq!(of("tcp-nagle"), ["tcp-nagle"]);
-        assert!(of("tc").is_empty() && chosen(&[]).len() == names().len());
+        let error = chosen(&["tc".to_owned()], None).err().unwrap().to_string();
+        assert!(error.starts_with("no peer `tc`: there are am, am-bundles, "), "{error}");
+    }
+
+    fn names(wanted: &[String], over: Option<Joint>) -> Vec<&'static str> {
+        chosen(wanted, over).unwrap().iter().map(|peer| peer.name()).collect()
+    }
+
+    #[test]
+    fn those_that_go_over_something_are_ours_and_others() {
+        assert_eq!(
+            names(&[], Some(Joint::Shm)),
+            ["am-shm", "am-shm-bundles", "ucx-shm", "fi-shm", "openmpi-shm", "mpich-shm"]
+        );
+        assert_eq!(
+            names(&[], Some(Joint::VirtioUser)),
+            ["am-dpdk-virtio-user", "am-dpdk-virtio-user-bundles", "raw-dpdk-virtio-user"]
+        );
+        let tcp = names(&[], Some(Joint::Tcp));
+        assert!(["am-tcp", "tcp-no-offload", "iperf3", "ucx-tcp", "pvm"].iter().all(|name| tcp.contains(name)));
+        assert!(!tcp.iter().any(|name| name.contains("udp") || name.contains("shm")), "{tcp:?}");
+        let error = chosen(&["iperf3".to_owned()], Some(Joint::Udp)).err().unwrap().to_string();
+        assert!(error.starts_with("no peer `iperf3` over udp: there are am-udp, "), "{error}");
     }
 
     #[test]
     fn names_are_one_of_a_kind() {
-        let mut names = names();
+        let mut names = names(&[], None);
         let all = names.len();
         names.sort_unstable();
         names.dedup();

@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::lines::{MEASURE, turn};
 use super::mpi::{AGENT, arguments, measures};
 use super::peer::{Asked, Peer, Turn};
-use super::room::inside::at;
+use super::room::places::at;
 use super::room::{Exchange, Job, Run};
 use super::tool;
+use crate::deploy::joined::Joint;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 const SOURCE: (&str, &str) = ("pvm.c", include_str!("../../peers/pvm.c"));
@@ -25,6 +26,10 @@ pub(super) struct Pvm {
 impl Peer for Pvm {
     fn name(&self) -> &'static str {
         if self.sleeps { "pvm-sleeping" } else { "pvm" }
+    }
+
+    fn goes_over(&self, joint: Joint) -> bool {
+        joint == Joint::Tcp
     }
 
     fn what(&self) -> &'static str {

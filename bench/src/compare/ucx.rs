@@ -8,7 +8,7 @@ use super::room::{Exchange, Job, Run, Said, Server};
 use super::tool::{self, cpu, strange, times};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 const PROGRAM: &str = "ucx_perftest";

@@ -3,11 +3,13 @@
 use am_api::{Idle, Node};
 
 use crate::error::Error;
-use crate::link::{InterfaceLink, Side};
+use crate::link::InterfaceLink;
 use crate::measure::Port;
 use crate::named::NamedLink;
-use crate::plan::{How, Place, Via};
+use crate::plan::{How, Place};
 use crate::session::{Link, Placed};
+use crate::side::Side;
+use crate::via::Via;
 use crate::via::am::node_that;
 use crate::watch::Watch;
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use crate::cores::pin;
 use crate::error::Error;
-use crate::link::{InterfaceLink, Side};
+use crate::link::InterfaceLink;
 use crate::named::NamedLink;
 use crate::plan::{Answer, Plan};
 use crate::serve::{answer, follow};
 use crate::session::Placed;
+use crate::side::Side;
 use crate::watch::Watch;
 
 use super::joined::Files;

@@ -14,10 +14,10 @@ use wire::frame::ETHERNET;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::link::Side;
 use crate::named::{NamedLink, STAGE};
 use crate::progress::Progress;
 use crate::session::{Order, Session};
+use crate::side::Side;
 use crate::watch::Watch;
 
 use super::LEAST_MTU;

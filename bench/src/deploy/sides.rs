@@ -5,10 +5,12 @@ use transport::faulty::{Faults, Faulty};
 use transport::{Name, NameError, Transport};
 
 use crate::error::Error;
-use crate::link::{Side, once_free};
+use crate::link::once_free;
 use crate::named::{self, NamedLink, STAGE};
-use crate::plan::{How, Via};
+use crate::plan::How;
 use crate::session::Placed;
+use crate::side::Side;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::joined::{Ends, Joint};

@@ -3,10 +3,10 @@
 use super::threads;
 use crate::cores::Cores;
 use crate::error::Error;
-use crate::link::Side;
 use crate::named::NamedLink;
 use crate::progress::Progress;
 use crate::session::{Order, Placed, Session};
+use crate::side::Side;
 use crate::watch::Watch;
 
 /// Measure between two threads, on the network of this name.

@@ -15,11 +15,12 @@ use hosts::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::link::{InterfaceLink, Side};
+use crate::link::InterfaceLink;
 use crate::named::NamedLink;
-use crate::plan::Via;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
+use crate::side::Side;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::child::Far;
@@ -122,7 +123,7 @@ fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ablation::Row;
+    use crate::ablation::row::Row;
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {

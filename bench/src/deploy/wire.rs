@@ -6,13 +6,13 @@
 
 use crate::cores::pin;
 use crate::error::Error;
-use crate::link::Side;
 use crate::out::note;
 use crate::plan::How;
 use crate::progress::Progress;
 use crate::report::words::rounds;
 use crate::serve::follow;
 use crate::session::{Order, Placed, Session, run};
+use crate::side::Side;
 use crate::watch::Watch;
 
 use super::anchor::Anchor;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Arrived, Note, Patience, Port, end, far};
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// Long enough for a busy machine.

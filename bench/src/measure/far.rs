@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::steps::{STAY, prepare};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::{Note, Pace, Patience, Port, Step, start, stop};

@@ -5,7 +5,7 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// How long each side waits for the other.

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::{BATCH, Note, Pace, Patience, Port, Step};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::plan::Via;
+use crate::via::Via;
 use crate::watch::Watch;
 
 use super::{BATCH, Note, Pace, Patience, Port, Step, settle, start, stop};

@@ -162,9 +162,10 @@ fn short(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::cores::Cores;
-    use crate::plan::{Bench, Via};
+    use crate::plan::Bench;
     use crate::report::Report;
     use crate::stats::tests::measured;
+    use crate::via::Via;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 

@@ -103,8 +103,8 @@ fn name(all: &[Measured], size: usize) -> String {
 mod tests {
     use super::*;
     use crate::loss::Loss;
-    use crate::plan::Via;
     use crate::stats::tests::measured;
+    use crate::via::Via;
 
     #[test]
     fn the_picture_has_a_dot_for_each_loss() {

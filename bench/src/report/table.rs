@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::loss::Loss;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
 use crate::stats::{Figures, Kept, Row};
+use crate::via::Via;
 
 use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};

@@ -1,7 +1,8 @@
 //! The same in words.
 
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
 use crate::stats::Ratio;
+use crate::via::Via;
 
 /// What the demonstration shows, before it starts.
 pub(crate) const INTRODUCTION: &str = "\

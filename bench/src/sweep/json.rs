@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
+use crate::via::Via;
 
 use super::fit::Model;
 use super::{Curve, Point, Sweep};

@@ -20,9 +20,10 @@ mod table;
 mod tests;
 
 use crate::cores::Cores;
-use crate::plan::{Bench, Via};
+use crate::plan::Bench;
 use crate::report::words::is_simulated;
 use crate::stats::{Measured, median};
+use crate::via::Via;
 
 use fit::Model;
 pub(crate) use json::{digits, range};

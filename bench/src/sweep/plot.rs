@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
-use crate::plan::Via;
 use crate::report::table::metric;
 use crate::svg::{self, begin, escaped, rule, text};
+use crate::via::Via;
 
 use super::{Curve, Sweep};
 

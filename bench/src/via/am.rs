@@ -11,10 +11,11 @@ use wire::bulk::Segment;
 use super::lossy::{self, Knob};
 use super::transfers::{Told, Transfers};
 use crate::error::Error;
-use crate::link::Side;
 use crate::loss::Loss;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{How, Place, Via};
+use crate::plan::{How, Place};
+use crate::side::Side;
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// The endpoint's name, on both sides.

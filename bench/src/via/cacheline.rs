@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use shm::Lines;
 
 use crate::error::Error;
-use crate::link::Side;
 use crate::measure::{Arrived, Note, Port};
-use crate::plan::Via;
+use crate::side::Side;
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// What a line holds besides the word that counts.

@@ -11,8 +11,8 @@ use transport::Name;
 use super::am::facility;
 use super::raw::{Device, RawPort};
 use crate::error::Error;
-use crate::link::Side;
 use crate::plan::Place;
+use crate::side::Side;
 use crate::watch::Watch;
 
 /// The other side opens its end within so long, and is looked for so often.

@@ -10,7 +10,7 @@ use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::Via;
+use crate::via::Via;
 
 /// Steering lets in what has a header of ours: one for data and one for notes.
 const DATA: u16 = 1;

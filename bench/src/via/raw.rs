@@ -13,7 +13,8 @@ use wire::{Address, EtherType};
 
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::{Place, Via, XdpArg};
+use crate::plan::{Place, XdpArg};
+use crate::via::Via;
 
 /// At most half of what the receiver has room for, so that a moment of absence loses nothing.
 const WINDOW: u64 = 512;

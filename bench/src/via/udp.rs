@@ -13,7 +13,8 @@ use super::datagram::Layout;
 use super::sleeping::Wakes;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
-use crate::plan::{Place, Via};
+use crate::plan::Place;
+use crate::via::Via;
 
 /// Both sides' port: the number of our EtherType.
 const PORT: u16 = 0x88b5;

@@ -1,9 +1,9 @@
 //! Ours, the bare wires, and the kernel's own sockets: one entry each.
 
 use super::{House, Over};
-use crate::ablation::Row;
+use crate::ablation::row::Row;
 use crate::deploy::joined::Joint;
-use crate::plan::Via;
+use crate::via::Via;
 
 const PLAIN: House =
     House { name: "", what: "", via: Via::Am, over: Over::Xdp, bundles: false, without_offload: false, notes: &[] };

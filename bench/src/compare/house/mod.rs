@@ -16,11 +16,12 @@ use super::peer::{Asked, OneWay, Peer, Stream, Turn};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::plan::{Amount, Bench, How, Via};
+use crate::plan::{Amount, Bench, How};
 use crate::progress::Progress;
 use crate::session::Order;
 use crate::size::Size;
 use crate::stats::{Measured, Outcome};
+use crate::via::Via;
 use crate::watch::Watch;
 
 /// One of them.
@@ -118,12 +119,15 @@ impl Peer for &'static House {
     }
 }
 
-impl House {
-    /// The one of this name.
-    pub(super) fn find(name: &str) -> Option<&'static House> {
-        HOUSE.iter().find(|row| row.name == name)
-    }
+/// The one of this name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn named(name: &str) -> Result<&'static House, Error> {
+    HOUSE.iter().find(|row| row.name == name).ok_or_else(|| Error::Usage(format!("no row {name}")))
+}
 
+impl House {
     /// Measure everything once, in this process.
     ///
     /// # Errors

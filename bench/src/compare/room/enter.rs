@@ -8,7 +8,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::sethostname;
 
-use super::inside::{HOSTS, network};
+use super::places::{HOSTS, network};
 use super::{Network, failed};
 use crate::cores::pin;
 use crate::error::Error;

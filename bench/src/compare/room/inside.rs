@@ -3,8 +3,6 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, stdin, stdout};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -14,24 +12,14 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 use nix::unistd::{getpid, sethostname};
 
-use super::super::heard::{Unheard, hear};
+use super::super::heard::{Unheard, complaint, hear};
 use super::listening::Listening;
-use super::{Exchange, Network, Order, Run, Said, failed};
+use super::places::{HOSTS, OURSELVES, PLACE, at, command, network};
+use super::{Exchange, Network, Order, Said, failed};
 use crate::cores::processor_time;
 use crate::deploy::pipe::write_line;
 use crate::deploy::veth::ADDRESSES;
 use crate::error::Error;
-use crate::link::Side;
-
-/// Where everything that they write goes: an empty place in memory.
-pub(crate) const PLACE: &str = "/tmp";
-/// What each side is called in the room.
-pub(crate) const HOSTS: [&str; 2] = ["alpha", "beta"];
-/// This program, wherever it is outside.
-pub(crate) const OURSELVES: &str = "am-bench";
-
-/// The last of what it complained about.
-const COMPLAINT: usize = 300;
 
 /// Be process 1: one order comes on standard input, an answer for each exchange goes out.
 ///
@@ -47,16 +35,6 @@ pub(crate) fn serve() -> Result<(), Error> {
         return tell(Err(why.to_string()));
     }
     order.job.exchanges.iter().try_for_each(|one| tell(exchange(one, &order).map_err(|why| why.to_string())))
-}
-
-/// A file of the room.
-pub(crate) fn at(name: &str) -> String {
-    Path::new(PLACE).join(name).display().to_string()
-}
-
-/// Where a side's network namespace is found.
-pub(crate) fn network(network: Network) -> String {
-    at(if network == Network::Near { "near.net" } else { "far.net" })
 }
 
 /// Nothing that is made in here is seen outside, and goes when the room does.
@@ -99,18 +77,6 @@ fn build(order: &Order) -> Result<(), Error> {
     })
 }
 
-/// The program as it is started: entered into its network and pinned by ourselves.
-pub(super) fn command(run: &Run, order: &Order) -> Command {
-    let core = run.core.and_then(|side| order.cores[usize::from(side == Side::Far)]);
-    let mut command = Command::new(at(OURSELVES));
-    let network = if run.network == Network::Near { "near" } else { "far" };
-    command.args(["room", "enter", network, &core.map_or("none".to_owned(), |core| core.to_string())]).args(&run.words);
-    let cores = order.cores.map(|core| core.map_or("none".to_owned(), |core| core.to_string()));
-    command.env("HOME", PLACE).env("TMPDIR", PLACE).env("AM_BENCH_CORES", cores.join(","));
-    command.envs(run.variables.iter().map(|(name, value)| (name, value))).current_dir(PLACE);
-    command
-}
-
 /// Why there is nothing of this program.
 fn unheard(name: &str) -> impl FnOnce(Unheard) -> Error {
     move |why| match why {
@@ -151,28 +117,13 @@ fn ended() -> Duration {
     ended.map_or(Duration::ZERO, |ended| time(ended.user_time()) + time(ended.system_time()))
 }
 
-/// What went wrong, with the end of what was said.
-pub(super) fn complaint(what: &str, said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let text: Vec<char> = lines.join("; ").chars().collect();
-    let end: String = text[text.len().saturating_sub(COMPLAINT)..].iter().collect();
-    format!("{what}: {}", if end.is_empty() { "it said nothing" } else { &end })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Job;
-    use super::*;
+    use std::process::Command;
 
-    #[test]
-    fn a_complaint_is_the_end_of_what_was_said() {
-        assert_eq!(complaint("it", b"\x1b[1mfirst\n\n  last  \n"), "it: [1mfirst; last");
-        assert_eq!(complaint("it", b""), "it: it said nothing");
-        let long = complaint("it", "µ".repeat(1000).as_bytes());
-        assert!(long.chars().count() == COMPLAINT + 4 && long.starts_with("it: µ"), "{long}");
-    }
+    use super::super::{Job, Run};
+    use super::*;
+    use crate::side::Side;
 
     #[test]
     fn a_process_that_works_is_seen() {

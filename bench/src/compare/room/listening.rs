@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use super::super::heard::{MOST, Unheard};
-use super::inside::{at, command, complaint};
+use super::super::heard::{MOST, Unheard, complaint};
+use super::places::{at, command};
 use super::{Order, Server};
 use crate::error::Error;
 

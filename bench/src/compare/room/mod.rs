@@ -16,6 +16,7 @@
 pub(crate) mod enter;
 pub(crate) mod inside;
 mod listening;
+pub(crate) mod places;
 
 use std::env::current_exe;
 use std::io::Write;
@@ -34,7 +35,7 @@ use crate::cores::Cores;
 use crate::deploy::pipe::Lines;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::link::Side;
+use crate::side::Side;
 use crate::watch::Watch;
 
 /// What is to be done in a room.
