@@ -92,6 +92,9 @@ fn both_may_introduce_each_other_at_once() {
             arrived.iter().all(|numbers| numbers.len() >= 50)
         });
         assert!(arrived.iter().all(|numbers| numbers.iter().copied().eq(0..50)), "{arrived:?}");
+        let counts = |name| [0, 1].map(|end: usize| counter(&ends[end], name));
+        assert_eq!(counts("tcp_connections"), [1, 1], "by which frames take TCP's acknowledgements along");
+        assert_eq!((counts("tcp_dialed"), counts("tcp_closed_redundant").iter().sum()), ([1, 1], 1u64));
     }
 }
 

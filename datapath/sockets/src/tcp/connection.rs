@@ -46,15 +46,12 @@ pub(super) enum Look {
 impl Connection {
     pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
         let peer = if is_dialed { Peer::Connecting } else { Peer::Silent([0; HELLO], 0) };
-        Connection {
-            stream,
-            remote,
-            peer,
-            out: Outbox::new(hello.emit()),
-            since: Instant::now(),
-            ready: true,
-            is_deaf: false,
+        let mut out = Outbox::new(hello.emit());
+        // Who is dialed hears first who dials, and may not want another connection.
+        if is_dialed {
+            out.greet();
         }
+        Connection { stream, remote, peer, out, since: Instant::now(), ready: true, is_deaf: false }
     }
 
     pub(super) fn hello(&self) -> Option<&Hello> {
@@ -66,7 +63,12 @@ impl Connection {
 
     /// The place where it listens, as far as we can know.
     pub(super) fn place(&self) -> Option<SocketAddr> {
-        self.hello().map(|hello| SocketAddr::new(self.remote.ip(), hello.port))
+        self.hello().map(|hello| self.place_of(hello))
+    }
+
+    /// The place where who says this listens.
+    pub(super) fn place_of(&self, hello: &Hello) -> SocketAddr {
+        SocketAddr::new(self.remote.ip(), hello.port)
     }
 
     /// More of the stream, with one system call.

@@ -12,6 +12,7 @@ use transport::{IntroduceError, Transport};
 
 use super::connection::{Connection, Look, Peer};
 use super::cutter::Cutter;
+use super::hello::Hello;
 use super::peers::Place;
 use super::{Tcp, open};
 
@@ -20,6 +21,8 @@ pub(super) const MOST: usize = 512;
 const STRANGERS: usize = MOST / 2;
 /// Who has not said who he is for so long is closed.
 const GREETING: Duration = Duration::from_secs(3);
+/// Two dials of each other within this time are one.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// Between two looks at what is due.
 const TICK: Duration = Duration::from_millis(10);
 /// The same for who sleeps.
@@ -210,16 +213,37 @@ impl Tcp {
         let Some(hello) = connection.greeting() else { return };
         if hello.address == self.caps.address {
             // Ourselves, by another of our addresses: not to be tried again.
-            let remote = connection.remote;
-            self.places.retain(|place| place.at != remote);
+            let ours = connection.place_of(&hello);
+            self.places.retain(|place| place.at != ours);
             self.end(slot, Look::Over, 0);
             return;
         }
+        if self.is_one_too_many(slot, &hello) {
+            self.count.redundant += 1;
+            self.end(slot, Look::Nothing, 0);
+            return;
+        }
+        let is_dialed = self.places.iter().any(|place| place.slot == Some(slot));
+        let Some(connection) = self.connection(slot) else { return };
         connection.peer = Peer::Known(hello, Cutter::new(longest));
+        if !is_dialed {
+            connection.out.greet();
+        }
         self.routes.add(hello.address, slot);
         self.count.connected += 1;
         self.places.iter_mut().filter(|place| place.slot == Some(slot)).for_each(Place::answered);
         self.set_timer();
+    }
+
+    /// Two that dial each other at once would have two connections, and send on one each: no frame would take an
+    /// acknowledgement of TCP's along. So the one that the higher address has dialed stays, and what the lower one has dialed meanwhile is
+    /// not answered: nothing was sent on it. Only at once: a dial that hangs must not keep the other out.
+    fn is_one_too_many(&self, slot: u32, hello: &Hello) -> bool {
+        let connection = |slot: u32| self.connections[slot as usize].as_ref();
+        let Some(at) = connection(slot).map(|accepted| accepted.place_of(hello)) else { return false };
+        let dialed = self.places.iter().find(|place| place.at == at).and_then(|place| place.slot);
+        let dialed = dialed.filter(|dialed| *dialed != slot).and_then(connection);
+        dialed.is_some_and(|dialed| dialed.since.elapsed() < AT_ONCE && self.caps.address > hello.address)
     }
 
     #[cold]

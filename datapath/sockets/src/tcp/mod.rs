@@ -17,9 +17,10 @@
 //! from its full queue for [20 ms](outbox) is not waited for, lest it hold up all others: what comes for it then is
 //! lost (`tcp_lost_stalled`), until it takes something.
 //!
-//! Each side says first who it is, where it listens, and how long its frames may be. When both sides
-//! introduce each other at once there are two connections: each side sends on the one that
-//! it knew first, until that ends, and hears both; so nothing is doubled, or overtaken.
+//! Each side says first who it is, where it listens, and how long its frames may be: the one that dialed, and then the one that
+//! accepted. Where both dial each other at once, the dial of the lower address is not answered. Should there be two connections
+//! all the same, each side sends on the one that it knew first, until that ends, and hears both; so nothing is
+//! doubled, or overtaken.
 //!
 //! # What strangers can do
 //!
@@ -102,6 +103,7 @@ struct Count {
     garbage: u64,
     silent: u64,
     displaced: u64,
+    redundant: u64,
     nobody: u64,
     too_long: u64,
     too_long_for_peer: u64,
@@ -313,6 +315,7 @@ impl Transport for Tcp {
         each("tcp_closed_garbage", count.garbage);
         each("tcp_closed_silent", count.silent);
         each("tcp_closed_for_others", count.displaced);
+        each("tcp_closed_redundant", count.redundant);
         each("tcp_full", count.full);
         each("tcp_no_frame", self.inbox.no_frame);
         each("tcp_lost_nobody", count.nobody);

@@ -57,7 +57,13 @@ pub(super) enum Written {
 
 impl Outbox {
     pub(super) fn new(hello: [u8; HELLO]) -> Outbox {
-        Outbox { hello, hello_left: HELLO, queue: VecDeque::with_capacity(QUEUE), gone: 0, refused: None }
+        Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(QUEUE), gone: 0, refused: None }
+    }
+
+    /// Say who we are, before anything else.
+    pub(super) fn greet(&mut self) {
+        debug_assert!(self.queue.is_empty(), "frames would follow half a hello");
+        self.hello_left = HELLO;
     }
 
     #[inline]
