@@ -128,6 +128,6 @@ fn caps(interface: &Interface, mode: &Mode, max_frame: usize, pool: Pool, wake: 
         // One queue, one ring: in the order of the wire.
         ordered: true,
         pool,
-        wake: Some(wake),
+        wake: Some(vec![wake]),
     }
 }

@@ -145,7 +145,7 @@ fn a_sleeper_is_woken_by_a_frame() {
     let (_cable, mut pair) = plain();
     let wake = pair.far.caps().wake.clone().unwrap();
     let wait = |milliseconds: u16| {
-        let mut on = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+        let mut on = [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)];
         poll(&mut on, PollTimeout::from(milliseconds)).unwrap()
     };
     assert_eq!(wait(20), 0, "nothing has come");

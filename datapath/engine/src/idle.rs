@@ -14,6 +14,7 @@
 //! something due.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Idle {
     /// most until `until`. `wake` is the transport's: see [`transport::Caps::wake`].
     /// Returns whether the core was given away, so that `now` is long over.
     #[inline]
-    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&OwnedFd>) -> bool {
+    pub fn wait(&mut self, now: Time, until: Time, wake: Option<&[Arc<OwnedFd>]>) -> bool {
         let step = self.step(now, until);
         match step {
             Step::Spin => std::hint::spin_loop(),
@@ -105,16 +106,22 @@ enum Step {
     Sleep(Duration),
 }
 
-fn sleep(longest: Duration, wake: Option<&OwnedFd>) {
-    match wake {
+fn sleep(longest: Duration, wake: Option<&[Arc<OwnedFd>]>) {
+    let wait = |on: &mut [PollFd<'_>]| {
         // An error is a signal, or a descriptor that cannot be waited for:
         // either way the next turn looks, so that it costs time and no frame.
-        Some(wake) => {
-            let mut on = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
-            let _ = ppoll(&mut on, Some(TimeSpec::from_duration(longest)), None);
-        }
-        None => thread::sleep(longest.min(NAP)),
+        let _ = ppoll(on, Some(TimeSpec::from_duration(longest)), None);
+    };
+    match wake {
+        Some([one]) => wait(&mut [on(one)]),
+        Some([one, two]) => wait(&mut [on(one), on(two)]),
+        Some(several @ [_, ..]) => wait(&mut several.iter().map(on).collect::<Vec<_>>()),
+        Some([]) | None => thread::sleep(longest.min(NAP)),
     }
+}
+
+fn on(wake: &Arc<OwnedFd>) -> PollFd<'_> {
+    PollFd::new(wake.as_fd(), PollFlags::POLLIN)
 }
 
 #[cfg(test)]
@@ -152,15 +159,27 @@ mod tests {
         let (mut peer, mine) = UnixStream::pair().unwrap();
         peer.write_all(b"frame").unwrap();
         let (start, minute) = (Instant::now(), Duration::from_secs(60));
-        sleep(minute, Some(&OwnedFd::from(mine)));
+        sleep(minute, Some(&[Arc::new(mine.into())]));
         assert!(start.elapsed() < minute);
+    }
+
+    #[test]
+    fn each_of_several_wakes() {
+        for number in 1..=3 {
+            let pairs = [(); 3].map(|()| UnixStream::pair().unwrap());
+            let wake = [0, 1, 2].map(|at| Arc::new(OwnedFd::from(pairs[at].1.try_clone().unwrap())));
+            (&pairs[number - 1].0).write_all(b"frame").unwrap();
+            let (start, minute) = (Instant::now(), Duration::from_secs(60));
+            sleep(minute, Some(&wake[..number]));
+            assert!(start.elapsed() < minute);
+        }
     }
 
     #[test]
     fn a_sleeper_sleeps_as_long_as_it_should() {
         let (_peer, mine) = UnixStream::pair().unwrap();
         let (start, while_) = (Instant::now(), Duration::from_millis(3));
-        sleep(while_, Some(&OwnedFd::from(mine)));
+        sleep(while_, Some(&[Arc::new(mine.into())]));
         assert!(start.elapsed() >= while_);
     }
 }

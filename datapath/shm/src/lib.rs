@@ -123,7 +123,7 @@ pub fn open(options: &Options) -> Result<Shm, OpenError> {
         reliable: true,
         ordered: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
-        wake: Some(bell.wake()),
+        wake: Some(vec![bell.wake()]),
     };
     let peers: Box<[Peer]> = (0..own.geometry.members).map(|member| Peer::new(&own, member)).collect();
     let present = Vec::with_capacity(peers.len());

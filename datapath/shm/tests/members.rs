@@ -71,7 +71,7 @@ fn who_is_alone_loses_what_it_sends() {
 
 fn is_readable(end: &Shm, longest: Duration) -> bool {
     let wake = end.caps().wake.clone().unwrap();
-    let mut on = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
+    let mut on = [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)];
     poll(&mut on, PollTimeout::try_from(longest).unwrap()).unwrap() == 1
 }
 

@@ -3,7 +3,7 @@
 mod ends;
 
 use allocation_counter::measure;
-use ends::{tcp_pair, udp_pair};
+use ends::{acquaint, favour, tcp_pair, udp_pair};
 use sockets::{Tcp, Udp};
 use transport::Transport;
 use transport::conformance::{self, Pair};
@@ -50,6 +50,22 @@ fn udp_passes_where_only_one_side_has_them() {
             let places = [0, 1].map(|end| ends::place(&ends[end]));
             ends[0].introduce(&places[1]).unwrap();
             ends[1].introduce(&places[0]).unwrap();
+            ends
+        });
+    }
+}
+
+/// Each has a socket that is connected to the other, beside the one for everybody.
+#[test]
+fn udp_passes_between_favourites() {
+    for name in ["udp:127.0.0.1:0", "udp:[::1]:0"] {
+        passes(|| {
+            let mut ends = udp_pair(name);
+            acquaint(&mut ends);
+            let [near, far] = &mut ends;
+            favour(near, far);
+            favour(far, near);
+            ends.iter_mut().for_each(|end| end.steer(ends::FLOW, false));
             ends
         });
     }

@@ -225,7 +225,7 @@ fn who_says_nothing_is_closed_in_time_also_by_a_sleeper() {
     let start = Instant::now();
     while counter(&end, "tcp_closed_silent") < 2 {
         assert!(start.elapsed() < ends::PATIENCE);
-        poll(&mut [PollFd::new(wake.as_fd(), PollFlags::POLLIN)], PollTimeout::MAX).unwrap();
+        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], PollTimeout::MAX).unwrap();
         assert_eq!(receive(&mut end), []);
     }
     assert!(start.elapsed() > Duration::from_secs(2), "they had time");
@@ -369,7 +369,7 @@ fn a_sleeper_is_woken_by_what_arrives_and_by_room() {
     let to = ends[1].caps().address;
     let awake = |end: &Tcp, milliseconds: u8| {
         let wake = end.caps().wake.clone().unwrap();
-        poll(&mut [PollFd::new(wake.as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)).unwrap() == 1
+        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)).unwrap() == 1
     };
     // Some idle looks, as before one sleeps, and nothing wakes.
     for end in &mut ends {

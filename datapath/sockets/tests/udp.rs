@@ -344,7 +344,7 @@ fn a_sleeper_is_woken() {
     let mut ends = udp_pair(ANY);
     let wake = ends[1].caps().wake.clone().unwrap();
     let is_awake = |milliseconds: u8| {
-        poll(&mut [PollFd::new(wake.as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)).unwrap() == 1
+        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)).unwrap() == 1
     };
     assert!(!is_awake(0));
     burst(&mut ends, &[100]);

@@ -23,8 +23,8 @@ pub struct Caps {
     pub ordered: bool,
     /// Where frames to send come from, and arriving ones are.
     pub pool: Pool,
-    /// Becomes readable when frames arrive, where the transport can be waited
-    /// for: a duplicate of its descriptor, so that waiting needs no `unsafe`
+    /// One of them becomes readable when frames arrive, where the transport can be
+    /// waited for: duplicates of its descriptors, so that waiting needs no `unsafe`
     /// and never sees a number that has come to mean another file.
-    pub wake: Option<Arc<OwnedFd>>,
+    pub wake: Option<Vec<Arc<OwnedFd>>>,
 }

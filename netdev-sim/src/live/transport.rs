@@ -58,7 +58,7 @@ pub fn open(settings: &Settings) -> Result<Live, OpenError> {
     let (network, node) = (&seat.network, seat.node);
     let options = network.settings().options();
     let caps = nic::caps(&options, network.address(node))?;
-    let caps = Caps { mode: network.settings().mode(), wake: Some(seat.wake.clone()), ..caps };
+    let caps = Caps { mode: network.settings().mode(), wake: Some(vec![seat.wake.clone()]), ..caps };
     let room = network.with(node, |card| {
         card.refill(&caps.pool);
         card.room()

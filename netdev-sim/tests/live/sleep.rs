@@ -27,7 +27,7 @@ fn sleep_until(end: &mut Live, frames: usize) -> usize {
         }
         let wake = end.caps().wake.clone().expect("it can be waited for");
         let before = Instant::now();
-        poll(&mut [PollFd::new(wake.as_fd(), PollFlags::POLLIN)], FOR_GOOD).expect("no signals");
+        poll(&mut [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)], FOR_GOOD).expect("no signals");
         slept += usize::from(before.elapsed() > Duration::from_micros(200));
         assert!(start.elapsed() < LONG, "{come} of {frames} came");
         assert!(before.elapsed() < Duration::from_millis(FOR_GOOD.into()), "it was not woken");

@@ -97,7 +97,7 @@ fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps 
         reliable: true,
         ordered: true,
         pool,
-        wake: Some(Arc::new(wake)),
+        wake: Some(vec![Arc::new(wake)]),
     }
 }
 

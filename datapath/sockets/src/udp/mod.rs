@@ -6,9 +6,12 @@
 //!                       ▲
 //!                    Places       address ─▶ place, introduced or learned; bounded
 //!                       ▲
-//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
+//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg, or a recv from the favourite
 //!            to a frame of the pool   64 KiB a message, which GRO may have made of many
 //! ```
+//!
+//! The peer that a node which spins talks with has a socket of its own, connected to it, at the same place: with less to do for each
+//! datagram. `Favour` says who that is and which socket to look at, `Connected` is the socket, `Sockets` both.
 //!
 //! Neither reliable nor ordered. A datagram never needs to be cut by IP,
 //! unless that is asked for: what is longer than the way allows is not sent, and counted.
@@ -28,16 +31,16 @@
 //!
 //! Like Ethernet it is for networks whose hosts trust each other.
 
+mod connected;
+mod favour;
 mod open;
 mod places;
 mod plan;
 mod receive;
 mod send;
+mod sockets;
 
-use std::fs;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 pub use open::{open, open_with};
@@ -45,6 +48,7 @@ use places::{Learned, Places};
 use receive::Stage;
 use ring::Frame;
 use send::{Sender, To};
+use sockets::Sockets;
 use transport::{Caps, IntroduceError, Steering, Transport};
 use wire::{Address, Buffer, EtherType, Flow, Kind, frame};
 
@@ -53,7 +57,7 @@ use crate::place;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    socket: UdpSocket,
+    sockets: Sockets,
     local: SocketAddr,
     ethertype: EtherType,
     steering: Steering,
@@ -154,15 +158,6 @@ impl Udp {
         }
         Err(IntroduceError::TooMany { known: self.places.len() })
     }
-
-    /// Datagrams that the kernel had no room for, as it says itself.
-    fn dropped_by_kernel(&self) -> Option<u64> {
-        let inode = fs::metadata(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?.ino().to_string();
-        let table = if self.local.is_ipv4() { "udp" } else { "udp6" };
-        let table = fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?;
-        let line = table.lines().find(|line| line.split_whitespace().nth(9) == Some(&inode))?;
-        line.split_whitespace().last()?.parse().ok()
-    }
 }
 
 #[inline]
@@ -180,7 +175,7 @@ impl Transport for Udp {
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         if self.stage.is_empty()
             && budget > 0
-            && let Err(error) = self.stage.look(&self.socket)
+            && let Err(error) = self.sockets.look(&mut self.stage)
         {
             self.broken = Some(error.to_string());
         }
@@ -208,7 +203,7 @@ impl Transport for Udp {
 
     #[inline]
     fn flush(&mut self) {
-        self.sender.flush(&self.socket, &self.places);
+        self.sender.flush(&self.sockets, &self.places);
     }
 
     fn steer(&mut self, flow: Flow, open: bool) {
@@ -246,6 +241,9 @@ impl Transport for Udp {
         each("udp_gso_messages", sent.gso);
         each("udp_gso_refused", sent.gso_refused);
         each("udp_gro_messages", stage.merged);
+        each("udp_connected", self.sockets.favourite().is_some() as u64);
+        each("udp_connects", self.sockets.count.connects);
+        each("udp_connect_failed", self.sockets.count.failed);
         each("udp_places", self.places.len() as u64);
         each("udp_learned", count.learned);
         each("udp_learned_moved", count.moved);
@@ -266,7 +264,7 @@ impl Transport for Udp {
         each("udp_lost_send_error", sent.other);
         each("udp_lost_own", count.own);
         each("udp_lost_received_too_long", count.received_too_long);
-        each("udp_lost_kernel_full", self.dropped_by_kernel().unwrap_or(0));
+        each("udp_lost_kernel_full", self.sockets.dropped_by_kernel(self.local.is_ipv4()));
         self.steering.counters(each);
     }
 }

@@ -10,9 +10,11 @@ use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mt
 use socket2::{Protocol, Socket, Type};
 use transport::{Caps, Steering};
 
+use super::connected::Connected;
 use super::places::Places;
 use super::receive::Stage;
 use super::send::Sender;
+use super::sockets::Sockets;
 use super::{Count, Udp};
 use crate::errors::doing;
 use crate::{OpenError, Options, identity, path, tune};
@@ -55,22 +57,22 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     tune::check_buffer(options.buffer, max_frame.max(tune::LEAST_BUFFER))?;
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
-    simplify(&socket, options)?;
+    simplify(&socket, options, options.gro)?;
     let gro = options.gro && state.gro_segments() > 1;
     let gso = options.gso && state.max_gso_segments() > 1;
     let socket: std::net::UdpSocket = socket.into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
     let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
-    let parts = [("udp, mmsg", true), (", gso", gso), (", gro", gro)];
+    let second = second(options).ok().map(Arc::new);
     let caps = Caps {
         name: format!("udp:{local}"),
-        mode: parts.into_iter().filter(|(_, used)| *used).map(|(part, _)| part).collect(),
+        mode: mode(gso, gro),
         address: identity::choose(local),
         max_frame,
         reliable: false,
         ordered: false,
         pool: tune::pool(pool, options, max_frame)?,
-        wake: Some(Arc::new(wake)),
+        wake: Some([Some(Arc::new(wake)), second.clone()].into_iter().flatten().collect()),
     };
     let mut udp = Udp {
         steering: Steering::new(options.ethertype, caps.address),
@@ -82,11 +84,16 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
         count: Count::default(),
         broken: None,
         caps,
-        socket,
+        sockets: Sockets::new(socket, second.map(|second| Connected::new(second, local))),
         local,
     };
     options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
     Ok(udp)
+}
+
+fn mode(gso: bool, gro: bool) -> String {
+    let parts = [("udp, mmsg", true), (", gso", gso), (", gro", gro)];
+    parts.into_iter().filter(|(_, used)| *used).map(|(part, _)| part).collect()
 }
 
 /// The longest frame: as asked for, if it can be.
@@ -100,26 +107,39 @@ fn longest(options: &Options) -> Result<usize, OpenError> {
     }
 }
 
-fn bind(options: &Options) -> Result<Socket, OpenError> {
-    let local = options.local;
-    let refused = |error| OpenError::bind("udp", local, error);
-    let socket = tune::socket(local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
-    match options.buffer {
-        Some(bytes) => tune::set_buffers(&socket, bytes)?,
-        None => tune::enlarge(&socket, BUFFER),
-    }
-    tune::busy_poll(&socket, options)?;
-    socket.bind(&local.into()).map_err(refused)?;
+pub(super) fn bind(options: &Options) -> Result<Socket, OpenError> {
+    let refused = |error| OpenError::bind("udp", options.local, error);
+    let socket = tune::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(refused)?;
+    prepare(&socket, options)?;
+    socket.bind(&options.local.into()).map_err(refused)?;
     Ok(socket)
+}
+
+fn prepare(socket: &Socket, options: &Options) -> Result<(), OpenError> {
+    match options.buffer {
+        Some(bytes) => tune::set_buffers(socket, bytes)?,
+        None => tune::enlarge(socket, BUFFER),
+    }
+    tune::busy_poll(socket, options)
+}
+
+/// The second socket, for later: see [`Connected`]. Without GRO, since what comes in bursts is left to the first.
+pub(super) fn second(options: &Options) -> Result<OwnedFd, OpenError> {
+    let failed = doing("set up a UDP socket");
+    let socket = tune::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(&failed)?;
+    prepare(&socket, options)?;
+    UdpSocketState::new((&socket).into()).map_err(&failed)?;
+    simplify(&socket, options, false)?;
+    Ok(socket.into())
 }
 
 /// Of what [`UdpSocketState`] has set up we need GRO, and that IP does not cut
 /// datagrams. The rest costs time for each: the kernel need not tell us where
 /// a datagram went to, when it came, or how crowded its way was.
-fn simplify(socket: &Socket, options: &Options) -> Result<(), OpenError> {
+pub(super) fn simplify(socket: &Socket, options: &Options, gro: bool) -> Result<(), OpenError> {
     let failed = doing("set up a UDP socket");
     let set = |result: nix::Result<()>| result.map_err(|errno| failed(errno.into()));
-    if !options.gro {
+    if !gro {
         // A kernel without it has nothing to switch off.
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
     }

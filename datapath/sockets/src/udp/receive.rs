@@ -3,10 +3,11 @@
 use std::array;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
+use rustix::net::{RecvFlags, recv};
 
 /// Messages of a call, at most.
 const MOST: usize = 16;
@@ -64,26 +65,69 @@ impl Stage {
         self.message == self.filled
     }
 
+    /// How many datagrams have come with the last look, or at least that they were several; where the first is from.
+    #[inline]
+    pub(super) fn arrived(&self) -> (usize, Option<SocketAddr>) {
+        let first = self.metas[..self.filled].first();
+        let is_merged = first.is_some_and(|meta| meta.stride < meta.len);
+        (self.filled + usize::from(is_merged), first.map(|meta| meta.addr))
+    }
+
     /// Look for more; the stage must be empty.
     ///
     /// # Errors
     /// The socket is none any more.
     #[inline]
     pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
-        (self.filled, self.message, self.offset) = (0, 0, 0);
-        self.count.calls += 1;
+        self.begin();
         // Behind one that comes alone there is mostly nothing: that is looked for as cheaply.
         let asked = if self.ask > 2 { self.ask } else { 1 };
-        match if asked == 1 { self.one(socket) } else { self.several(socket) } {
+        let looked = if asked == 1 { self.one(socket) } else { self.several(socket) };
+        self.took(looked)?;
+        self.ask = if self.filled == asked { (2 * self.ask).min(MOST) } else { self.filled.max(1) };
+        Ok(())
+    }
+
+    /// Look for one message at a socket at which little is expected.
+    ///
+    /// # Errors
+    /// The socket is none any more.
+    pub(super) fn look_aside(&mut self, socket: &impl AsRawFd) -> Result<(), io::Error> {
+        self.begin();
+        let looked = self.one(socket);
+        self.took(looked)
+    }
+
+    /// Look for one datagram at a socket, without GRO, that has none but this peer's.
+    ///
+    /// # Errors
+    /// The socket is none any more.
+    #[inline]
+    pub(super) fn look_from(&mut self, peer: SocketAddr, socket: &OwnedFd) -> Result<(), io::Error> {
+        self.begin();
+        let looked = recv(socket, &mut self.memory[..self.room], RecvFlags::DONTWAIT);
+        let looked = looked.map(|(len, _)| {
+            let meta = &mut self.metas[0];
+            (meta.addr, meta.len, meta.stride) = (peer, len, len);
+            1
+        });
+        self.took(looked.map_err(io::Error::from))
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        (self.filled, self.message, self.offset) = (0, 0, 0);
+        self.count.calls += 1;
+    }
+
+    #[inline]
+    fn took(&mut self, looked: io::Result<usize>) -> Result<(), io::Error> {
+        match looked {
             Ok(filled) => {
                 self.filled = filled;
-                self.ask = if filled == asked { (2 * self.ask).min(MOST) } else { filled.max(1) };
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.ask = 1;
-                Ok(())
-            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => self.failed(error),
         }
     }
@@ -96,7 +140,7 @@ impl Stage {
 
     /// What is asked for by one who waits: with less to set up, here and in the kernel, than for several.
     #[inline]
-    fn one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    fn one(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
         let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         let message = recvmsg::<SockaddrStorage>(fd, &mut buffer, Some(&mut self.control.0), flags)?;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg, sendto};
 use wire::Buffer;
 
+use super::Sockets;
 use super::places::{Places, Ticket};
 use super::plan::{BATCH, Call};
 
@@ -80,15 +81,15 @@ impl Sender {
 
     /// Send what is queued, as far as the socket has room.
     #[inline]
-    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &Places) {
+    pub(super) fn flush(&mut self, sockets: &Sockets, places: &Places) {
         if self.queue.is_empty() {
             return;
         }
         let mut done = 0;
         while done < self.queue.len() {
             let step = match self.queue[done].0 {
-                To::One(_) => self.batch(socket, places, done),
-                To::All => self.flood(socket, places, done),
+                To::One(_) => self.batch(sockets, places, done),
+                To::All => self.flood(sockets, places, done),
             };
             match step {
                 Step::Done(frames) => done += frames,
@@ -99,7 +100,7 @@ impl Sender {
     }
 
     /// Frames for one place each, from `start` on.
-    fn batch(&mut self, socket: &UdpSocket, places: &Places, start: usize) -> Step {
+    fn batch(&mut self, sockets: &Sockets, places: &Places, start: usize) -> Step {
         let queue = &self.queue[start..];
         let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
         match frames {
@@ -107,23 +108,29 @@ impl Sender {
                 self.count.forgotten += 1;
                 Step::Done(1)
             }
-            1 => self.one(socket, places, start),
+            1 => self.one(sockets, places, start),
             _ => {
                 let call = Call::of(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
                 if call.frames == 1 {
-                    self.one(socket, places, start)
+                    self.one(sockets, places, start)
                 } else {
-                    self.several(socket, places, start, &call)
+                    self.several(sockets, places, start, &call)
                 }
             }
         }
     }
 
-    fn one(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
-        self.fit(socket, self.queue[at].1.bytes().len());
+    fn one(&mut self, sockets: &Sockets, places: &Places, at: usize) -> Step {
+        let bytes = self.queue[at].1.bytes();
         let Some(raw) = place(places, self.queue[at].0) else { return Step::Done(1) };
         self.count.calls += 1;
-        match sendto(socket, self.queue[at].1.bytes(), FLAGS, raw) {
+        if sockets.send_connected(raw, bytes, FLAGS) {
+            self.count.sent += 1;
+            return Step::Done(1);
+        }
+        let len = bytes.len();
+        self.fit(&sockets.shared, len);
+        match sendto(&sockets.shared, self.queue[at].1.bytes(), FLAGS, raw) {
             Ok(_) => {
                 self.count.sent += 1;
                 Step::Done(1)
@@ -132,19 +139,19 @@ impl Sender {
         }
     }
 
-    fn several(&mut self, socket: &UdpSocket, places: &Places, start: usize, call: &Call) -> Step {
+    fn several(&mut self, sockets: &Sockets, places: &Places, start: usize, call: &Call) -> Step {
         if call.segment > 0 && call.segment != self.segment {
-            self.cut_at(socket, call.segment);
+            self.cut_at(&sockets.shared, call.segment);
         }
         if call.segment == 0 {
-            self.fit(socket, call.longest_single);
+            self.fit(&sockets.shared, call.longest_single);
         }
         self.count.calls += 1;
         let queue = &self.queue[start..start + call.frames];
         let result = if call.messages <= FEW && call.frames <= FEW {
-            send::<FEW>(socket, places, queue, call)
+            send::<FEW>(&sockets.shared, places, queue, call)
         } else {
-            send::<BATCH>(socket, places, queue, call)
+            send::<BATCH>(&sockets.shared, places, queue, call)
         };
         let first = call.runs[0] as usize;
         match result {
@@ -156,7 +163,7 @@ impl Sender {
                 Step::Done(frames)
             }
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
-                self.uncut(socket, places, start, first, result == Err(Errno::IO))
+                self.uncut(sockets, places, start, first, result == Err(Errno::IO))
             }
             Err(error) => self.failed(error, first),
         }
@@ -165,12 +172,12 @@ impl Sender {
     /// The way of these frames does not take a run: each alone then. If the
     /// device cannot, no more runs at all.
     #[cold]
-    fn uncut(&mut self, socket: &UdpSocket, places: &Places, start: usize, frames: usize, never: bool) -> Step {
+    fn uncut(&mut self, sockets: &Sockets, places: &Places, start: usize, frames: usize, never: bool) -> Step {
         self.count.gso_refused += 1;
         self.gso &= !never;
-        self.cut_at(socket, 0);
+        self.cut_at(&sockets.shared, 0);
         for at in 0..frames {
-            if let Step::Full = self.one(socket, places, start + at) {
+            if let Step::Full = self.one(sockets, places, start + at) {
                 return if at == 0 { Step::Full } else { Step::Done(at) };
             }
         }
@@ -179,11 +186,11 @@ impl Sender {
 
     /// A frame to all places: one call for each, since it is rare.
     #[cold]
-    fn flood(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
-        self.fit(socket, self.queue[at].1.bytes().len());
+    fn flood(&mut self, sockets: &Sockets, places: &Places, at: usize) -> Step {
+        self.fit(&sockets.shared, self.queue[at].1.bytes().len());
         for raw in places.all() {
             self.count.calls += 1;
-            match sendto(socket, self.queue[at].1.bytes(), FLAGS, raw) {
+            match sendto(&sockets.shared, self.queue[at].1.bytes(), FLAGS, raw) {
                 Ok(_) => self.count.sent += 1,
                 // Whoever had it already must not get it again, so it does not wait for room.
                 Err(Errno::AGAIN) => self.count.no_room += 1,

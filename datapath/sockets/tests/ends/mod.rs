@@ -149,3 +149,25 @@ pub(crate) fn connect(ends: &mut [Tcp]) {
         ends.iter().all(|end| counter(end, "tcp_peers") > 0)
     });
 }
+
+/// One datagram from the other, and some looks at nothing, as of one who spins.
+pub(crate) fn exchange(near: &mut Udp, far: &mut Udp, number: u32) {
+    let to = near.caps().address;
+    let frame = numbered(far, to, number, 100);
+    far.send(to, frame).unwrap();
+    far.flush();
+    assert_eq!(receive_so_many(near, 1), [number]);
+    (0..4).for_each(|_| assert!(receive(near).is_empty()));
+}
+
+/// The first talks with the second until its second socket is connected to it.
+pub(crate) fn favour(near: &mut Udp, far: &mut Udp) {
+    let before = counter(near, "udp_connects");
+    let mut number = 0;
+    until("it is connected", || {
+        exchange(near, far, number);
+        number += 1;
+        counter(near, "udp_connects") > before
+    });
+    assert_eq!(counter(near, "udp_connected"), 1);
+}

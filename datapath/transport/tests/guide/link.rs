@@ -55,7 +55,7 @@ impl Plug {
             reliable: true,
             ordered: true,
             pool: Pool::heap(layout).map_err(std::io::Error::other)?,
-            wake: Some(Arc::new(socket.try_clone()?.into())),
+            wake: Some(vec![Arc::new(socket.try_clone()?.into())]),
         };
         let steering = Steering::new(EtherType::DEFAULT, caps.address);
         Ok(Link { caps, socket, steering, count: Count::default(), broken: None })
