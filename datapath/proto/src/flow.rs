@@ -92,8 +92,20 @@ pub(crate) struct Setup {
     pub(crate) tag: u64,
     /// Give up then.
     pub(crate) until: Time,
-    /// How often something was asked; the wait doubles each time.
+    /// How often something was asked; the wait doubles each time, and is short again when something was learned.
     pub(crate) tries: u8,
+    /// How often it was asked in all.
+    pub(crate) asked: u8,
+}
+
+/// It may be us who were away: nobody is given up who was not asked so often.
+const TIMES: u8 = 4;
+
+impl Setup {
+    /// Whether it is to be given up. As long as something is learned it goes on, but not for ever: that may be forged.
+    pub(crate) fn is_over(&self, now: Time) -> bool {
+        now >= self.until && (self.tries >= TIMES || self.asked >= 4 * TIMES)
+    }
 }
 
 /// Since when a peer has not been heard, and how often it was asked since then.
@@ -121,10 +133,8 @@ impl Silence {
         self.asked > 1
     }
 
-    /// Whether it has lasted longer than `patience`. It may be us who were
-    /// away: nobody is given up who was not asked again and again.
+    /// Whether it has lasted longer than `patience`.
     pub(crate) fn is_over(&self, now: Time, patience: Duration) -> bool {
-        const TIMES: u8 = 4;
         now - self.since >= patience && self.asked >= TIMES
     }
 }

@@ -35,10 +35,20 @@ pub enum ConnectError {
     NoEndpoint,
 }
 
+impl Setup {
+    /// It is asked now; when it is to be asked again, or given up.
+    fn next(&mut self, now: Time) -> Time {
+        let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(LONGEST_WAIT);
+        self.tries = self.tries.saturating_add(1);
+        self.asked = self.asked.saturating_add(1);
+        if now < self.until { (now + wait).min(self.until) } else { now + wait }
+    }
+}
+
 impl<B: Buffer> Core<B> {
     /// From above: ask for a flow from an endpoint of ours to the named
     /// endpoint of the named node, which must have the tag. It is `Connecting`
-    /// until [`Event::Settled`]; at the latest after the configured patience.
+    /// until [`Event::Settled`]; at the latest after the configured patience, unless we are away.
     ///
     /// # Errors
     /// No flow id is left, or no such endpoint is here.
@@ -52,8 +62,8 @@ impl<B: Buffer> Core<B> {
     ) -> Result<FlowId, ConnectError> {
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
-        let setup =
-            Setup { id: self.random.next() as u32, ours: true, tag, until: now + self.config.patience, tries: 0 };
+        let (id, until) = (self.random.next() as u32, now + self.config.patience);
+        let setup = Setup { id, ours: true, tag, until, tries: 0, asked: 0 };
         let remote = Remote { node_name: node, endpoint, node: None };
         let id = self.insert(flow, from, remote, setup);
         self.advance(now, flow);
@@ -101,13 +111,11 @@ impl<B: Buffer> Core<B> {
     /// Ask for what a flow needs next, and for it again later.
     fn advance(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Asking) else { return };
-        if now >= record.setup.until {
+        if record.setup.is_over(now) {
             let id = record.id;
             return self.end(id, ReturnReason::Unreachable);
         }
-        let wait = (FIRST_WAIT * (1 << record.setup.tries.min(8))).min(LONGEST_WAIT);
-        record.setup.tries = record.setup.tries.saturating_add(1);
-        let next = (now + wait).min(record.setup.until);
+        let next = record.setup.next(now);
         self.timers.arm(&mut record.setup_armed, Wait::Setup, flow.id(), next);
         let (name, is_unanswered) = (record.remote.node_name, record.setup.tries > ELSEWHERE);
         match self.peers.by_name(name) {
@@ -194,7 +202,7 @@ impl<B: Buffer> Core<B> {
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
         let remote =
             Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
-        let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0 };
+        let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0, asked: 0 };
         let id = self.insert(flow, endpoint, remote, setup);
         self.shares[Class::Request].expect(now);
         let max_frame = self.config.max_frame;
