@@ -5,7 +5,6 @@ mod common;
 mod mortal;
 
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
 
 use mortal::Pair;
 
@@ -29,7 +28,7 @@ fn segment() -> [String; 2] {
 fn goes_on([first, first_there]: [String; 2], [second, second_there]: [String; 2], why: [&str; 2]) {
     let mut pair = Pair::open([&first, &second], [&first_there, &second_there]);
     for end in [0, 1, 0, 1] {
-        pair.dies_and_comes_back(end, Duration::ZERO, why[end]);
+        pair.dies_and_comes_back(end, None, why[end]);
     }
 }
 

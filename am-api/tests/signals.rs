@@ -14,7 +14,7 @@ use doomed::{PLACE, Receiver};
 use nix::sys::signal::Signal;
 
 const ECHO: Handler = Handler(1);
-/// Longer than the other end is stopped where it goes on.
+/// Of one who waits for the end.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Long enough that all queues on the way are full.
 const A_WHILE: Duration = Duration::from_millis(400);
@@ -37,7 +37,7 @@ impl Fates {
 #[ignore = "started by over_udp"]
 fn receives() {
     let transport = transports::open(&env::var(PLACE).unwrap()).unwrap();
-    let mut side: Side<()> = Side::open(plain("beta").patience(PATIENCE), transport);
+    let mut side: Side<()> = Side::open(plain("beta").patience(LONG), transport);
     side.endpoint.on_request(ECHO, |(), asked, token| token.reply(ECHO, asked.words(), asked.payload()).unwrap());
     doomed::is_open();
     loop {
@@ -57,8 +57,8 @@ struct Talk {
 
 impl Talk {
     /// `here` is alpha's transport, and from where that is follows beta's.
-    fn over(here: &str, there: &dyn Fn(&str) -> String) -> Talk {
-        let mut alpha: Side<Fates> = Side::open(plain("alpha").patience(PATIENCE), transports::open(here).unwrap());
+    fn over(here: &str, there: &dyn Fn(&str) -> String, patience: Duration) -> Talk {
+        let mut alpha: Side<Fates> = Side::open(plain("alpha").patience(patience), transports::open(here).unwrap());
         alpha.endpoint.on_reply(ECHO, |fates, reply| {
             let number = reply.word(0);
             fates.answered[number as usize] += 1;
@@ -111,8 +111,14 @@ impl Talk {
         assert!(answered.iter().chain(returned).all(|times| *times <= 1), "some twice");
     }
 
-    fn goes_on(&mut self) {
+    /// With beta answering.
+    fn begin(&mut self) {
         self.flood(A_WHILE / 4);
+        self.until("some are answered", |talk| Fates::count(&talk.alpha.state.answered) > 0);
+    }
+
+    fn goes_on(&mut self) {
+        self.begin();
         self.beta.stop();
         self.flood(A_WHILE);
         self.beta.signal(Signal::SIGCONT);
@@ -137,18 +143,17 @@ impl Talk {
 }
 
 fn over(here: &str, there: &dyn Fn(&str) -> String) {
-    let mut talk = Talk::over(here, there);
-    talk.goes_on();
-    talk.beta.stop();
-    talk.flood(A_WHILE / 4);
-    talk.is_over();
-    drop(talk);
-    let mut talk = Talk::over(here, there);
-    talk.flood(A_WHILE / 4);
-    talk.beta.stop();
-    talk.flood(A_WHILE / 8);
-    talk.beta.signal(Signal::SIGKILL);
-    talk.is_over();
+    Talk::over(here, there, LONG).goes_on();
+    for is_killed in [false, true] {
+        let mut talk = Talk::over(here, there, PATIENCE);
+        talk.begin();
+        talk.beta.stop();
+        talk.flood(A_WHILE / 8);
+        if is_killed {
+            talk.beta.signal(Signal::SIGKILL);
+        }
+        talk.is_over();
+    }
 }
 
 fn introduced(place: &str) -> String {

@@ -62,10 +62,14 @@ fn a_wait_after_a_pause_is_as_long_as_the_first() {
 fn a_sleeper_neither_oversleeps_nor_comes_early() {
     let (_alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").idle(Idle::sleeping()));
     for wait in [Duration::ZERO, MS / 1000, 10 * MS, 10 * MS] {
-        let start = Instant::now();
-        assert_eq!(beta.endpoint.wait(&mut beta.state, wait), 0);
-        assert!(start.elapsed() >= wait, "{:?} of {wait:?}", start.elapsed());
-        assert!(start.elapsed() < wait + 500 * MS, "{:?} of {wait:?}", start.elapsed());
+        let mut waited = || {
+            let start = Instant::now();
+            assert_eq!(beta.endpoint.wait(&mut beta.state, wait), 0);
+            assert!(start.elapsed() >= wait, "{:?} of {wait:?}", start.elapsed());
+            start.elapsed()
+        };
+        // Now and then it is the processors that have no time.
+        assert!((0..10).any(|_| waited() < wait + 500 * MS), "never within half a second of {wait:?}");
         std::thread::sleep(20 * MS);
     }
 }

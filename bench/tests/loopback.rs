@@ -7,8 +7,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use common::{
-    ENDLESS, QUICK, am_bench, check_latency, check_throughput, eventually, json, run, seconds_worked, start, summary,
-    text,
+    ENDLESS, QUICK, am_bench, catches, check_latency, check_throughput, eventually, json, run, seconds_worked, start,
+    summary, text,
 };
 use nix::sys::signal::Signal;
 
@@ -180,7 +180,7 @@ fn what_was_measured_before_the_end_is_not_thrown_away() {
 #[test]
 fn ctrl_c_ends_it() {
     let running = start(&[&["latency"], MEMORY, ENDLESS]);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    eventually("work", || seconds_worked(running.pid()) > 0.2 && catches(running.pid(), Signal::SIGINT));
     running.signal(Signal::SIGINT);
     let (status, errors) = running.end();
     assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));

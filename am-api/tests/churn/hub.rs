@@ -15,6 +15,9 @@ pub(crate) const LOAD: Handler = Handler(1);
 pub(crate) const HELLO: Handler = Handler(2);
 /// Longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// Nobody who is there is silent for so long, though all turn on one thread, and each word to everybody is a frame to
+/// hundreds of places; and who has left unheard is forgotten within [`LONG`].
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(crate) struct Seen {
@@ -53,7 +56,7 @@ impl Hub {
         let transport = transports::open(link).unwrap_or_else(|error| panic!("{error}"));
         let pool = transport.caps().pool.clone();
         let free = pool.available();
-        let node = Node::builder("hub").open(transport).unwrap();
+        let node = Node::builder("hub").patience(PATIENCE).open(transport).unwrap();
         let mut endpoint = node.endpoint::<Seen>("main").unwrap();
         endpoint.on_request(LOAD, |seen, message, token| {
             let number = message.word(0);
@@ -89,10 +92,13 @@ impl Hub {
     }
 
     pub(crate) fn until_with(&mut self, what: &str, visitors: &mut Vec<Visitor>, so: impl Fn(&Vec<Visitor>) -> bool) {
-        self.until(what, |hub| {
-            visitors.iter_mut().for_each(|visitor| visitor.turn(hub));
-            so(visitors)
-        });
+        let start = Instant::now();
+        while !so(visitors) {
+            visitors.iter_mut().for_each(|visitor| visitor.turn(self));
+            self.poll();
+            let all = || visitors.iter().map(|visitor| visitor.describe(self)).collect::<String>();
+            assert!(start.elapsed() < LONG, "still not: {what}\n{}{}", all(), self.node.counters());
+        }
     }
 
     /// The frames are home, all but those that wait for what arrives next, and tables hold no more than names.

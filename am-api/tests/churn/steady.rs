@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Node, Remote};
 
-use crate::hub::{Hub, LOAD, LONG, content};
+use crate::hub::{Hub, LOAD, LONG, PATIENCE, content};
 
 pub(crate) struct Steady {
     stop: Arc<AtomicBool>,
@@ -33,7 +33,8 @@ impl Steady {
 
 /// Send until told to stop; how many were sent, each answered once.
 fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
-    let node = Node::open("steady", transports::open(link).unwrap_or_else(|error| panic!("{error}"))).unwrap();
+    let transport = transports::open(link).unwrap_or_else(|error| panic!("{error}"));
+    let node = Node::builder("steady").patience(PATIENCE).open(transport).unwrap();
     if let Some(place) = hub {
         node.introduce(place).unwrap();
     }

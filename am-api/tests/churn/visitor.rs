@@ -6,7 +6,7 @@ use am_api::{Endpoint, Node, Remote};
 
 use crate::NAMES;
 use crate::cut::{Cut, State, Switch};
-use crate::hub::{HELLO, Hub};
+use crate::hub::{HELLO, Hub, PATIENCE};
 
 /// Greetings in all.
 const WORDS: u64 = 3;
@@ -49,7 +49,8 @@ impl Visitor {
         }
         let transport = transports::open(&link).unwrap_or_else(|error| panic!("{error}"));
         let (transport, switch) = Cut::new(&link, transport);
-        let node = Node::builder(&name).receive_frames(64).send_frames(64).open(Box::new(transport)).unwrap();
+        let builder = Node::builder(&name).patience(PATIENCE).receive_frames(64).send_frames(64);
+        let node = builder.open(Box::new(transport)).unwrap();
         if introduced.is_none() || is_mutual {
             hub.place().iter().for_each(|place| node.introduce(place).unwrap());
         }
@@ -90,6 +91,16 @@ impl Visitor {
     pub(crate) fn is_content(&self) -> bool {
         assert!(self.answers <= WORDS, "answered twice");
         self.answers == WORDS
+    }
+
+    /// How far it has come, for who waits in vain.
+    pub(crate) fn describe(&self, hub: &Hub) -> String {
+        let (who, is) = match self.by_hub {
+            true => ("the hub asked", hub.endpoint.ready(self.to)),
+            false => ("it asked", self.endpoint.ready(self.to)),
+        };
+        let Visitor { number, said, answers, .. } = self;
+        format!("{} (number {number}): {who}: {is:?}; {said} said, {answers} answered\n", self.name())
     }
 
     /// Says so, or not: then the hub's program is who says that it is gone.

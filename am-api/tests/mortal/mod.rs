@@ -4,7 +4,6 @@
 
 mod transport;
 
-use std::thread;
 use std::time::Duration;
 
 use am_api::{Handler, Node, Remote, Transport};
@@ -91,15 +90,15 @@ impl Pair {
     }
 
     /// The first way dies at this end in the middle of a flood, and comes back: `why` is what alpha
-    /// says of it meanwhile. Some transports need a `pause` until the other end has heard of it.
-    pub(crate) fn dies_and_comes_back(&mut self, end: usize, pause: Duration, why: &str) {
+    /// says of it meanwhile. With some transports one has to `wait` until the other end has heard of it.
+    pub(crate) fn dies_and_comes_back(&mut self, end: usize, wait: Option<fn()>, why: &str) {
         let first = if end == 0 { "alpha's" } else { "beta's" };
         self.until_way("by the first", |way| way.contains("the best of 2"));
         self.tell(MANY);
         self.hands[end].set(false);
-        if !pause.is_zero() {
+        if let Some(wait) = wait {
             [&mut self.alpha, &mut self.beta][end].poll();
-            thread::sleep(pause);
+            wait();
         }
         self.tell(MANY);
         self.all_arrive();

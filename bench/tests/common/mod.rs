@@ -92,6 +92,13 @@ pub(crate) fn seconds_worked(pid: u32) -> f64 {
     ticks / 100.0
 }
 
+/// Whether it has said what is to be done at this signal: before that it is the signal's own end.
+pub(crate) fn catches(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
+    caught.is_some_and(|caught| caught >> (signal as u32 - 1) & 1 == 1)
+}
+
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // After the name, which may contain anything: state, parent.

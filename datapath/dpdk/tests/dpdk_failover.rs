@@ -5,14 +5,22 @@ mod common;
 #[path = "../../../am-api/tests/mortal/mod.rs"]
 mod mortal;
 
+use std::fs;
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mortal::Pair;
 
-/// Until the other end has given up its mapping, which DPDK 22.11 does on a thread of its own: who
+/// Wait until the other end has given up its mapping, which DPDK 22.11 does on a thread of its own: who
 /// moves frames at that moment may touch it.
-const UNMAPPED: Duration = Duration::from_millis(200);
+fn is_unmapped() {
+    let start = Instant::now();
+    while fs::read_to_string("/proc/self/maps").unwrap().contains("memif_region") {
+        assert!(start.elapsed() < common::LONG, "the other end of the memif goes on");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 #[test]
 fn memif_dies_and_udp_goes_on() {
@@ -29,6 +37,6 @@ fn memif_dies_and_udp_goes_on() {
     let (alpha, beta) = ([memif(0, "server"), udp()], [memif(1, "client"), udp()]);
     let mut pair = Pair::open([&alpha[0], &alpha[1]], [&beta[0], &beta[1]]);
     for end in [1, 0, 1, 0] {
-        pair.dies_and_comes_back(end, UNMAPPED, ["it was closed", "the link is down"][end]);
+        pair.dies_and_comes_back(end, Some(is_unmapped), ["it was closed", "the link is down"][end]);
     }
 }

@@ -36,11 +36,14 @@ fn send(near: &mut Tcp, to: Address, number: u32) -> bool {
 /// The numbers that arrive until there are so many; frames go in pieces.
 fn arrivals(near: &mut Tcp, far: &mut Tcp, many: usize) -> Vec<u32> {
     let mut numbers = vec![];
-    until("frames arrive", || {
-        near.flush();
-        numbers.extend(receive(far));
-        numbers.len() >= many
-    });
+    while numbers.len() < many {
+        let before = numbers.len();
+        until("another frame arrives", || {
+            near.flush();
+            numbers.extend(receive(far));
+            numbers.len() > before
+        });
+    }
     numbers
 }
 
@@ -48,8 +51,13 @@ fn arrivals(near: &mut Tcp, far: &mut Tcp, many: usize) -> Vec<u32> {
 fn who_takes_nothing_is_waited_for_a_little_and_then_misses_frames() {
     let [mut near, mut stalled, mut busy] = three();
     let to = [stalled.caps().address, busy.caps().address];
-    let queued = (0..).find(|&number| !send(&mut near, to[0], number)).expect("its queue is full at last");
-    let start = Instant::now();
+    let mut start = Instant::now();
+    let is_refused = |number: &u32| {
+        // Before it is: from then on it is waited for.
+        start = Instant::now();
+        !send(&mut near, to[0], *number)
+    };
+    let queued = (0..).find(is_refused).expect("its queue is full at last");
     until("it is not waited for", || send(&mut near, to[0], queued));
     assert!(start.elapsed() >= Duration::from_millis(15), "a short pause is waited for");
     assert_eq!(counter(&near, "tcp_lost_stalled"), 1);

@@ -96,10 +96,13 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// The numbers that arrive until there are so many.
 pub(crate) fn receive_so_many(end: &mut dyn Transport, many: usize) -> Vec<u32> {
     let mut numbers = vec![];
-    until("frames arrive", || {
-        numbers.extend(receive(end));
-        numbers.len() >= many
-    });
+    while numbers.len() < many {
+        let before = numbers.len();
+        until("another frame arrives", || {
+            numbers.extend(receive(end));
+            numbers.len() > before
+        });
+    }
     numbers
 }
 
