@@ -142,7 +142,7 @@ impl NamedLink {
 impl Placed for NamedLink {
     fn here(&self) -> Result<Place, Error> {
         let bad = |error: transport::NameError| Error::Usage(error.to_string());
-        let (which, settings) = self.on.settings("127.0.0.1:7000").map_err(bad)?;
+        let (which, settings) = self.on.settings_with_many("127.0.0.1:7000", |_| true).map_err(bad)?;
         let ip = which.parse().ok().map(|place: SocketAddr| place.ip());
         let frame = settings.filter(|(key, _)| *key == "frame").find_map(|(_, value)| value?.parse::<usize>().ok());
         Ok(Place {

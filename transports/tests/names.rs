@@ -1,6 +1,23 @@
 //! Names that make no sense, and what is said to them.
 
 #[test]
+fn a_setting_is_said_once() {
+    let twice = |key: &str| format!("says `{key}` twice");
+    for (text, key) in [
+        ("shm:lab,mode=600,mode=660", "mode"),
+        ("dpdk:net_memif0,role=server,am.frames=64,am.frames=64", "am.frames"),
+        ("xdp:eth1,queue=1,attach=native,queue=2", "queue"),
+        ("udp:127.0.0.1:0,frame=1000,frame=2000", "frame"),
+        ("udp:127.0.0.1:0,fragment,fragment", "fragment"),
+        ("tcp:127.0.0.1:0,peer=127.0.0.1:1,peer=127.0.0.1:2,buffer=9000,buffer=9000", "buffer"),
+        ("sim:7,loss=1%,loss=2%", "loss"),
+    ] {
+        let error = transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
+        assert!(error.contains(&twice(key)), "{text}: {error}");
+    }
+}
+
+#[test]
 fn a_plus_joins_two_names() {
     for text in ["+", "shm:lab+", "+shm:lab", "shm:lab++udp:127.0.0.1:0"] {
         let error = transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();

@@ -80,7 +80,7 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
 
 /// The address of the device of this name, where that is known before it is open; else all zero.
 pub(crate) fn address(on: &Name) -> [u8; 6] {
-    let Ok((device, settings)) = on.settings("net_memif0") else { return [0; 6] };
+    let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return [0; 6] };
     if device.starts_with("net_vhost") {
         return VHOST;
     }

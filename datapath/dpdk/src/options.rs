@@ -74,7 +74,8 @@ impl Options {
     /// # Errors
     /// It names no device, or has a setting that there is not.
     pub fn of(name: &Name) -> Result<Options, NameError> {
-        let (device, settings) = name.settings(EXAMPLE)?;
+        // What DPDK makes of an argument that is there twice is its own business: some are lists.
+        let (device, settings) = name.settings_with_many(EXAMPLE, |key| !key.starts_with(PREFIX))?;
         if device.is_empty() {
             return Err(name.bad_setting("", None, format!("write dpdk:{EXAMPLE}, for instance")));
         }

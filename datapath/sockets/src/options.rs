@@ -98,7 +98,7 @@ impl Options {
             "tcp" => false,
             _ => return Err(name.unknown(&["udp:IP:PORT", "tcp:IP:PORT"])),
         };
-        let (place, settings) = name.settings(EXAMPLE)?;
+        let (place, settings) = name.settings_with_many(EXAMPLE, |key| key == "peer")?;
         let local = place::parse(place).ok_or_else(|| name.bad_setting(place, None, place::hint(place)))?;
         let mut options = Options::new(local);
         for (key, value) in settings {

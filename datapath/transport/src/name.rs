@@ -1,5 +1,6 @@
 //! How a transport is named at run time: `scheme:rest`.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,6 +55,14 @@ pub enum NameError {
         /// What could stand there.
         hint: String,
     },
+    /// A setting that is there more than once: one of the two would go unheard.
+    #[error("`{name}` says `{key}` twice: leave one of them out")]
+    Twice {
+        /// The name as a whole.
+        name: String,
+        /// What the setting is called.
+        key: String,
+    },
     /// A scheme that the program does not know.
     #[error("there is no transport `{scheme}` here; there are: {}", known.join(", "))]
     Unknown {
@@ -80,7 +89,7 @@ impl Name {
     }
 
     /// Which one of its kind, and its settings: what stands behind the first
-    /// comma, `KEY=VALUE` or `KEY`, between commas.
+    /// comma, `KEY=VALUE` or `KEY`, between commas, each once.
     ///
     /// ```
     /// let name: transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
@@ -91,14 +100,32 @@ impl Name {
     /// ```
     ///
     /// # Errors
-    /// As [`rest`](Self::rest).
+    /// As [`rest`](Self::rest), and for a setting that is there twice.
     pub fn settings(
         &self,
         example: &'static str,
     ) -> Result<(&str, impl Iterator<Item = (&str, Option<&str>)>), NameError> {
-        let mut parts = self.rest(example)?.split(',');
-        let which = parts.next().unwrap_or_default();
-        Ok((which, parts.map(|part| part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value))))))
+        self.settings_with_many(example, |_| false)
+    }
+
+    /// The same, where those that are `many` may be there as often as one likes.
+    ///
+    /// # Errors
+    /// As [`settings`](Self::settings).
+    pub fn settings_with_many(
+        &self,
+        example: &'static str,
+        many: impl Fn(&str) -> bool,
+    ) -> Result<(&str, impl Iterator<Item = (&str, Option<&str>)>), NameError> {
+        let mut settings = self.rest(example)?.split(',');
+        let which = settings.next().unwrap_or_default();
+        let settings =
+            settings.map(|part| part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value))));
+        let mut seen = HashSet::new();
+        match settings.clone().map(|(key, _)| key).find(|key| !many(key) && !seen.insert(*key)) {
+            Some(key) => Err(NameError::Twice { name: self.to_string(), key: key.to_owned() }),
+            None => Ok((which, settings)),
+        }
     }
 
     /// The error for a setting that makes no sense; `hint` says what would.

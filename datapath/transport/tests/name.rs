@@ -52,3 +52,13 @@ fn settings_stand_between_commas() {
         "`fame=9000` does not fit `udp`: there are frame=BYTES and busy-poll"
     );
 }
+
+#[test]
+fn a_setting_is_there_once_but_for_those_of_which_there_are_many() {
+    for text in ["udp:x,frame=1,peer=y,frame=1", "udp:x,frame=1,frame=2", "udp:x,frame,frame=2"] {
+        let says = format!("`{text}` says `frame` twice: leave one of them out");
+        assert_eq!(name(text).settings("x").err().expect(text).to_string(), says);
+        assert_eq!(name(text).settings_with_many("x", |key| key == "frame").unwrap().1.last().unwrap().0, "frame");
+    }
+    assert!(name("udp:frame,frame,frames").settings("x").is_ok(), "what comes first is no setting");
+}
