@@ -1,12 +1,12 @@
 //! `xdp:INTERFACE`: AF_XDP.
 
 use afxdp::{Attach, Options};
-use transport::Name;
+use transport::{Name, NameError};
 
 use crate::kind::{Kind, Opened};
 
 const EXAMPLE: &str = "eth1";
-const HINT: &str = "there are queue=NUMBER and attach=auto, attach=native or attach=generic";
+const HINT: &str = "there are queue=NUMBER, frames=NUMBER and attach=auto, attach=native or attach=generic";
 
 pub(crate) const KIND: Kind = Kind {
     scheme: "xdp",
@@ -16,17 +16,49 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn open(name: &Name) -> Opened {
+    Ok(Box::new(afxdp::open(&options(name)?)?))
+}
+
+fn options(name: &Name) -> Result<Options, NameError> {
     let (interface, settings) = name.settings(EXAMPLE)?;
     let mut options = Options::new(interface);
     for (key, value) in settings {
         let bad = || name.bad_setting(key, value, HINT);
         match (key, value) {
             ("queue", Some(queue)) => options.queue = queue.parse().map_err(|_| bad())?,
+            ("frames", Some(frames)) => options.frames = frames.parse().map_err(|_| bad())?,
             ("attach", Some("auto")) => options.attach = Attach::Auto,
             ("attach", Some("native")) => options.attach = Attach::Native,
             ("attach", Some("generic")) => options.attach = Attach::Generic,
-            _ => return Err(bad().into()),
+            _ => return Err(bad()),
         }
     }
-    Ok(Box::new(afxdp::open(&options)?))
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Options, String> {
+        options(&text.parse().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let said = Options { queue: 3, frames: 16_384, attach: Attach::Native, ..Options::new("eth1") };
+        assert_eq!(read("xdp:eth1,queue=3,frames=16384,attach=native"), Ok(said));
+        assert_eq!(read("xdp:eth1"), Ok(Options::new("eth1")));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_would() {
+        for text in ["xdp:eth1,frames", "xdp:eth1,frames=many", "xdp:eth1,frames=-1", "xdp:eth1,queue=a", "xdp:eth1,x"]
+        {
+            let error = read(text).unwrap_err();
+            assert!(error.contains("queue=NUMBER, frames=NUMBER"), "{text}: {error}");
+        }
+        let error = crate::open("xdp:eth1,frames=100").err().unwrap().to_string();
+        assert!(error.contains("frames=100 are too few") && error.ends_with("at least 4096"), "{error}");
+    }
 }

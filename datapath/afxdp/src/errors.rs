@@ -3,6 +3,7 @@
 use std::io;
 
 use bpf::{AttachError, LoadError};
+use transport::memory::NoMemory;
 
 use crate::holders::Holders;
 use crate::kernel::NEEDED;
@@ -126,6 +127,9 @@ pub enum OpenError {
         /// What was asked for.
         bytes: usize,
     },
+    /// Frames take more memory than there is.
+    #[error("{0}: lower `frames=`")]
+    Frames(#[from] NoMemory),
     /// The system has no more memory.
     #[error("no memory for {what}: ask for fewer frames or smaller rings")]
     Memory {

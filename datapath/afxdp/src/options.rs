@@ -96,7 +96,7 @@ pub enum OptionsError {
     },
     /// Too few frames.
     #[error(
-        "{frames} frames are too few: the fill ring takes half of {least}, and sending needs some too; ask for at least {least}"
+        "frames={frames} are too few: the fill ring takes half of {least}, and sending needs some too; ask for at least {least}"
     )]
     Frames {
         /// What was asked for.

@@ -13,10 +13,10 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU32;
 
+use transport::memory;
+use wire::frame::ETHERNET;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
-
-use wire::frame::ETHERNET;
 
 use crate::errors::system_error;
 use crate::interface::Interface;
@@ -101,12 +101,12 @@ impl Memory {
         let cut = Cut::new(options, interface)?;
         let shape = Shape { cut, chunks: count(options, &cut)?, rings: options.rings };
         if options.huge_pages == HugePages::Never {
-            return shape.map(false, Ok(false));
+            return shape.map_normal(Ok(false));
         }
         match (shape.map_huge(), options.huge_pages) {
             (Ok(memory), _) => Ok(memory),
             (Err(source), HugePages::Required) => Err(shape.no_huge_pages(source)),
-            (Err(source), _) => shape.map(false, Err(shape.no_huge_pages_note(&source))),
+            (Err(source), _) => shape.map_normal(Err(shape.no_huge_pages_note(&source))),
         }
     }
 }
@@ -135,8 +135,10 @@ impl Shape {
         self.create(true).map(|(umem, descriptors)| self.memory(umem, descriptors, Ok(true)))
     }
 
-    fn map(&self, use_huge: bool, huge: Result<bool, String>) -> Result<Memory, OpenError> {
-        let made = self.create(use_huge).map_err(|error| self.explain(error))?;
+    fn map_normal(&self, huge: Result<bool, String>) -> Result<Memory, OpenError> {
+        // Without huge ones that are kept free for this, it is what all others live on, and the kernel holds it fast.
+        memory::check(self.chunks as usize, self.cut.chunk)?;
+        let made = self.create(false).map_err(|error| self.explain(error))?;
         Ok(self.memory(made.0, made.1, huge))
     }
 
@@ -242,6 +244,15 @@ mod tests {
         assert_eq!(parse_huge_page("MemTotal: 1 kB\nHugepagesize:       2048 kB\n"), Some(2 << 20));
         assert_eq!(parse_huge_page("Hugepagesize:          0 kB\n"), None);
         assert_eq!(parse_huge_page(""), None);
+    }
+
+    #[test]
+    fn more_frames_than_there_is_memory_for_are_refused_before_it_is_taken() {
+        let shape = Shape { cut: cut(9000).unwrap(), chunks: 1 << 31, rings: Rings::default() };
+        let error = shape.map_normal(Ok(false)).err().unwrap();
+        assert!(matches!(error, OpenError::Frames(_)), "{error}");
+        let (error, mib) = (error.to_string(), 1 << 23);
+        assert!(error.contains(&format!("take {mib} MiB")) && error.ends_with("lower `frames=`"), "{error}");
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub enum OpenError {
         seconds: u64,
     },
     /// No memory for the pool.
-    #[error(transparent)]
+    #[error("{0}: lower `frames=`, or `frame=`")]
     Memory(#[from] NoMemory),
     /// The pool.
     #[error(transparent)]

@@ -93,7 +93,7 @@ pub enum OpenError {
         frame: usize,
     },
     /// A pool that there is no memory for.
-    #[error(transparent)]
+    #[error("{0}: lower `frames=`, or `frame=`")]
     Memory(#[from] NoMemory),
     /// A pool that cannot be.
     #[error(transparent)]
