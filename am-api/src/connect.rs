@@ -48,14 +48,22 @@ pub enum NotOpen {
     /// It is over, or nobody answered: is the peer's node running, on the same
     /// network (and EtherType, where that was changed), is its name spelt as here, and
     /// was it introduced, where there is no link that reaches everybody?
-    #[error(
-        "{0} (is its node running, on this network, under this name? Over udp and tcp one of the two has to be told \
-         where the other is: peer=IP:PORT)"
-    )]
+    #[error("{0}{advice}", advice = unheard(*.0))]
     Dead(ReturnReason),
     /// This side has closed it.
     #[error("it was closed on this side")]
     Closed,
+}
+
+/// What to look at where nobody answered. Which transport it was is not known here.
+fn unheard(why: ReturnReason) -> &'static str {
+    match why {
+        ReturnReason::Unreachable => {
+            ": is its node running, on this network, under this name? Where no link reaches everybody one of the two has \
+             to be told where the other is, in its transport's name or by `introduce`"
+        }
+        ReturnReason::Closed | ReturnReason::Restarted => "",
+    }
 }
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {

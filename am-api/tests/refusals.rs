@@ -23,6 +23,9 @@ fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Connecting));
     let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
     assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
+    let advice = open.unwrap_err().to_string();
+    assert!(advice.contains("is its node running") && advice.contains("`introduce`"), "{advice}");
+    assert!(!advice.contains("peer="), "not every transport has that setting: {advice}");
     assert!(start.elapsed() >= patience, "{:?}", start.elapsed());
     assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
 }
@@ -64,6 +67,7 @@ fn a_conversation_ends_when_the_tag_changes() {
     beta.endpoint.set_tag(1);
     until(&mut alpha, &mut beta, "told", |alpha, _| !alpha.endpoint.is_open(to));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
+    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the peer closed the flow");
 }
 
 #[test]
