@@ -116,6 +116,23 @@ fn a_flood_reaches_the_introduced_and_the_learned() {
     assert_eq!(counter(&introduced, "steer_pass_other_host"), 0);
 }
 
+/// Whose address it is may be made up by who wants us to answer.
+#[test]
+fn frames_for_one_who_was_not_heard_do_not_go_to_very_many() {
+    let (mut end, made_up) = (udp(ANY), Address([2, 0, 0, 0, 0, 9]));
+    let mut lost = |places: usize| {
+        (1..places).for_each(|port| end.introduce(&format!("127.0.0.2:{port}")).unwrap());
+        // Nothing is flushed: it goes nowhere.
+        for number in 0..100 {
+            end.send(made_up, numbered(&end, made_up, number, 100)).unwrap();
+        }
+        end.send(Address::BROADCAST, numbered(&end, Address::BROADCAST, 100, 100)).unwrap();
+        counter(&end, "udp_lost_unheard")
+    };
+    assert_eq!(lost(2), 0, "there is but one place where he can be");
+    assert!((20..50).contains(&lost(1000)), "some go: that is how a peer of a static table is found");
+}
+
 #[test]
 fn only_control_frames_say_where_somebody_is() {
     let (mut near, mut far) = (udp(ANY), udp(ANY));

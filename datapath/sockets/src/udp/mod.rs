@@ -26,6 +26,7 @@
 //!   then on. What an introduced place has said stays with introduced places, and what another has said stays with it until
 //!   it has been silent for two beacons;
 //! - become one of those whom frames to everybody are sent to, a small beacon now and then, also in the name of a third;
+//! - have frames for an address that nobody has go to all places, as many in a second as [`unheard`] lets go;
 //! - fill the table with places: then no new stranger is learned until some of them have been
 //!   silent for half a minute. Introduced places are kept.
 //!
@@ -39,6 +40,7 @@ mod plan;
 mod receive;
 mod send;
 mod sockets;
+mod unheard;
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -50,6 +52,7 @@ use ring::Frame;
 use send::{Sender, To};
 use sockets::Sockets;
 use transport::{Caps, IntroduceError, Steering, Transport};
+use unheard::Unheard;
 use wire::{Address, Buffer, EtherType, Flow, Kind, frame};
 
 use crate::place;
@@ -62,6 +65,7 @@ pub struct Udp {
     ethertype: EtherType,
     steering: Steering,
     places: Places,
+    unheard: Unheard,
     sender: Sender,
     stage: Stage,
     /// For what arrives next.
@@ -80,6 +84,7 @@ struct Count {
     elsewhere: u64,
     own: u64,
     nobody: u64,
+    unheard: u64,
     too_long: u64,
     received_too_long: u64,
     no_frame: u64,
@@ -196,6 +201,10 @@ impl Transport for Udp {
                 self.count.nobody += 1;
                 Ok(())
             }
+            None if !to.is_group() && !self.unheard.may_go(Instant::now(), self.places.len()) => {
+                self.count.unheard += 1;
+                Ok(())
+            }
             // Everybody's, or somebody's who was not heard yet: as a switch, to all.
             None => self.sender.push(To::All, frame),
         }
@@ -254,6 +263,7 @@ impl Transport for Udp {
         each("udp_no_frame", count.no_frame);
         each("udp_receive_errors", stage.errors);
         each("udp_lost_nobody", count.nobody);
+        each("udp_lost_unheard", count.unheard);
         each("udp_lost_too_long", count.too_long);
         each("udp_lost_longer_than_mtu", sent.path);
         each("udp_lost_no_room", sent.no_room);

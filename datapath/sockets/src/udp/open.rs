@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
@@ -15,6 +16,7 @@ use super::places::Places;
 use super::receive::Stage;
 use super::send::Sender;
 use super::sockets::Sockets;
+use super::unheard::Unheard;
 use super::{Count, Udp};
 use crate::errors::doing;
 use crate::{OpenError, Options, identity, path, tune};
@@ -58,8 +60,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
     simplify(&socket, options, options.gro)?;
-    let gro = options.gro && state.gro_segments() > 1;
-    let gso = options.gso && state.max_gso_segments() > 1;
+    let (gso, gro) = offloads(options, &state);
     let socket: std::net::UdpSocket = socket.into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
     let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
@@ -78,6 +79,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
         steering: Steering::new(options.ethertype, caps.address),
         ethertype: options.ethertype,
         places: Places::new(PLACES),
+        unheard: Unheard::new(Instant::now()),
         sender: Sender::new(gso),
         stage: Stage::new(state, gro, max_frame),
         blank: None,
@@ -89,6 +91,11 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     };
     options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
     Ok(udp)
+}
+
+/// What the kernel does of what is wanted: GSO, GRO.
+fn offloads(options: &Options, state: &UdpSocketState) -> (bool, bool) {
+    (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1)
 }
 
 fn mode(gso: bool, gro: bool) -> String {
