@@ -76,17 +76,7 @@ impl Drop for Membership {
         // Without the gate: whoever comes next cleans up.
         let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
         self.place.remove_fifo(self.own);
-        leave(&self.place, &self.file);
-    }
-}
-
-/// Cease to be a member, and remove the segment unless somebody else is in it, with what the killed have left.
-pub(crate) fn leave(place: &Place, file: &File) {
-    locks::cease(file);
-    let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
-    if !others && place.leads_to(file).unwrap_or(false) {
-        (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
-        place.remove();
+        sweep::leave(&self.place, &self.file);
     }
 }
 
@@ -125,7 +115,7 @@ impl Attempt<'_> {
         }
         let joined = self.join();
         if !matches!(joined, Ok(_) | Err(OpenError::Foreign { .. })) {
-            leave(self.place, self.file);
+            sweep::leave(self.place, self.file);
         }
         joined.map(Some)
     }

@@ -1,12 +1,24 @@
-//! What the dead left: segments of other names whose members were all killed, and that nobody may ever open again.
+//! What nobody is in any more: a segment whose last member leaves, and those of other names whose members were all
+//! killed, and that nobody may ever open again.
+
+use std::fs::File;
 
 use crate::header::{self, Found};
-use crate::join::leave;
 use crate::locks::{self, Gate};
 use crate::options::MOST_MEMBERS;
 use crate::place::Place;
 
-/// Remove them. Done by who makes a segment; what does not work is left to the next.
+/// Cease to be a member, and remove the segment unless somebody else is in it, with what the killed have left.
+pub(crate) fn leave(place: &Place, file: &File) {
+    locks::cease(file);
+    let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
+    if !others && place.leads_to(file).unwrap_or(false) {
+        (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
+        place.remove();
+    }
+}
+
+/// Remove those of other names. Done by who makes a segment; what does not work is left to the next.
 pub(crate) fn others(place: &Place) {
     let Ok(files) = std::fs::read_dir(place.dir()) else { return };
     for file in files.flatten() {

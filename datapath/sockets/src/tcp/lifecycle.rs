@@ -14,7 +14,7 @@ use super::connection::{Connection, Look, Peer};
 use super::cutter::Cutter;
 use super::hello::Hello;
 use super::peers::Place;
-use super::{Tcp, open};
+use super::{Tcp, stream};
 
 /// Connections at a time, and how many of them strangers may have.
 pub(super) const MOST: usize = 512;
@@ -140,9 +140,9 @@ impl Tcp {
     fn dial(&mut self, place: usize, now: Instant) {
         self.count.dialed += 1;
         let at = self.places[place].at;
-        let mut stream = open::dial(&self.options, self.local, at);
+        let mut stream = stream::dial(&self.options, self.local, at);
         if stream.as_ref().is_err_and(is_out_of_descriptors) && self.make_room() {
-            stream = open::dial(&self.options, self.local, at);
+            stream = stream::dial(&self.options, self.local, at);
         }
         match stream {
             Ok(stream) => self.places[place].slot = self.add(stream, at, true),
@@ -173,7 +173,7 @@ impl Tcp {
         if self.live.len() - dialed >= STRANGERS && !self.make_room() {
             // Dropped, and so closed.
             self.count.refused_full += 1;
-        } else if open::tune(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
+        } else if stream::prepare(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
             self.count.accepted += 1;
         }
         self.set_timer();

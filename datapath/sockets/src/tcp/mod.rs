@@ -37,6 +37,7 @@ mod lifecycle;
 mod open;
 mod outbox;
 mod peers;
+mod stream;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;

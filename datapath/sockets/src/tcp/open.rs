@@ -1,16 +1,15 @@
 //! Opening, step by step.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nix::errno::Errno;
 use ring::Pool;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
-use socket2::{Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Protocol, Type};
 use transport::{Caps, Steering};
 
 use super::hello::Hello;
@@ -23,8 +22,6 @@ use crate::{OpenError, Options, identity, tune};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// What has not been acknowledged for so long, or not taken by who is there, ends the connection.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest frame that one may choose.
 const MOST_FRAME: usize = 1 << 20;
 /// What the system tells of at once.
@@ -124,36 +121,4 @@ fn wakers(listener: &TcpListener) -> io::Result<(OwnedFd, OwnedFd)> {
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
     Ok((epoll, timer))
-}
-
-/// Start to connect.
-pub(super) fn dial(options: &Options, local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = tune::socket(local, Type::STREAM, Protocol::TCP)?;
-    if let Some(bytes) = options.buffer {
-        tune::enlarge(&socket, bytes);
-    }
-    if !local.ip().is_unspecified() {
-        // The other side is to see the address that we listen at.
-        socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
-    }
-    let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
-    socket.connect(&to.into()).or_else(|error| if is_under_way(&error) { Ok(()) } else { Err(error) })?;
-    let stream = Socket::into(socket);
-    tune(&stream, options)?;
-    Ok(stream)
-}
-
-/// What each connection is told, however it came to be.
-pub(super) fn tune(stream: &TcpStream, options: &Options) -> io::Result<()> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    socket.set_tcp_user_timeout(Some(PATIENCE))?;
-    let alive = TcpKeepalive::new().with_time(PATIENCE).with_interval(PATIENCE / 4);
-    socket.set_tcp_keepalive(&alive)?;
-    if let Some(time) = options.busy_poll {
-        // It was allowed when the listening socket was set up.
-        let _ = socket.set_busy_poll(time.as_micros() as u32);
-    }
-    Ok(())
 }

@@ -1,0 +1,45 @@
+//! What connections are made of: begun by us, and what each is told.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use socket2::{Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::{Options, tune};
+
+/// What has not been acknowledged for so long, or not taken by who is there, ends the connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Start to connect.
+pub(super) fn dial(options: &Options, local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = tune::socket(local, Type::STREAM, Protocol::TCP)?;
+    if let Some(bytes) = options.buffer {
+        tune::enlarge(&socket, bytes);
+    }
+    if !local.ip().is_unspecified() {
+        // The other side is to see the address that we listen at.
+        socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
+    }
+    let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
+    socket.connect(&to.into()).or_else(|error| if is_under_way(&error) { Ok(()) } else { Err(error) })?;
+    let stream = Socket::into(socket);
+    prepare(&stream, options)?;
+    Ok(stream)
+}
+
+/// What each connection is told, however it came to be.
+pub(super) fn prepare(stream: &TcpStream, options: &Options) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(PATIENCE))?;
+    let alive = TcpKeepalive::new().with_time(PATIENCE).with_interval(PATIENCE / 4);
+    socket.set_tcp_keepalive(&alive)?;
+    if let Some(time) = options.busy_poll {
+        // It was allowed when the listening socket was set up.
+        let _ = socket.set_busy_poll(time.as_micros() as u32);
+    }
+    Ok(())
+}
