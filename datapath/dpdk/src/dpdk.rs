@@ -118,14 +118,16 @@ impl Transport for Dpdk {
     }
 }
 
-/// So long the other end of a memif has time to fetch what was sent last: with the port its ring is gone.
+/// So long the other end of a memif has time to fetch what was sent last: with the port its ring is gone. All of it, since
+/// nobody says sooner that it was fetched: memif (DPDK 22.11) has neither `rte_eth_tx_descriptor_status` nor
+/// `rte_eth_tx_done_cleanup`, counts a frame as sent and gives it back once it is copied into the ring, and what it knows
+/// of the ring is its own.
 const LINGER: Duration = Duration::from_millis(50);
 
 /// What has arrived and nobody has seen goes home with the rest.
 impl Drop for Dpdk {
     fn drop(&mut self) {
         self.rx.clear(&mut self.opened);
-        // Drivers tell nobody whether it was fetched.
         if self.opened.fetched && self.tx.has_sent() && self.is_up() {
             thread::sleep(LINGER);
         }
