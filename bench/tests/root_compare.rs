@@ -10,15 +10,11 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use common::{am_bench, eventually, json, run, summary, text};
+use common::{am_bench, eventually, json, peer, run, summary, text};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
 const SHORT: &[&str] = &["--rounds", "1", "--time", "0.02", "--size", "8,64,4K,256K"];
-
-fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
-    lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))
-}
 
 /// A figure with its range.
 fn median(figure: &Value) -> f64 {

@@ -4,13 +4,9 @@ mod common;
 
 use std::env::temp_dir;
 
-use common::{ENDLESS, children, eventually, is_alive, json, run, seconds_worked, start, summary};
+use common::{ENDLESS, children, eventually, is_alive, json, peer, run, seconds_worked, start, summary};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json as value};
-
-fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
-    lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))
-}
 
 #[test]
 fn dpdk_rows_stand_beside_ours() {

@@ -142,6 +142,11 @@ pub(crate) fn summary(lines: &[Value]) -> &Value {
     last.get("summary").expect("a summary at the end")
 }
 
+/// The row of a comparison.
+pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
+    lines.iter().find(|line| line["peer"] == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
 /// A latency's line has all that it should, in order.
 pub(crate) fn check_latency(line: &Value, via: &str, mode: &str, framing: &str, size: u64) {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
