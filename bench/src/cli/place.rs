@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::files::{check_file, is_same};
 use super::options::{HostsArg, Options};
-use super::simulated::SIM;
 use super::{BandwidthArgs, Task, usage};
 use crate::ablation;
 use crate::cores::CoresArg;
@@ -285,6 +284,9 @@ impl Options {
         }
     }
 }
+
+/// The transport of `--hosts sim`.
+pub(super) const SIM: &str = "sim";
 
 /// What a name of an interface begins with.
 const XDP: &str = "xdp:";

@@ -5,13 +5,11 @@ use transport::{Name, NameError};
 use wire::frame::ETHERNET;
 
 use super::options::Options;
-use super::place::Where;
+use super::place::{SIM, Where};
 use super::usage;
 use crate::error::Error;
 use crate::via::Via;
 
-/// The transport of `--hosts sim`.
-pub(super) const SIM: &str = "sim";
 /// What a frame carries there unless it is said.
 const ETHERNETS: usize = 1500;
 
