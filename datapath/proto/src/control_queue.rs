@@ -39,6 +39,16 @@ impl ControlQueue {
         self.0.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
     }
 
+    /// Whether so many beacons for everybody wait that another brings nothing: two, as one may be lost. (Many
+    /// conversations miss their peers at once, and where nothing carries broadcasts each beacon is a frame to each
+    /// place that is known.)
+    pub(crate) fn announces(&self) -> bool {
+        let does = |outgoing: &&Outgoing| {
+            outgoing.to == Address::BROADCAST && matches!(outgoing.body, Control::Beacon(beacon) if beacon.answer)
+        };
+        self.0.iter().filter(does).nth(1).is_some()
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -47,7 +47,9 @@ impl<B: Buffer> Core<B> {
 
     /// Introduce this node to everybody; `answer`: and ask who is there.
     pub(crate) fn announce(&mut self, answer: bool) {
-        self.introduce(Address::BROADCAST, answer);
+        if !self.control.announces() {
+            self.introduce(Address::BROADCAST, answer);
+        }
     }
 
     pub(crate) fn introduce(&mut self, to: Address, answer: bool) {

@@ -75,3 +75,17 @@ fn strays() {
     let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_stray(Flow::new(1 + id as u16 % 99).expect("an id"));
     assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
 }
+
+/// A frame to everybody is, where nothing carries broadcasts, one to each place that is known.
+#[test]
+fn many_who_are_missed_at_once_are_asked_for_with_two_frames() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    net.drain();
+    let (before, now) = (net.sent, net.now);
+    for missed in 0..50 {
+        net.core(alpha).connect(now, here, name(&format!("peer{missed}")), name("app"), 7).unwrap();
+    }
+    net.idle(Duration::from_millis(10));
+    assert_eq!(net.sent - before, 4, "two at once, and two after four milliseconds");
+}
