@@ -6,7 +6,7 @@ use std::env::temp_dir;
 
 use common::{ENDLESS, children, eventually, is_alive, json, peer, run, seconds_worked, start, summary};
 use nix::sys::signal::Signal;
-use serde_json::{Value, json as value};
+use serde_json::json as value;
 
 #[test]
 fn dpdk_rows_stand_beside_ours() {
