@@ -42,8 +42,9 @@ fn furnish(order: &Order) -> Result<(), Error> {
     let none: Option<&str> = None;
     let mounted = |result: nix::Result<()>| result.map_err(failed("mounting"));
     mounted(mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))?;
+    // Who writes without end fills his room, not the machine.
     for place in [PLACE, "/dev/shm"] {
-        mounted(mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=1777")))?;
+        mounted(mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=1777,size=1g")))?;
     }
     let [near, far] = &order.networks;
     // While /proc still shows the processes outside.
