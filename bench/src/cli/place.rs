@@ -268,7 +268,13 @@ impl Options {
         };
         let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1).ok_or_else(bad)?;
         if kind.scheme == "xdp" {
-            return Ok(on.to_owned());
+            return match on.split_once(',') {
+                Some((interface, _)) => Err(Error::Usage(format!(
+                    "--on {on}: bare frames and the kernel's share the interface, opened in one way: --on {interface} \
+                     alone, and --xdp for where the program runs"
+                ))),
+                None => Ok(on.to_owned()),
+            };
         }
         if kind.scheme == SIM {
             return Err(usage(

@@ -121,6 +121,7 @@ fn what_has_no_effect_is_refused() {
         ("latency --peer beta --on udp:10.0.0.1:7000 --via udp", "--on udp"),
         ("latency --peer beta --on shm:lab --via raw", "--on shm"),
         ("serve --on udp:10.0.0.1:7000 --xdp native", "--xdp"),
+        ("serve --on xdp:eth1,attach=native", "--on xdp:eth1 alone"),
         (
             "serve --on moon:7",
             "no transport that am-bench knows: shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
