@@ -212,10 +212,7 @@ impl Tcp {
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let Some(hello) = connection.greeting() else { return };
         if hello.address == self.caps.address {
-            // Ourselves, by another of our addresses: not to be tried again.
-            let ours = connection.place_of(&hello);
-            self.places.retain(|place| place.at != ours);
-            self.end(slot, Look::Over, 0);
+            self.met_ourselves(slot);
             return;
         }
         if self.is_one_too_many(slot, &hello) {
@@ -233,6 +230,21 @@ impl Tcp {
         self.count.connected += 1;
         self.places.iter_mut().filter(|place| place.slot == Some(slot)).for_each(Place::answered);
         self.set_timer();
+    }
+
+    /// By another of our addresses: not to be tried again. Which place that is, only the dial knows: what is accepted may come from
+    /// another address, and anybody can say that he is we. So it is answered, for the dial to hear.
+    #[cold]
+    fn met_ourselves(&mut self, slot: u32) {
+        let known = self.places.len();
+        self.places.retain(|place| place.slot != Some(slot));
+        if self.places.len() == known
+            && let Some(accepted) = self.connection(slot)
+        {
+            accepted.out.greet();
+            self.write(slot);
+        }
+        self.end(slot, Look::Over, 0);
     }
 
     /// Two that dial each other at once would have two connections, and send on one each: no frame would take an
