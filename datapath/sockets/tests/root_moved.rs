@@ -3,10 +3,13 @@
 mod ends;
 
 use std::net::UdpSocket;
+use std::ops::Range;
+use std::os::fd::AsFd;
 use std::process::Command;
 
 use ends::{FLOW, acquaint, counter, favour, numbered, numbered_as, options, receive_so_many, until};
 use hosts::{Host, VethOptions, veth};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 use sockets::{Udp, udp};
 use transport::Transport;
@@ -86,4 +89,33 @@ fn who_writes_to_another_address_of_the_host_is_heard() {
         assert_eq!(receive_so_many(&mut near, 1), [number]);
         counter(&near, "udp_connected") == 0
     });
+}
+
+/// Without loopback, as in a namespace that somebody has just made, there is no way to nobody.
+#[test]
+fn where_it_cannot_be_parted_from_its_peer_it_is_looked_at_as_often_as_the_other() {
+    let hosts = cable();
+    ip(&hosts[0], "address flush dev lo");
+    let [mut near, mut far] = friends(&hosts);
+    let to = near.caps().address;
+    let send = |far: &mut Udp, numbers: Range<u32>| {
+        for number in numbers {
+            let frame = numbered(far, to, number, 100);
+            far.send(to, frame).unwrap();
+        }
+        far.flush();
+    };
+    send(&mut far, 0..60);
+    assert_eq!(receive_so_many(&mut near, 60).len(), 60);
+    assert_eq!(counter(&near, "udp_connected"), 0);
+    // Longer than what was on its way then can be.
+    (0..5).for_each(|_| assert!(ends::is_quiet(&mut near)));
+    send(&mut far, 60..61);
+    let wake = near.caps().wake.clone().unwrap();
+    let mut on: Vec<_> = wake.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)).collect();
+    poll(&mut on, PollTimeout::NONE).unwrap();
+    let found: Vec<_> = (0..4).flat_map(|_| ends::receive(&mut near)).collect();
+    assert_eq!(found, [60]);
+    ip(&hosts[0], "address add 127.0.0.1/8 dev lo");
+    favour(&mut near, &mut far);
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! What arrives between two steps stays in the queue it came to. Nothing of it is lost, and none of it is taken
-//! for the peer's: until it must be over, each datagram is read with its sender's place.
+//! for the peer's: until it must be over, and the queue was empty then, each datagram is read with its sender's place.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -36,7 +36,9 @@ pub(super) struct Connected {
     local: SocketAddr,
     is_bound: bool,
     peer: Option<Peer>,
-    /// When nothing older than the last change can be in the queue, if it is not yet.
+    /// Without a peer: whether it is nobody's, or still whose it was, or everybody's.
+    is_parted: bool,
+    /// When nothing older than the last change can come to the queue, until that is empty then.
     settles: Option<Instant>,
 }
 
@@ -49,7 +51,7 @@ struct Peer {
 impl Connected {
     /// Of a socket that is set up as the shared one is, but for GRO, and not bound.
     pub(super) fn new(socket: Arc<OwnedFd>, local: SocketAddr) -> Connected {
-        Connected { socket, local, is_bound: false, peer: None, settles: None }
+        Connected { socket, local, is_bound: false, peer: None, is_parted: false, settles: None }
     }
 
     pub(super) fn is_bound(&self) -> bool {
@@ -88,8 +90,8 @@ impl Connected {
         };
         let mut nobody = self.local;
         nobody.set_ip(own);
-        // Where not even that can be done it goes on as a second shared socket: each datagram arrives at either.
-        let _ = self.point_at(nobody);
+        // There may be no way to there, while addresses change: then what should not arrives here all the same.
+        self.is_parted = self.point_at(nobody).is_ok();
     }
 
     /// To the place of the shared socket, who allows it for that moment only: others who want the port, by mistake
@@ -127,14 +129,21 @@ impl Connected {
         }
     }
 
-    /// Whether just now the time has passed in which something older may be here.
+    /// Whether nothing that is older than the last change comes any more, and what has come may still be here.
     #[inline]
+    pub(super) fn may_settle(&self) -> bool {
+        self.settles.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// It might, and then there was nothing here. Whether all is as it should be: what could not be done is tried again.
+    #[cold]
     pub(super) fn settle(&mut self) -> bool {
-        let is_over = self.settles.is_some_and(|at| Instant::now() >= at);
-        if is_over {
-            self.settles = None;
+        self.settles = None;
+        let is_done = self.peer.is_some() || self.is_parted;
+        if !is_done {
+            self.part();
         }
-        is_over
+        is_done
     }
 
     /// Send to the peer, if this is the peer. What fails is for the shared socket to try again: it knows how things
@@ -147,9 +156,13 @@ impl Connected {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use quinn_udp::UdpSocketState;
 
+    use super::super::favour::Change;
     use super::super::open;
+    use super::super::sockets::Sockets;
     use super::*;
     use crate::Options;
 
@@ -226,6 +239,24 @@ mod tests {
                 assert!(stage.peek().is_some(), "{local}: only {at_shared} are at the shared one");
                 at_shared += std::iter::from_fn(|| stage.peek().is_some().then(|| stage.next())).count();
             }
+        }
+    }
+
+    #[test]
+    fn who_does_not_look_for_a_while_tells_them_apart_all_the_same() {
+        let (shared, mut connected, mut stage) = bound("127.0.0.1:0");
+        let ((peer, there), (other, _)) = (somebody(&shared), somebody(&shared));
+        connected.bind(&shared).unwrap();
+        send_it(&[&other, &other], there);
+        let mut sockets = Sockets::new(shared, Some(connected));
+        sockets.change(Change::Connect(peer.local_addr().unwrap()));
+        thread::sleep(2 * SETTLES);
+        for number in 0..2 {
+            while stage.is_empty() {
+                sockets.look(&mut stage).unwrap();
+            }
+            assert_eq!(stage.peek(), Some((&b"it"[..], other.local_addr().unwrap())), "{number}");
+            stage.next();
         }
     }
 

@@ -45,20 +45,22 @@ impl Sockets {
     #[inline]
     pub(super) fn look(&mut self, stage: &mut Stage) -> io::Result<()> {
         let Some(connected) = &mut self.connected else { return stage.look(&self.shared) };
-        let (change, is_aside) = match self.favour.next() {
+        let change = match self.favour.next() {
             Look::Shared => {
                 stage.look(&self.shared)?;
                 let (datagrams, first) = stage.arrived();
-                (self.favour.saw_shared(datagrams, first), connected.peer().is_some())
+                self.favour.saw_shared(datagrams, first)
             }
             Look::Connected => {
+                let may_settle = connected.may_settle();
                 connected.look(stage)?;
-                (self.favour.saw_connected(stage.arrived().0 > 0), connected.peer().is_none())
+                let had_one = stage.arrived().0 > 0;
+                if may_settle && !had_one && connected.settle() {
+                    self.favour.settled();
+                }
+                self.favour.saw_connected(had_one)
             }
         };
-        if is_aside && connected.settle() {
-            self.favour.settled();
-        }
         if let Some(change) = change {
             self.change(change);
         }
@@ -66,7 +68,7 @@ impl Sockets {
     }
 
     #[cold]
-    fn change(&mut self, change: Change) {
+    pub(super) fn change(&mut self, change: Change) {
         let Some(connected) = &mut self.connected else { return };
         match change {
             Change::Connect(peer) if connected.connect(peer, &self.shared).is_ok() => {
