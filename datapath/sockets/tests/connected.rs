@@ -2,14 +2,18 @@
 
 mod ends;
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use std::thread;
 
 use ends::{
     acquaint, counter, exchange, favour, is_quiet, numbered, numbered_as, options, place, receive, receive_so_many,
     udp, udp_pair, until,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockets::{OpenError, Udp, udp};
 use transport::Transport;
@@ -210,12 +214,41 @@ fn the_port_stays_its_own() {
     for name in [name.clone(), name.replace("127.44.0.1", "0.0.0.0")] {
         assert!(matches!(udp::open(&options(&name)), Err(OpenError::InUse { .. })), "{name}");
     }
-    let sharing = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None).unwrap();
+    let sharing = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
     rustix::net::sockopt::set_socket_reuseaddr(&sharing, true).unwrap();
-    let there: std::net::SocketAddr = place(&ends[0]).parse().unwrap();
+    let there: SocketAddr = place(&ends[0]).parse().unwrap();
     assert_eq!(rustix::net::bind(&sharing, &there), Err(rustix::io::Errno::ADDRINUSE));
     drop(ends);
     drop(udp(&name));
+}
+
+/// One who tries all the time, with the option by which sockets of different users share a port.
+#[test]
+fn nobody_gets_in_while_the_second_socket_is_bound() {
+    let (wanted, is_over) = (AtomicU16::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let stranger = scope.spawn(|| {
+            let its = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
+            rustix::net::sockopt::set_socket_reuseaddr(&its, true).unwrap();
+            let has_it = |port| port > 0 && rustix::net::bind(&its, &SocketAddr::from(([127, 44, 0, 1], port))).is_ok();
+            while !is_over.load(Relaxed) && !has_it(wanted.load(Relaxed)) {
+                std::hint::spin_loop();
+            }
+            !is_over.load(Relaxed)
+        });
+        let mut kept = vec![];
+        for _ in 0..10 {
+            let mut ends = udp_pair(ANY);
+            acquaint(&mut ends);
+            let [near, far] = &mut ends;
+            wanted.store(place(near).parse::<SocketAddr>().unwrap().port(), Relaxed);
+            favour(near, far);
+            wanted.store(0, Relaxed);
+            kept.push(ends);
+        }
+        is_over.store(true, Relaxed);
+        assert!(!stranger.join().unwrap());
+    });
 }
 
 #[test]
