@@ -11,10 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{self, Command};
 
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
 
-use super::failed;
+use super::{end_with_parent, failed};
 use crate::error::Error;
 
 /// How it ends where the program was not started; shells end so where they find none.
@@ -59,10 +57,6 @@ fn enter(words: &[String]) -> Error {
         Ok(()) => Error::Facility(Command::new(program).args(arguments).exec().to_string()),
         Err(why) => why,
     }
-}
-
-fn end_with_parent() -> Result<(), Error> {
-    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking to end with the parent process"))
 }
 
 fn not_started(why: &Error) -> ! {

@@ -6,16 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
-use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 use nix::unistd::{getpid, sethostname};
 
 use super::super::heard::{Unheard, complaint, hear};
 use super::listening::Listening;
 use super::places::{HOSTS, OURSELVES, PLACE, at, command, network};
-use super::{Exchange, Network, Order, Said, failed};
+use super::{Exchange, Network, Order, Said, end_with_parent, failed};
 use crate::cores::processor_time;
 use crate::deploy::pipe::write_line;
 use crate::deploy::veth::ADDRESSES;
@@ -26,7 +24,7 @@ use crate::error::Error;
 /// # Errors
 /// What the system refuses; what a program does wrong is an answer.
 pub(crate) fn serve() -> Result<(), Error> {
-    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking to end with the parent process"))?;
+    end_with_parent()?;
     let mut line = String::new();
     stdin().lock().read_line(&mut line).map_err(Error::system("reading what to do"))?;
     let order: Order = serde_json::from_str(&line).map_err(|e| Error::Facility(e.to_string()))?;

@@ -202,7 +202,7 @@ pub(super) fn run(job: Job, pair: &Pair, cores: Cores, limit: Duration, watch: &
 /// What is missing.
 pub(crate) fn keep(limit: &str, watch: &Watch) -> Result<(), Error> {
     // Whoever asked for the room is gone: so is the room.
-    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking to end with the parent process"))?;
+    end_with_parent()?;
     // Should that have been too late, it ends all the same.
     alarm::set(limit.parse().unwrap_or(60) + A_WHILE);
     let all = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
@@ -222,6 +222,10 @@ const A_WHILE: u32 = 5;
 /// The room has so long to end.
 const LEAVE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
+
+fn end_with_parent() -> Result<(), Error> {
+    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking to end with the parent process"))
+}
 
 fn failed(doing: &'static str) -> impl FnOnce(nix::Error) -> Error {
     move |source| Error::System { doing, source: source.into() }

@@ -184,15 +184,19 @@ impl Tcp {
     #[cold]
     fn make_room(&mut self) -> bool {
         self.close_what_is_over();
-        let is_dialed = |slot: u32| self.places.iter().any(|place| place.slot == Some(slot));
         let silent = self.live.iter().copied().filter_map(|slot| {
             let its = self.connections[slot as usize].as_ref()?;
-            (its.hello().is_none() && !is_dialed(slot)).then_some((its.since, slot))
+            (its.hello().is_none() && !self.is_dialed(slot)).then_some((its.since, slot))
         });
         let Some((_, slot)) = silent.min() else { return false };
         self.count.displaced += 1;
         self.close(slot, Look::Nothing);
         true
+    }
+
+    /// Whether it is we who have made this connection.
+    fn is_dialed(&self, slot: u32) -> bool {
+        self.places.iter().any(|place| place.slot == Some(slot))
     }
 
     fn add(&mut self, stream: TcpStream, remote: SocketAddr, is_dialed: bool) -> Option<u32> {
@@ -220,7 +224,7 @@ impl Tcp {
             self.end(slot, Look::Nothing, 0);
             return;
         }
-        let is_dialed = self.places.iter().any(|place| place.slot == Some(slot));
+        let is_dialed = self.is_dialed(slot);
         let Some(connection) = self.connection(slot) else { return };
         connection.peer = Peer::Known(hello, Cutter::new(longest));
         if !is_dialed {
