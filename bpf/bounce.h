@@ -22,7 +22,9 @@ static inline void note_stray(const struct xdp_md *ctx, const volatile struct co
 /* Its framing, as in struct back. */
 static inline __u32 framing_of(const struct frame *frame, const volatile struct config *config)
 {
-	return frame->ethertype == config->plain ? 3 : ((const __u8 *)frame)[6] >> 6;
+	if (frame->ethertype == config->plain)
+		return 3;
+	return ((const __u8 *)frame)[6] >> 7 ? 2 : 1;
 }
 
 /* The start of the reject over the request's, but for the number; the rest is zero. */
@@ -34,12 +36,15 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 	for (i = 0; i < START_BYTES; i++) {
 		if (framing == 1 && i >= BARE_NUMBER_AT && i < BARE_NUMBER_AT + 2)
 			continue;
-		if (framing == 2 && i >= SPLIT_NUMBER_AT && i < SPLIT_NUMBER_AT + 4)
+		if (framing == 2 && i >= SPLIT_NUMBER_AT && i < SPLIT_NUMBER_AT + 3)
 			continue;
 		if (framing == 3 && i >= PLAIN_NUMBER_AT)
 			continue;
 		bytes[i] = back->start[i];
 	}
+	/* Beside the number's upper bits are those of the request's length; the reject is short. */
+	if (framing == 1)
+		bytes[BARE_NUMBER_AT] &= 0x0f;
 #pragma unroll
 	for (i = START_BYTES; i < SMALLEST_BYTES; i++)
 		bytes[i] = 0;
@@ -81,7 +86,7 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const vol
 	/* Without this the verifier sees two sorts of index, and asks for CAP_PERFMON. */
 	if (find((struct frame *)data, config, &found) != FOUND)
 		return 0;
-	back = &table->backs[found.flow & (FLOW_COUNT - 1)];
+	back = &table->backs[flow_index(found.flow)];
 	framing = framing_of((struct frame *)data, config);
 	if (framing != back->framing)
 		return 0;

@@ -108,6 +108,8 @@ struct found {
 	__u32 field;
 	__u32 code; /* of an extended kind */
 	__u32 flow;
+	__u32 length; /* a code of the frame's length: wire::length */
+	__u32 is_bare;
 };
 
 #define FOUND 0
@@ -119,6 +121,11 @@ static inline __u32 find_kind(const struct found *found)
 	return found->field == FIELD_EXTENDED && found->code <= CODE_GET ? FOUND : DROP(REASON_KIND);
 }
 
+static inline __u32 length_code(__u8 form, __u8 low)
+{
+	return (form & 7) << 8 | low;
+}
+
 static inline __u32 find_plain(const struct frame *frame, struct found *found)
 {
 	const __u8 *rest = frame->payload;
@@ -128,9 +135,26 @@ static inline __u32 find_plain(const struct frame *frame, struct found *found)
 	found->field = rest[PLAIN_FORM_AT] >> FORM_KIND_SHIFT;
 	found->code = rest[PLAIN_CODE_AT];
 	found->flow = rest[PLAIN_FLOW_AT] << 8 | rest[PLAIN_FLOW_AT + 1];
+	found->length = length_code(rest[PLAIN_FORM_AT], rest[PLAIN_LENGTH_AT]);
 	if (find_kind(found) != FOUND)
 		return find_kind(found);
 	return found->flow < FLOW_COUNT ? FOUND : DROP(REASON_NO_FLOW);
+}
+
+static inline __u32 find_bare(__u64 bits, struct found *found)
+{
+	__u32 form = bits >> BARE_FORM_SHIFT & 0xf;
+
+	found->is_bare = 1;
+	found->code = bits >> BARE_CODE_SHIFT & 0xff;
+	found->flow = bits >> BARE_FLOW_SHIFT & FLOW_MASK;
+	found->length = bits >> BARE_LENGTH_SHIFT & 0x7f;
+	if (likely((form & (BARE_FORM_REPLY - 1)) <= MAX_WORDS)) {
+		found->field = form & BARE_FORM_REPLY ? FIELD_REPLY : FIELD_REQUEST;
+		return FOUND;
+	}
+	found->field = FIELD_EXTENDED;
+	return form == BARE_FORM_EXTENDED ? find_kind(found) : DROP(REASON_KIND);
 }
 
 static inline __u32 find_hidden(const struct frame *frame, struct found *found)
@@ -140,20 +164,28 @@ static inline __u32 find_hidden(const struct frame *frame, struct found *found)
 
 	if (!has_header(from))
 		return DROP(REASON_SOURCE);
-	switch (bits >> VERSION_SHIFT) {
-	case VERSION_BARE:
-		found->field = bits >> BARE_KIND_SHIFT & 3;
-		found->code = bits >> BARE_CODE_SHIFT & 0xff;
-		found->flow = bits >> BARE_FLOW_SHIFT & FLOW_MASK;
-		return find_kind(found);
-	case VERSION_SPLIT:
-		found->field = frame->payload[SPLIT_FORM_AT] >> FORM_KIND_SHIFT;
-		found->code = frame->payload[SPLIT_CODE_AT];
-		found->flow = bits >> SPLIT_FLOW_SHIFT & FLOW_MASK;
-		return find_kind(found);
-	default:
+	if (likely(!(bits >> BARE_VERSION_SHIFT)))
+		return find_bare(bits, found);
+	if (bits >> VERSION_SHIFT != VERSION_SPLIT)
 		return DROP(REASON_VERSION);
-	}
+	found->field = frame->payload[SPLIT_FORM_AT] >> FORM_KIND_SHIFT;
+	found->code = frame->payload[SPLIT_CODE_AT];
+	found->flow = bits >> SPLIT_FLOW_SHIFT & FLOW_MASK;
+	found->length = length_code(frame->payload[SPLIT_FORM_AT], frame->payload[SPLIT_LENGTH_AT]);
+	return find_kind(found);
+}
+
+/* wire::length::Lengths::fits() */
+static inline int fits(const struct found *found, __u32 length)
+{
+	__u32 units = found->is_bare ? NARROW_UNITS : WIDE_UNITS;
+	__u32 others = found->is_bare ? NARROW_OTHERS : WIDE_OTHERS;
+
+	if (found->length == LENGTH_SHORT)
+		return length == SMALLEST_BYTES;
+	if (length % LENGTH_UNIT == 0)
+		return found->length == 1 + length / LENGTH_UNIT % units;
+	return found->length == 1 + units + length % others;
 }
 
 /* wire::Kind::is_request() */
@@ -169,24 +201,61 @@ static inline __u32 find(const struct frame *frame, const volatile struct config
 	return frame->ethertype == config->plain ? find_plain(frame, found) : find_hidden(frame, found);
 }
 
-static inline __u32 to_socket(const struct found *found, const struct table *table)
+/*
+ * A flow's index into the table. The compiler knows that a flow is less than
+ * FLOW_COUNT and leaves a mask out; the verifiers of 5.10 and 6.1 have forgotten
+ * it by the time the number is used. What is in assembly stays.
+ */
+static inline __u64 flow_index(__u32 flow)
+{
+	__u64 index = flow;
+
+	asm volatile("%0 &= %1" : "+r"(index) : "i"(FLOW_COUNT - 1));
+	return index;
+}
+
+/* The socket of an entry of the table, which says one. */
+static inline __u32 to_entry(__u16 entry)
+{
+	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
+}
+
+static inline __u32 to_socket(const struct found *found, __u32 length, const struct table *table)
 {
 	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
+	__u64 flow;
 	__u16 entry;
 
 	if (control != (found->flow == FLOW_NODE))
 		return DROP(REASON_NODE_FLOW);
-	entry = table->flows[found->flow & (FLOW_COUNT - 1)];
+	if (!likely(fits(found, length)))
+		return DROP(REASON_LENGTH);
+	/* Apart from the others: one load with a constant index and with a variable one would need CAP_PERFMON. */
+	if (found->flow == FLOW_NODE)
+		return to_entry(table->flows[FLOW_NODE]);
+	flow = flow_index(found->flow);
+	entry = table->flows[flow];
 	if (!likely(entry))
 		return DROP(REASON_NO_FLOW);
-	if (!likely(!table->full) && is_request(found) && table->backs[found->flow & (FLOW_COUNT - 1)].framing)
-		return BOUNCE((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
-	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
+	if (!likely(!table->full) && is_request(found) && table->backs[flow].framing)
+		return (to_entry(entry) & ~0xff00u) | BOUNCE(0);
+	return to_entry(entry);
 }
 
-static inline __u32 decide(const void *data, const void *end, const volatile struct config *config,
+/*
+ * Bytes of a whole frame. Where there are no frames in pieces there is no call
+ * for it either, and to subtract one pointer from another needs CAP_PERFMON.
+ */
+static inline __u32 length_of(struct xdp_md *ctx, int pieces)
+{
+	return pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data;
+}
+
+static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct config *config,
 			   const struct table *table)
 {
+	const void *data = (void *)(long)ctx->data;
+	const void *end = (void *)(long)ctx->data_end;
 	const struct frame *frame = data;
 	struct found found = {};
 	int addressed;
@@ -206,5 +275,5 @@ static inline __u32 decide(const void *data, const void *end, const volatile str
 		return refused;
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
-	return to_socket(&found, table);
+	return to_socket(&found, length_of(ctx, pieces), table);
 }

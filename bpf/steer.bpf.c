@@ -86,12 +86,12 @@ static inline int is_lost(void)
 	return 1;
 }
 
-static inline int steer_rest(struct xdp_md *ctx, __u32 decision, __u32 length, int pieces, struct table *table)
+static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
 {
 	if (IS_BOUNCE(decision)) {
 		if (is_lost())
 			return XDP_DROP;
-		if (!bounce(ctx, length, pieces, &config, table))
+		if (!bounce(ctx, length_of(ctx, pieces), pieces, &config, table))
 			return redirect(ctx, decision);
 		count(COUNT_BOUNCED);
 		return XDP_TX;
@@ -109,10 +109,10 @@ static inline int steer_frame(struct xdp_md *ctx, int pieces)
 
 	if (!table)
 		return XDP_PASS;
-	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
+	decision = decide(ctx, pieces, &config, table);
 	if (likely(IS_SOCKET(decision)))
 		return is_lost() ? XDP_DROP : redirect(ctx, decision);
-	return steer_rest(ctx, decision, pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data, pieces, table);
+	return steer_rest(ctx, decision, pieces, table);
 }
 
 /*
@@ -139,7 +139,7 @@ SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
 
 	if (!table)
 		return ~0u;
-	decision = decide((void *)(long)ctx->data, (void *)(long)ctx->data_end, &config, table);
+	decision = decide(ctx, 1, &config, table);
 	if (IS_BOUNCE(decision))
 		bounce(ctx, bpf_xdp_get_buff_len(ctx), 1, &config, table);
 	return decision & 0xffff;

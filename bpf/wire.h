@@ -13,30 +13,37 @@
 #define LOCAL_BIT 41
 #define VERSION_SHIFT 44
 
-#define VERSION_BARE 1
-#define BARE_KIND_SHIFT 42
-#define BARE_FLOW_SHIFT 28
-#define BARE_CODE_SHIFT 16
+/* Of bare the upper bit of the version is all there is; its form is a request's words, these of a reply, or extended. */
+#define BARE_VERSION_SHIFT 45
+#define BARE_FORM_SHIFT 41
+#define BARE_FORM_REPLY 8
+#define BARE_FORM_EXTENDED 7
+#define BARE_FLOW_SHIFT 27
+#define BARE_CODE_SHIFT 19
+#define BARE_LENGTH_SHIFT 12
 
-#define VERSION_SPLIT 2
+#define VERSION_SPLIT 3
 #define SPLIT_FLOW_SHIFT 30
 #define SPLIT_FORM_AT 0
 #define SPLIT_CODE_AT 1
+#define SPLIT_LENGTH_AT 4
 
-#define VERSION_PLAIN 1
+#define VERSION_PLAIN 2
 #define PLAIN_VERSION_AT 0
 #define PLAIN_FORM_AT 1
 #define PLAIN_FLOW_AT 2
 #define PLAIN_CODE_AT 4
+#define PLAIN_LENGTH_AT 5
 
 /* What leads a frame, and where in the frame each framing has the number. */
 #define START_BYTES 26
 #define BARE_NUMBER_AT 10
-#define SPLIT_NUMBER_AT 18
+#define SPLIT_NUMBER_AT 19
 #define PLAIN_NUMBER_AT 22
 
 /* The kind: two bits of the form byte, and for extended kinds the handler field. */
 #define FORM_KIND_SHIFT 6
+#define MAX_WORDS 4
 #define FIELD_REQUEST 0
 #define FIELD_REPLY 1
 #define FIELD_EXTENDED 2
@@ -48,6 +55,14 @@
 #define CODE_PUT 5
 #define CODE_GET 6
 
+/* The code of a frame's length: lengths that are multiples of the unit have codes of their own. */
+#define LENGTH_SHORT 0
+#define LENGTH_UNIT 16
+#define NARROW_UNITS 95
+#define NARROW_OTHERS 31
+#define WIDE_UNITS 1023
+#define WIDE_OTHERS 1023
+
 #define FLOW_COUNT 16384
 #define FLOW_NODE 0
 
@@ -58,6 +73,7 @@
 #define REASON_KIND 3
 #define REASON_NO_FLOW 4
 #define REASON_NODE_FLOW 5
+#define REASON_LENGTH 6
 
 /* wire::steer::Pass */
 #define PASS_FOREIGN 0

@@ -1,11 +1,11 @@
 //! The numbers in `wire.h` are those of the Rust code: each of them, and where
 //! that keeps a number to itself, by what it writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use wire::frame::{self, Link};
 use wire::steer::Pass;
-use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, Reason};
+use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
 
 /// `#define NAME number`, all of the header's.
 fn defines() -> BTreeMap<&'static str, u64> {
@@ -17,13 +17,35 @@ fn defines() -> BTreeMap<&'static str, u64> {
     lines.map(define).collect()
 }
 
+const LINK: Link = Link { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
+
 /// The frame of a header whose other fields are zero.
 fn emit(framing: Framing, kind: Kind, flow: u16, handler: u8) -> [u8; frame::SMALLEST] {
     let mut bytes = [0; frame::SMALLEST];
-    let link = Link { to: Address::default(), from: Address::default(), ethertype: EtherType::DEFAULT };
     let header = Header { kind, flow: Flow::new(flow).unwrap(), nonce: 0, handler, words: 0, seq: 0 };
-    frame::emit(&mut bytes, framing, &link, &header, 0, None).unwrap();
+    frame::emit(&mut bytes, framing, &LINK, &header, 0, None).unwrap();
     bytes
+}
+
+/// A frame of this length.
+fn long(framing: Framing, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    frame::emit(&mut bytes, framing, &LINK, &header, length - framing.body_at(), None).unwrap();
+    bytes
+}
+
+/// A frame whose length has the code 1, the lowest.
+fn lowest(framing: Framing) -> Vec<u8> {
+    long(framing, 95 * 1023 * 16)
+}
+
+/// How many codes the lengths have that are multiples of 16, or those that are not.
+fn length_codes(framing: Framing, multiples: bool) -> u64 {
+    let lengths = (frame::SMALLEST..18_000).filter(|length| length.is_multiple_of(16) == multiples);
+    let codes: HashSet<Vec<u8>> =
+        lengths.map(|length| long(framing, length)[6..frame::ETHERNET + 12].to_vec()).collect();
+    codes.len() as u64
 }
 
 /// The 46 bits of a frame's source address: all but the two lowest of its first byte.
@@ -47,11 +69,10 @@ fn byte_of_difference(one: &[u8], other: &[u8]) -> u64 {
 
 /// The first byte of a frame that depends on its number.
 fn number_at(framing: Framing) -> u64 {
-    let link = Link { to: Address::default(), from: Address::default(), ethertype: EtherType::DEFAULT };
     let [none, all] = [0, u32::MAX].map(|seq| {
         let mut bytes = [0; frame::SMALLEST];
         let header = Header { kind: Kind::Reject, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq };
-        frame::emit(&mut bytes, framing, &link, &header, 0, None).unwrap();
+        frame::emit(&mut bytes, framing, &LINK, &header, 0, None).unwrap();
         bytes
     });
     none.iter().zip(&all).position(|(a, b)| a != b).unwrap() as u64
@@ -63,6 +84,13 @@ fn layout() -> Vec<(&'static str, u64)> {
     let extended = |framing| emit(framing, Kind::Ack, 0, 0);
     let control = |framing| emit(framing, Kind::Control, 0, 0);
     let flow = |framing| emit(framing, Kind::Request, 1, 0);
+    let words = |words| {
+        let mut bytes = [0; frame::SMALLEST];
+        let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words, seq: 0 };
+        frame::emit(&mut bytes, Bare, &LINK, &header, 32, None).unwrap();
+        bytes
+    };
+    let form = |kind| bits(&emit(Bare, kind, 0, 0)) >> 41;
     let bit = |has: fn(&Address) -> bool| (0..48).find(|&n| has(&Address::from_u64(1 << n))).unwrap();
     vec![
         ("ETHERNET_BYTES", frame::ETHERNET as u64),
@@ -70,19 +98,25 @@ fn layout() -> Vec<(&'static str, u64)> {
         ("GROUP_BIT", bit(Address::is_group)),
         ("LOCAL_BIT", bit(Address::is_local)),
         ("VERSION_SHIFT", 44),
-        ("VERSION_BARE", bits(&request(Bare)) >> 44),
-        ("BARE_KIND_SHIFT", first_difference(&request(Bare), &emit(Bare, Kind::Reply, 0, 0))),
+        ("BARE_VERSION_SHIFT", 45),
+        ("BARE_FORM_SHIFT", first_difference(&words(0), &words(1))),
+        ("BARE_FORM_REPLY", form(Kind::Reply)),
+        ("BARE_FORM_EXTENDED", form(Kind::Ack)),
+        ("MAX_WORDS", MAX_WORDS as u64),
         ("BARE_FLOW_SHIFT", first_difference(&request(Bare), &flow(Bare))),
         ("BARE_CODE_SHIFT", first_difference(&extended(Bare), &control(Bare))),
+        ("BARE_LENGTH_SHIFT", first_difference(&request(Bare), &lowest(Bare))),
         ("VERSION_SPLIT", bits(&request(Split)) >> 44),
         ("SPLIT_FLOW_SHIFT", first_difference(&request(Split), &flow(Split))),
         ("SPLIT_FORM_AT", byte_of_difference(&request(Split), &extended(Split))),
         ("SPLIT_CODE_AT", byte_of_difference(&extended(Split), &control(Split))),
+        ("SPLIT_LENGTH_AT", byte_of_difference(&request(Split)[1..], &lowest(Split)[1..]) + 1),
         ("VERSION_PLAIN", request(Plain)[frame::ETHERNET].into()),
         ("PLAIN_VERSION_AT", 0),
         ("PLAIN_FORM_AT", byte_of_difference(&request(Plain), &extended(Plain))),
         ("PLAIN_FLOW_AT", byte_of_difference(&request(Plain), &flow(Plain)) - 1),
         ("PLAIN_CODE_AT", byte_of_difference(&extended(Plain), &control(Plain))),
+        ("PLAIN_LENGTH_AT", byte_of_difference(&request(Plain)[2..], &lowest(Plain)[2..]) + 2),
         ("START_BYTES", Plain.body_at() as u64),
         ("BARE_NUMBER_AT", number_at(Bare)),
         ("SPLIT_NUMBER_AT", number_at(Split)),
@@ -119,6 +153,13 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("REASON_KIND", Reason::Kind as u64),
         ("REASON_NO_FLOW", Reason::NoFlow as u64),
         ("REASON_NODE_FLOW", Reason::NodeFlow as u64),
+        ("REASON_LENGTH", Reason::Length as u64),
+        ("LENGTH_SHORT", 0),
+        ("LENGTH_UNIT", 16),
+        ("NARROW_UNITS", length_codes(Framing::Bare, true)),
+        ("NARROW_OTHERS", length_codes(Framing::Bare, false)),
+        ("WIDE_UNITS", length_codes(Framing::Plain, true)),
+        ("WIDE_OTHERS", length_codes(Framing::Plain, false)),
         ("PASS_FOREIGN", Pass::Foreign as u64),
         ("PASS_OTHER_HOST", Pass::OtherHost as u64),
     ]

@@ -119,16 +119,18 @@ fn every_reason_to_drop() {
     let cases: &[(Reason, Framing, Change)] = &[
         (Reason::Source, Bare, |b| b[6] |= 1),                     // a group address
         (Reason::Source, Split, |b| b[6] &= !2),                   // a global address
-        (Reason::Version, Bare, |b| b[6] |= 0xc0),                 // versions 3
-        (Reason::Version, Split, |b| b[6] &= 0x3f),                // and 0
-        (Reason::Version, Plain, |b| b[14] = 2),                   //
-        (Reason::Kind, Bare, |b| b[6] |= 0x30),                    // kind field 3
+        (Reason::Version, Split, |b| b[6] &= 0xbf),                // version 2
+        (Reason::Version, Plain, |b| b[14] = 1),                   //
+        (Reason::Kind, Bare, |b| b[6] |= 0x30),                    // form 13
         (Reason::Kind, Split, |b| b[14] |= 0xc0),                  //
         (Reason::Kind, Plain, |b| b[15] |= 0xc0),                  //
         (Reason::Kind, Plain, |b| b[15] |= 0x80),                  // an extended kind with code 7
         (Reason::NoFlow, Plain, |b| b[16] |= 0x40),                // flow id of 15 bits
         (Reason::NodeFlow, Plain, |b| b[16..18].fill(0)),          // a request on flow 0
         (Reason::NodeFlow, Plain, |b| (b[15], b[18]) = (0x80, 1)), // control on flow 17
+        (Reason::Length, Bare, |b| b[10] ^= 0x10),                 // another length than the frame's
+        (Reason::Length, Split, |b| b[18] ^= 1),                   //
+        (Reason::Length, Plain, |b| b[19] ^= 1),                   //
     ];
     let mut twins = twins();
     for &(reason, framing, change) in cases {
@@ -215,11 +217,27 @@ fn a_million_random_frames() {
 
     // All answers came, and often: the frames were not all of one sort.
     println!("{seen:#?}");
-    let drops = [Reason::Short, Reason::Source, Reason::Version, Reason::Kind, Reason::NoFlow, Reason::NodeFlow];
+    use Reason::{Kind, Length, NoFlow, NodeFlow, Short, Source, Version};
+    let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length];
     let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
     let passes = [Pass::Foreign, Pass::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
     for answer in drops.into_iter().chain(passes).chain(["Socket", "Bounce"].map(str::to_owned)) {
         assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
+    }
+}
+
+/// Every length and every cut at a driver's unit, in every framing.
+#[test]
+fn a_cut_frame_is_dropped() {
+    let mut twins = twins();
+    for framing in Framing::ALL {
+        for body in (47..1500 - framing.cost()).step_by(7) {
+            let bytes = Spec { body, ..Spec::request(framing, 17, &twins.rust) }.bytes();
+            expect(&mut twins, &bytes, Decision::Socket(3));
+            for cut in (64..bytes.len()).step_by(64) {
+                expect(&mut twins, &bytes[..cut], Decision::Drop(Reason::Length));
+            }
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl Frames {
             }
             4 => bytes[self.random.random_range(6..near)] = self.random.random(),
             5 => bytes.truncate(self.random.random_range(SHORTEST..=bytes.len())),
-            6 => bytes.truncate(self.pick(&[14, 15, 59, 60, 61]).min(bytes.len())),
+            6 => bytes.truncate(self.pick(&[14, 15, 59, 60, 61, 64, 128, 512, 1008, 1024]).min(bytes.len())),
             _ => {
                 let (hidden, plain) = (table.ethertype.hidden(), table.ethertype.plain());
                 let ethertype = self.pick(&[hidden, plain, hidden - 1, plain.wrapping_add(1), hidden.swap_bytes()]);

@@ -2,23 +2,38 @@
 //! (Directed Point, §4.1).
 //!
 //! ```text
-//!  bit 45 44  43 42  41 … 28  27 … 25   24    23 … 16   15 … 0
-//!     version  kind    flow    words   short  handler  sequence
-//!        1
+//!  bit 45   44 … 41  40 … 27  26 … 19  18 … 12  11 … 0
+//!    version  form     flow   handler   length  sequence
+//!       0
 //! ```
+//!
+//! The form is the kind and the number of words: 0 to 4 a request with so many
+//! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
 
 use crate::Reason;
-use crate::header::{Flow, Header, Kind};
-use crate::trailer::SHORT;
-
-/// The version bits of the two framings that hide in the source address.
-pub(crate) const VERSION: u64 = 1;
+use crate::header::{Flow, Header, Kind, MAX_WORDS};
+use crate::length::NARROW;
 
 /// Bits of a source address that are free: all but the group and the local bit.
 pub(crate) const FREE: u32 = 46;
 
-// Version, kind, flow, words, short, handler, sequence.
-const _: () = assert!(2 + 2 + Flow::BITS + 3 + 1 + 8 + 16 == FREE);
+/// Bits of the sequence number.
+pub(crate) const SEQ_BITS: u32 = 12;
+
+const LENGTH_BITS: u32 = 7;
+const CODE_BITS: u32 = 8;
+const FORM_BITS: u32 = 4;
+
+const LENGTH_AT: u32 = SEQ_BITS;
+const CODE_AT: u32 = LENGTH_AT + LENGTH_BITS;
+const FLOW_AT: u32 = CODE_AT + CODE_BITS;
+const FORM_AT: u32 = FLOW_AT + Flow::BITS;
+
+// Before the form: one bit of version.
+const _: () = assert!(FORM_AT + FORM_BITS + 1 == FREE);
+
+const REPLY: u64 = 8;
+const EXTENDED: u64 = 7;
 
 pub(crate) const GROUP: u64 = 1 << 40;
 const LOCAL: u64 = 1 << 41;
@@ -45,44 +60,104 @@ pub(crate) const fn bits(source: u64) -> u64 {
     (source >> 42) << 40 | source & LOW_40
 }
 
-/// The version bits.
+/// The version bits of both framings that hide in the source address: `bare`
+/// has those whose upper bit is clear, [`split`](crate::split) has one.
 #[inline]
 pub(crate) const fn version(bits: u64) -> u64 {
     bits >> 44
 }
 
+/// Whether a frame with these bits is in `bare` framing.
 #[inline]
-pub(crate) fn emit(header: &Header, short: bool) -> u64 {
+pub(crate) const fn is_bare(bits: u64) -> bool {
+    bits >> (FREE - 1) == 0
+}
+
+#[inline]
+pub(crate) fn emit(header: &Header, length_code: u16) -> u64 {
     to_source(
-        VERSION << 44
-            | (header.kind.field() as u64) << 42
-            | (header.flow.id() as u64) << 28
-            | (header.words as u64 & 7) << 25
-            | (short as u64) << 24
-            | (header.kind.code(header.handler) as u64) << 16
-            | (header.seq & 0xffff) as u64,
+        form(header) << FORM_AT
+            | (header.flow.id() as u64) << FLOW_AT
+            | (header.kind.code(header.handler) as u64) << CODE_AT
+            | (length_code as u64) << LENGTH_AT
+            | (header.seq & ((1 << SEQ_BITS) - 1)) as u64,
     )
 }
 
-/// Kind (2 bits), words (3), short (1), and two bits of zero: the byte in
-/// which all framings keep them, `bare` with the flow in between.
 #[inline]
-pub(crate) fn form(header: &Header, short: bool) -> u8 {
-    header.kind.field() << 6 | (header.words & 7) << 3 | if short { SHORT } else { 0 }
+fn form(header: &Header) -> u64 {
+    // More words than there are make a form that nobody knows.
+    let words = header.words.min(MAX_WORDS as u8 + 1) as u64;
+    match header.kind {
+        Kind::Request => words,
+        Kind::Reply => REPLY | words,
+        _ => EXTENDED,
+    }
 }
 
-/// The header of the 46 bits, and the form byte.
-#[inline]
-pub(crate) fn parse(bits: u64) -> Result<(Header, u8), Reason> {
-    let form = ((bits >> 42 & 3) << 6 | (bits >> 24 & 0xf) << 2) as u8;
-    let header = read(form, (bits >> 16) as u8, Flow::truncated(bits >> 28), 0, bits as u32 & 0xffff)?;
-    Ok((header, form))
+/// Whether these bits are a request's or a reply's.
+#[inline(always)]
+pub(crate) const fn is_message(bits: u64) -> bool {
+    bits >> FORM_AT & (REPLY - 1) <= MAX_WORDS as u64
 }
 
-/// The header of the fields as they were read, in any framing.
+/// Whether these bits of a message are a reply's.
+#[inline(always)]
+pub(crate) const fn is_reply(bits: u64) -> bool {
+    bits >> FORM_AT & REPLY != 0
+}
+
+/// How many words a message with these bits has.
+#[inline(always)]
+pub(crate) const fn words(bits: u64) -> u8 {
+    (bits >> FORM_AT & (REPLY - 1)) as u8
+}
+
+#[inline(always)]
+pub(crate) const fn flow(bits: u64) -> Flow {
+    Flow::truncated(bits >> FLOW_AT)
+}
+
+#[inline(always)]
+pub(crate) const fn code(bits: u64) -> u8 {
+    (bits >> CODE_AT) as u8
+}
+
+#[inline(always)]
+pub(crate) const fn seq(bits: u64) -> u32 {
+    bits as u32 & ((1 << SEQ_BITS) - 1)
+}
+
+#[inline(always)]
+pub(crate) const fn length_code(bits: u64) -> u16 {
+    (bits >> LENGTH_AT) as u16 & ((1 << LENGTH_BITS) - 1)
+}
+
+/// Whether a frame with these bits may have this length.
+#[inline(always)]
+pub(crate) const fn fits(bits: u64, length: usize) -> bool {
+    NARROW.fits(length_code(bits), length)
+}
+
+/// The kind, or why there is none.
 #[inline]
-pub(crate) fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
-    let kind = Kind::from_fields(form >> 6, code).ok_or(Reason::Kind)?;
-    let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
-    Ok(Header { kind, flow, nonce, handler, words: form >> 3 & 7, seq })
+pub(crate) fn kind(bits: u64) -> Result<Kind, Reason> {
+    let form = bits >> FORM_AT & ((1 << FORM_BITS) - 1);
+    let field = match form {
+        EXTENDED => 2,
+        _ if !is_message(bits) => return Err(Reason::Kind),
+        _ => (form / REPLY) as u8,
+    };
+    Kind::from_fields(field, code(bits)).ok_or(Reason::Kind)
+}
+
+/// The header of the 46 bits.
+#[inline]
+pub(crate) fn parse(bits: u64) -> Result<Header, Reason> {
+    let kind = kind(bits)?;
+    let (handler, words) = match kind {
+        Kind::Request | Kind::Reply => (code(bits), words(bits)),
+        _ => (0, 0),
+    };
+    Ok(Header { kind, flow: flow(bits), nonce: 0, handler, words, seq: seq(bits) })
 }

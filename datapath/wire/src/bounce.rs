@@ -52,7 +52,7 @@ impl Back {
     pub fn reject(&self, request: &[u8; SMALLEST], ethertype: EtherType) -> Option<[u8; SMALLEST]> {
         let framing = match (u16::from_be_bytes([request[12], request[13]]), request[6] >> 6) {
             (number, _) if number == ethertype.plain() => Framing::Plain,
-            (_, 1) => Framing::Bare,
+            (_, 0 | 1) => Framing::Bare,
             _ => Framing::Split,
         };
         if framing != self.framing {
@@ -60,12 +60,16 @@ impl Back {
         }
         let number = match framing {
             Framing::Bare => 10..12,
-            Framing::Split => 18..22,
+            Framing::Split => 19..22,
             Framing::Plain => 22..26,
         };
         let mut reject = [0; SMALLEST];
         reject[..START].copy_from_slice(&self.start);
         reject[number.clone()].copy_from_slice(&request[number]);
+        if framing == Framing::Bare {
+            // Beside the number's upper bits are those of the request's length; the reject is short.
+            reject[10] &= 0x0f;
+        }
         Some(reject)
     }
 }

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use crate::header::{Header, Kind, MAX_WORDS, WORD};
-use crate::trailer::{self, Piggyback, SHORT};
+use crate::length::{NARROW, SHORT, WIDE};
+use crate::trailer::{self, Piggyback};
 use crate::usual::Usual;
 use crate::{Address, EtherType, Flow, Framing, Reason, bare, plain, split};
 
@@ -88,7 +89,7 @@ pub fn emit(
         return Err(TooLong { needs: length });
     };
     let short = trailer::is_short(framing, body);
-    let (source, ethertype) = write_header(frame, framing, link, header, short);
+    let (source, ethertype) = write_header(frame, framing, link, header, length_code(framing, short, length));
     frame[..6].copy_from_slice(&link.to.0);
     // Source and EtherType: eight bytes, one store.
     frame[6..ETHERNET].copy_from_slice(&(source << 16 | ethertype as u64).to_be_bytes());
@@ -98,21 +99,31 @@ pub fn emit(
     Ok(length)
 }
 
+/// What the header says of the frame's length.
+#[inline(always)]
+fn length_code(framing: Framing, short: bool, length: usize) -> u16 {
+    match framing {
+        _ if short => SHORT,
+        Framing::Bare => NARROW.code(length),
+        Framing::Split | Framing::Plain => WIDE.code(length),
+    }
+}
+
 /// Our header into the payload; returns source address and EtherType to write.
 #[inline(always)]
-fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, short: bool) -> (u64, u16) {
+fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, header: &Header, code: u16) -> (u64, u16) {
     let payload = &mut frame[ETHERNET..];
     match framing {
-        Framing::Bare => (bare::emit(header, short), link.ethertype.hidden()),
+        Framing::Bare => (bare::emit(header, code), link.ethertype.hidden()),
         Framing::Split => {
             if let Some(rest) = payload.first_chunk_mut() {
-                split::emit(rest, header, short);
+                split::emit(rest, header, code);
             }
             (split::source(header.flow, link.from), link.ethertype.hidden())
         }
         Framing::Plain => {
             if let Some(rest) = payload.first_chunk_mut() {
-                plain::emit(rest, header, short);
+                plain::emit(rest, header, code);
             }
             (link.from.to_u64(), link.ethertype.plain())
         }
@@ -172,16 +183,17 @@ pub(crate) fn parse_any<'a>(
     let (number, _) = smallest[6..].split_first_chunk().ok_or(Reason::Short)?;
     let number = u64::from_be_bytes(*number);
     let source = number >> 16;
-    let (framing, (header, form)) = read_header(smallest, source, number as u16 == ethertype.plain())?;
+    let (framing, (header, code)) = read_header(smallest, source, number as u16 == ethertype.plain())?;
     if (header.kind == Kind::Control) != (header.flow == Flow::NODE) {
         return Err(Reason::NodeFlow);
     }
-    let (body, piggyback) = if form & SHORT == 0 {
-        (frame.len() - framing.body_at(), None)
-    } else if frame.len() == SMALLEST {
-        trailer::parse(smallest, framing)?
-    } else {
+    let lengths = if framing == Framing::Bare { NARROW } else { WIDE };
+    if !lengths.fits(code, frame.len()) {
         return Err(Reason::Length);
+    }
+    let (body, piggyback) = match code {
+        SHORT => trailer::parse(smallest, framing)?,
+        _ => (frame.len() - framing.body_at(), None),
     };
     let words = header.words as usize * WORD;
     if header.words as usize > MAX_WORDS || words > body {
@@ -192,19 +204,19 @@ pub(crate) fn parse_any<'a>(
 }
 
 #[inline]
-fn read_header(frame: &[u8; SMALLEST], source: u64, is_plain: bool) -> Result<(Framing, (Header, u8)), Reason> {
+fn read_header(frame: &[u8; SMALLEST], source: u64, is_plain: bool) -> Result<(Framing, (Header, u16)), Reason> {
     let payload = &frame[ETHERNET..];
     let (rest, _) = payload.split_first_chunk::<12>().ok_or(Reason::Short)?;
     if is_plain {
         return Ok((Framing::Plain, plain::parse(rest)?));
     }
     let bits = bare::from_source(source)?;
-    match bare::version(bits) {
-        bare::VERSION => Ok((Framing::Bare, bare::parse(bits)?)),
-        split::VERSION => {
-            let (rest, _) = rest.split_first_chunk::<8>().ok_or(Reason::Short)?;
-            Ok((Framing::Split, split::parse(bits, rest)?))
-        }
-        _ => Err(Reason::Version),
+    if bare::is_bare(bits) {
+        return Ok((Framing::Bare, (bare::parse(bits)?, bare::length_code(bits))));
     }
+    if bare::version(bits) != split::VERSION {
+        return Err(Reason::Version);
+    }
+    let (rest, _) = rest.split_first_chunk::<8>().ok_or(Reason::Short)?;
+    Ok((Framing::Split, split::parse(bits, rest)?))
 }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::frame::ETHERNET;
+use crate::{bare, split};
 
 /// Where a frame carries its header. As a number it is what that costs, which every message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,8 +40,9 @@ impl Framing {
     #[inline]
     pub const fn seq_bits(self) -> u32 {
         match self {
-            Framing::Bare => 16,
-            Framing::Split | Framing::Plain => 32,
+            Framing::Bare => bare::SEQ_BITS,
+            Framing::Split => split::SEQ_BITS,
+            Framing::Plain => u32::BITS,
         }
     }
 

@@ -186,7 +186,7 @@ pub struct Header {
     pub handler: u8,
     /// How many word arguments start the body, 0 to [`MAX_WORDS`].
     pub words: u8,
-    /// Sequence number within flow and class. `bare` carries its low 16 bits:
+    /// Sequence number within flow and class. `bare` carries its low 12 bits, `split` 24:
     /// see [`Framing::seq_bits`](crate::Framing::seq_bits) and [`expand`](crate::expand).
     pub seq: u32,
 }

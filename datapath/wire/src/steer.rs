@@ -1,11 +1,12 @@
-//! Where a frame goes, decided from its first 60 bytes: the pure twin of the
+//! Where a frame goes, decided from its first 60 bytes and its length: the pure twin of the
 //! kernel's program (`bpf/steer.bpf.c`). FM 1.0 and AM-II had this in the
 //! NIC's firmware.
 
 use crate::frame::{ETHERNET, SMALLEST};
 use crate::header::{Flow, Kind};
+use crate::length::WIDE;
 use crate::usual::Usual;
-use crate::{Address, EtherType, Reason, bare, plain, split};
+use crate::{Address, EtherType, Reason, bare, form, plain, split};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +66,7 @@ impl Table {
 ///
 /// In this order: foreign EtherType, other host's address, too short, no
 /// header in the source address, unknown version, unknown kind, a probe's
-/// address without a probe, misuse of flow 0, unknown flow. The rest of a
+/// address without a probe, misuse of flow 0, another length than the header says, unknown flow. The rest of a
 /// frame's sense is [`frame::parse`](crate::frame::parse)'s business.
 ///
 /// A frame to the address that discovery probes with is ours only on flow 0:
@@ -76,7 +77,8 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
         && smallest[..6] == table.own.0
         && let Some(usual) = Usual::read(smallest, table.ethertype)
     {
-        return to_socket(usual.kind(), usual.flow(), table);
+        let found = Found { kind: usual.kind(), flow: usual.flow(), fits: usual.fits(frame.len()) };
+        return to_socket(&found, table);
     }
     steer_any(frame, table)
 }
@@ -96,17 +98,17 @@ pub(crate) fn steer_any(frame: &[u8], table: &Table) -> Decision {
     if !addressed && !is_probe(to) {
         return Decision::Pass(Pass::OtherHost);
     }
-    let Some(frame) = frame.first_chunk::<SMALLEST>() else {
+    let Some(smallest) = frame.first_chunk::<SMALLEST>() else {
         return Decision::Drop(Reason::Short);
     };
     let found = if kind == table.ethertype.plain() {
-        find_plain(frame)
+        find_plain(smallest, frame.len())
     } else {
-        find_hidden(frame, Address([s0, s1, s2, s3, s4, s5]))
+        find_hidden(smallest, Address([s0, s1, s2, s3, s4, s5]), frame.len())
     };
     match found {
-        Ok((_, flow)) if !addressed && flow != Flow::NODE => Decision::Pass(Pass::OtherHost),
-        Ok((kind, flow)) => to_socket(kind, flow, table),
+        Ok(found) if !addressed && found.flow != Flow::NODE => Decision::Pass(Pass::OtherHost),
+        Ok(found) => to_socket(&found, table),
         Err(reason) => Decision::Drop(reason),
     }
 }
@@ -119,27 +121,42 @@ fn is_probe(to: Address) -> bool {
         .is_ok_and(|bits| bare::version(bits) == split::VERSION && split::flow(bits) == Flow::NODE)
 }
 
-fn find_plain(frame: &[u8; SMALLEST]) -> Result<(Kind, Flow), Reason> {
-    let (rest, _) = frame[ETHERNET..].split_first_chunk::<12>().ok_or(Reason::Short)?;
-    plain::version(rest)?;
-    let kind = Kind::from_fields(rest[1] >> 6, rest[4]).ok_or(Reason::Kind)?;
-    Ok((kind, plain::flow(rest)?))
+/// What the header says, as far as steering asks.
+struct Found {
+    kind: Kind,
+    flow: Flow,
+    /// The frame is as long as its header says.
+    fits: bool,
 }
 
-fn find_hidden(frame: &[u8; SMALLEST], source: Address) -> Result<(Kind, Flow), Reason> {
+fn find_plain(frame: &[u8; SMALLEST], length: usize) -> Result<Found, Reason> {
+    let (rest, _) = frame[ETHERNET..].split_first_chunk::<12>().ok_or(Reason::Short)?;
+    plain::version(rest)?;
+    let kind = form::kind(rest[1], rest[4])?;
+    Ok(Found { kind, flow: plain::flow(rest)?, fits: WIDE.fits(form::length_code(rest[1], rest[5]), length) })
+}
+
+fn find_hidden(frame: &[u8; SMALLEST], source: Address, length: usize) -> Result<Found, Reason> {
     let bits = bare::from_source(source.to_u64())?;
-    let (field, code, flow) = match bare::version(bits) {
-        bare::VERSION => ((bits >> 42 & 3) as u8, (bits >> 16) as u8, Flow::truncated(bits >> 28)),
-        split::VERSION => (frame[ETHERNET] >> 6, frame[ETHERNET + 1], split::flow(bits)),
-        _ => return Err(Reason::Version),
-    };
-    Ok((Kind::from_fields(field, code).ok_or(Reason::Kind)?, flow))
+    if bare::is_bare(bits) {
+        return Ok(Found { kind: bare::kind(bits)?, flow: bare::flow(bits), fits: bare::fits(bits, length) });
+    }
+    if bare::version(bits) != split::VERSION {
+        return Err(Reason::Version);
+    }
+    let (rest, _) = frame[ETHERNET..].split_first_chunk::<8>().ok_or(Reason::Short)?;
+    let kind = form::kind(rest[0], rest[1])?;
+    Ok(Found { kind, flow: split::flow(bits), fits: WIDE.fits(form::length_code(rest[0], rest[4]), length) })
 }
 
 #[inline]
-fn to_socket(kind: Kind, flow: Flow, table: &Table) -> Decision {
+fn to_socket(found: &Found, table: &Table) -> Decision {
+    let Found { kind, flow, fits } = *found;
     if (kind == Kind::Control) != (flow == Flow::NODE) {
         return Decision::Drop(Reason::NodeFlow);
+    }
+    if !fits {
+        return Decision::Drop(Reason::Length);
     }
     if flow == Flow::NODE {
         return Decision::Socket(table.node_socket);

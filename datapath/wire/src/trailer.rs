@@ -14,9 +14,6 @@ use crate::Reason;
 use crate::frame::SMALLEST;
 use crate::framing::Framing;
 
-/// The bit of the form byte that says there is a trailer.
-pub(crate) const SHORT: u8 = 1 << 2;
-
 const ACK: u8 = 0b10;
 const BLOCK: usize = 8;
 const LAST: usize = SMALLEST - 1;

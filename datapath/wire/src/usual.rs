@@ -3,16 +3,16 @@
 //! is not usual, or makes no sense, goes the long way, which says why.
 
 use crate::frame::{Parsed, SMALLEST};
-use crate::header::{Flow, Header, Kind, MAX_WORDS, WORD};
-use crate::trailer::{self, SHORT};
+use crate::header::{Flow, Header, Kind, WORD};
+use crate::length::SHORT;
+use crate::trailer;
 use crate::{Address, EtherType, Framing, bare};
 
 /// Source address and EtherType of a usual frame, as a number.
 pub(crate) struct Usual(u64);
 
-/// The bits that are the same in all of them: group and local bit, version, the
-/// upper one of the kind's (clear in requests and replies), EtherType.
-const SAME: u64 = bare::to_source(0b1110 << 42) << 16 | bare::GROUP << 16 | 0xffff;
+/// The bits that are the same in all of them: group and local bit, version, EtherType.
+const SAME: u64 = bare::to_source(1 << (bare::FREE - 1)) << 16 | bare::GROUP << 16 | 0xffff;
 
 impl Usual {
     /// `None` for any other frame.
@@ -20,8 +20,8 @@ impl Usual {
     pub(crate) fn read(frame: &[u8; SMALLEST], ethertype: EtherType) -> Option<Usual> {
         let (number, _) = frame[6..].split_first_chunk()?;
         let number = u64::from_be_bytes(*number);
-        let same = bare::to_source(bare::VERSION << 44) << 16 | ethertype.hidden() as u64;
-        (number & SAME == same).then_some(Usual(number))
+        let same = bare::to_source(0) << 16 | ethertype.hidden() as u64;
+        (number & SAME == same && bare::is_message(bare::bits(number >> 16))).then_some(Usual(number))
     }
 
     /// As in all `bare` frames.
@@ -32,12 +32,18 @@ impl Usual {
 
     #[inline(always)]
     pub(crate) fn kind(&self) -> Kind {
-        if self.bits() >> 42 & 1 == 0 { Kind::Request } else { Kind::Reply }
+        if bare::is_reply(self.bits()) { Kind::Reply } else { Kind::Request }
     }
 
     #[inline(always)]
     pub(crate) fn flow(&self) -> Flow {
-        Flow::truncated(self.bits() >> 28)
+        bare::flow(self.bits())
+    }
+
+    /// Whether it has the length that its header says.
+    #[inline(always)]
+    pub(crate) fn fits(&self, length: usize) -> bool {
+        bare::fits(self.bits(), length)
     }
 
     /// The frame taken apart, if it makes sense.
@@ -45,19 +51,20 @@ impl Usual {
     pub(crate) fn parse<'a>(&self, frame: &'a [u8], smallest: &'a [u8; SMALLEST]) -> Option<Parsed<'a>> {
         let (bits, framing) = (self.bits(), Framing::Bare);
         let flow = self.flow();
-        let short = (bits >> 22) as u8 & SHORT != 0;
-        let words = bits >> 25 & 7;
-        let (body, piggyback) = match short {
-            false => (frame.len() - framing.body_at(), None),
-            true if frame.len() == SMALLEST => trailer::parse(smallest, framing).ok()?,
-            true => return None,
-        };
-        let bytes = words as usize * WORD;
-        if flow == Flow::NODE || words > MAX_WORDS as u64 || bytes > body {
+        let words = bare::words(bits);
+        if !self.fits(frame.len()) {
             return None;
         }
-        let (handler, seq) = ((bits >> 16) as u8, bits as u32 & 0xffff);
-        let header = Header { kind: self.kind(), flow, nonce: 0, handler, words: words as u8, seq };
+        let (body, piggyback) = match bare::length_code(bits) {
+            SHORT => trailer::parse(smallest, framing).ok()?,
+            _ => (frame.len() - framing.body_at(), None),
+        };
+        let bytes = words as usize * WORD;
+        if flow == Flow::NODE || bytes > body {
+            return None;
+        }
+        let (handler, seq) = (bare::code(bits), bare::seq(bits));
+        let header = Header { kind: self.kind(), flow, nonce: 0, handler, words, seq };
         let (words, payload) = frame.get(framing.body_at()..)?.get(..body)?.split_at(bytes);
         Some(Parsed { framing, header, words, payload, piggyback, source: Address::from_u64(self.0 >> 16) })
     }
@@ -67,6 +74,7 @@ impl Usual {
 mod tests {
     use super::*;
     use crate::frame::{parse_any, parse_usual};
+    use crate::length::NARROW;
     use crate::steer::{Table, steer, steer_any};
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
@@ -85,12 +93,18 @@ mod tests {
                 bytes[..6].copy_from_slice(&OWN.0);
             }
             if hidden {
-                bytes[6] = bytes[6] & 0b0011_1100 | 0b0100_0010;
+                bytes[6] = bytes[6] & 0b0111_1100 | 0b0000_0010;
                 bytes[12..14].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
             }
             if has_trailer {
                 bytes.truncate(SMALLEST);
                 bytes[SMALLEST - 1] &= 0b1111_1110;
+            }
+            if ours {
+                // The right code of the length, from bit 12 of the source address on.
+                let code = if has_trailer { SHORT } else { NARROW.code(bytes.len()) };
+                bytes[9] = bytes[9] & 0b1111_1000 | (code >> 4) as u8;
+                bytes[10] = bytes[10] & 0x0f | (code << 4) as u8;
             }
             bytes
         })

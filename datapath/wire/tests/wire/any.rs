@@ -43,8 +43,9 @@ impl Message {
     /// The header as its framing brings it over.
     pub(crate) fn arriving(&self) -> Header {
         match self.framing {
-            Framing::Bare => Header { nonce: 0, seq: self.header.seq & 0xffff, ..self.header },
-            Framing::Split | Framing::Plain => self.header,
+            Framing::Bare => Header { nonce: 0, seq: self.header.seq & 0xfff, ..self.header },
+            Framing::Split => Header { seq: self.header.seq & 0xff_ffff, ..self.header },
+            Framing::Plain => self.header,
         }
     }
 }
@@ -81,7 +82,7 @@ pub(crate) fn header() -> impl Strategy<Value = Header> {
     (kinds, flow(), any::<(u16, u8, u32)>(), 0..=MAX_WORDS as u8).prop_map(|(kind, flow, rest, words)| {
         let (nonce, handler, seq) = rest;
         let flow = if kind == Kind::Control { Flow::NODE } else { flow };
-        let handler = if matches!(kind, Kind::Request | Kind::Reply) { handler } else { 0 };
+        let (handler, words) = if matches!(kind, Kind::Request | Kind::Reply) { (handler, words) } else { (0, 0) };
         Header { kind, flow, nonce, handler, words, seq }
     })
 }

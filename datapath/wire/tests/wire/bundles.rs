@@ -96,7 +96,8 @@ fn an_empty_bundle_and_impossible_words_are_refused() {
 
 #[test]
 fn a_bundle_with_words_in_its_header_is_refused() {
-    let framing = wire::Framing::Bare;
+    // `bare` has no words in the header of a bundle.
+    let framing = wire::Framing::Split;
     let mut space = [0; 60];
     let flow = wire::Flow::new(9).unwrap();
     let header = Header { kind: Kind::Bundle(Class::Request), flow, nonce: 0, handler: 0, words: 1, seq: 0 };

@@ -33,7 +33,7 @@ fn example(heading: &str) -> Vec<u8> {
 fn zero(framing: Framing) -> Message {
     let link = Link { to: Address([0; 6]), from: Address([0; 6]), ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    Message { framing, link, header, body: vec![0; 64], piggyback: None }
+    Message { framing, link, header, body: vec![], piggyback: None }
 }
 
 /// The same with all bits of one field set, as far as frames can have them set.
@@ -41,9 +41,10 @@ fn with(framing: Framing, field: &str) -> Vec<Message> {
     let mut message = zero(framing);
     match field {
         "kind" => return [Kind::Reply, Kind::Ack].map(|kind| set_kind(framing, kind)).into(),
+        "form" => return [set_kind(framing, Kind::Reply), set_kind(framing, Kind::Ack)].into(),
+        "length" | "upper length" | "lower length" => return all_lengths(framing),
         "flow" => message.header.flow = Flow::new(0x3fff).unwrap(),
         "words" => message.header.words = 7,
-        "short" => message.body.clear(),
         "handler" => message.header.handler = 0xff,
         "nonce" => message.header.nonce = 0xffff,
         "sequence" => message.header.seq = u32::MAX,
@@ -51,6 +52,11 @@ fn with(framing: Framing, field: &str) -> Vec<Message> {
         other => panic!("docs/wire.md has a field `{other}` that this test does not know"),
     }
     vec![message]
+}
+
+/// Frames long enough to have every code of a length.
+fn all_lengths(framing: Framing) -> Vec<Message> {
+    (64..2000).map(|body| Message { body: vec![0; body], ..zero(framing) }).collect()
 }
 
 fn set_kind(framing: Framing, kind: Kind) -> Message {
@@ -70,7 +76,15 @@ fn differing(base: &[u8], frames: &[Vec<u8>]) -> Vec<(usize, u32)> {
 fn bits_of(framing: Framing, field: &str) -> Vec<(usize, u32)> {
     let frames: Vec<_> = with(framing, field).iter().map(Message::emit).collect();
     let header = ETHERNET + framing.cost();
-    differing(&zero(framing).emit()[..header], &frames)
+    let bits = differing(&zero(framing).emit()[..header], &frames);
+    // The length of `split` and `plain` is in two places.
+    let first = bits[0].0;
+    let wanted = |&(byte, _): &(usize, u32)| match field {
+        "upper length" => byte == first,
+        "lower length" => byte != first,
+        _ => true,
+    };
+    bits.into_iter().filter(wanted).collect()
 }
 
 /// As the page writes a place: `source 41–28`, `0.7–0.6`, `address 47–0`.

@@ -1,0 +1,110 @@
+//! The length check: a code in every header that says how long its frame is.
+//!
+//! Some drivers round the room for a frame down, cut what does not fit, and
+//! hand the first part over as a good frame; others pad, or count the frame's
+//! check sequence. The receiver compares the code with the length that it got.
+//!
+//! A code has 7 bits in `bare` and 11 in the other framings, so it cannot name
+//! every length. Drivers cut at multiples of some unit of at least 16 bytes.
+//! Lengths that are such multiples have codes of their own, so a frame that is
+//! cut there always has a wrong code, unless its length was a multiple of 16
+//! as well and the cut took off a multiple of [`Lengths::units`] of them.
+//! All other lengths share the rest of the codes. Both moduli are odd: no
+//! missing piece of 16, 32, 64, ... bytes leaves the code as it was.
+
+use crate::frame::SMALLEST;
+
+/// The code of a short frame: it has [`SMALLEST`] bytes, and its trailer says how many are its body's.
+pub(crate) const SHORT: u16 = 0;
+
+/// Drivers cut frames at multiples of this many bytes.
+const UNIT: usize = 16;
+
+/// A set of codes.
+pub(crate) struct Lengths {
+    /// Codes of the lengths that are multiples of [`UNIT`].
+    units: u16,
+    /// Codes of the other lengths.
+    others: u16,
+}
+
+/// The 7 bits of `bare`: frames of up to 1,520 bytes that are cut at a unit are always found out.
+pub(crate) const NARROW: Lengths = Lengths { units: 95, others: 31 };
+
+/// The 11 bits of `split` and `plain`: the same of frames of up to 16,368 bytes.
+pub(crate) const WIDE: Lengths = Lengths { units: 1023, others: 1023 };
+
+const _: () = assert!(NARROW.units + NARROW.others < 1 << 7 && WIDE.units + WIDE.others < 1 << 11);
+const _: () = assert!(NARROW.units % 2 == 1 && NARROW.others % 2 == 1 && WIDE.units % 2 == 1 && WIDE.others % 2 == 1);
+
+impl Lengths {
+    /// The code of a frame of this length that is not short.
+    #[inline(always)]
+    pub(crate) const fn code(&self, length: usize) -> u16 {
+        if length.is_multiple_of(UNIT) {
+            1 + (length / UNIT % self.units as usize) as u16
+        } else {
+            1 + self.units + (length % self.others as usize) as u16
+        }
+    }
+
+    /// Whether a frame of this length may have this code.
+    #[inline(always)]
+    pub(crate) const fn fits(&self, code: u16, length: usize) -> bool {
+        if code == SHORT { length == SMALLEST } else { code == self.code(length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec::Vec;
+
+    const MTU_1500: usize = 1518;
+
+    fn confused(lengths: &Lengths, from: usize, to: usize) -> bool {
+        lengths.code(from) == lengths.code(to)
+    }
+
+    #[test]
+    fn every_cut_at_a_unit_is_found_out() {
+        for (lengths, longest) in [(&NARROW, MTU_1500), (&WIDE, 16_367)] {
+            for from in SMALLEST + 1..=longest {
+                for to in (64..from).step_by(UNIT) {
+                    assert!(!confused(lengths, from, to), "{from} cut to {to}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_bytes_more_or_less_are_found_out() {
+        for lengths in [&NARROW, &WIDE] {
+            for length in SMALLEST..20_000 {
+                assert!((1..31).all(|more| !confused(lengths, length, length + more)), "{length}");
+            }
+        }
+    }
+
+    /// A driver that loses one buffer of a frame that fills several.
+    #[test]
+    fn a_missing_piece_is_found_out() {
+        for lengths in [&NARROW, &WIDE] {
+            for length in SMALLEST..20_000 {
+                let pieces: Vec<usize> = (4..14).map(|power| 1 << power).filter(|piece| piece + 60 <= length).collect();
+                assert!(pieces.iter().all(|piece| !confused(lengths, length, length - piece)), "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_frame_is_60_bytes_long() {
+        for lengths in [&NARROW, &WIDE] {
+            let fitting: Vec<usize> = (0..3000).filter(|&length| lengths.fits(SHORT, length)).collect();
+            assert_eq!(fitting, [SMALLEST]);
+            assert!((SMALLEST..70_000).all(|length| lengths.code(length) != SHORT));
+        }
+    }
+}
