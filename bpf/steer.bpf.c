@@ -131,18 +131,27 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
 }
 
 /* Never attached: answers with the bare decision, for the comparison with wire::steer; what bounces it turns round. */
-SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
+static inline int probe(struct xdp_md *ctx, int pieces)
 {
 	const struct table *table = the_table();
-
 	__u32 decision;
 
 	if (!table)
 		return ~0u;
-	decision = decide(ctx, 1, &config, table);
+	decision = decide(ctx, pieces, &config, table);
 	if (IS_BOUNCE(decision))
-		bounce(ctx, bpf_xdp_get_buff_len(ctx), 1, &config, table);
+		bounce(ctx, length_of(ctx, pieces), pieces, &config, table);
 	return decision & 0xffff;
+}
+
+SEC("xdp.frags") int steer_probe(struct xdp_md *ctx)
+{
+	return probe(ctx, 1);
+}
+
+SEC("xdp") int steer_probe_linear(struct xdp_md *ctx)
+{
+	return probe(ctx, 0);
 }
 
 SEC("license") const char LICENSE[] = "Dual MIT/GPL";

@@ -15,7 +15,7 @@ const LOST: usize = 44;
 const COUNTERS: usize = 64;
 
 /// All that steering can count, and how it is called.
-const NAMES: [(usize, &str); 13] = [
+const NAMES: [(usize, &str); 14] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
     (PASS + Pass::OtherHost as usize, "xdp_pass_other_host"),
@@ -25,6 +25,7 @@ const NAMES: [(usize, &str); 13] = [
     (DROP + Reason::Kind as usize, "xdp_drop_unknown_kind"),
     (DROP + Reason::NoFlow as usize, "xdp_drop_unknown_flow"),
     (DROP + Reason::NodeFlow as usize, "xdp_drop_misused_flow_zero"),
+    (DROP + Reason::Length as usize, "xdp_drop_bad_length"),
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
     (BOUNCED, "xdp_bounced"),

@@ -14,7 +14,7 @@ use crate::steer::OBJECT;
 use crate::table::Table;
 use crate::{Config, LoadError};
 
-const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe" };
+const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe_linear" };
 
 /// Asks the kernel's twin of [`wire::steer::steer`] for its decisions, without
 /// an interface and without moving a frame: for tests, and to find out why a

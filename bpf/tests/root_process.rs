@@ -106,19 +106,6 @@ fn a_program_that_the_verifier_rejects_comes_with_its_log() {
     assert!(log.contains("invalid access to packet"), "{log}");
 }
 
-/// On a kernel of today, by hand.
-#[test]
-fn the_programs_for_older_kernels_load() {
-    for (source, program, global) in [("steer", "steer_linear", "config"), ("raw", "raw_linear", "ethertype")] {
-        let object = twins::compile(Path::new(&format!("{source}.bpf.c")), &[]);
-        let mut loader = aya::EbpfLoader::new();
-        let zeros: &[u8] = if global == "config" { &[0; 16] } else { &[0; 2] };
-        let mut ebpf = loader.override_global(global, zeros, true).load(object.bytes()).unwrap();
-        let program: &mut aya::programs::Xdp = ebpf.program_mut(program).unwrap().try_into().unwrap();
-        program.load().unwrap();
-    }
-}
-
 #[test]
 fn an_object_that_is_none_of_ours() {
     let raw = twins::compile(Path::new("raw.bpf.c"), &[]);

@@ -14,6 +14,9 @@ use crate::signal::{Buffers, Signal};
 use bouncer::Bouncer;
 
 mod bouncer;
+mod driver;
+
+pub use driver::Driver;
 
 /// A NIC without the memory of its node: its rings, and what it does by itself.
 /// It goes to any thread, where the [pool](Pool) of the node does not.
@@ -56,6 +59,8 @@ struct Rings {
     completion_delay: Nanos,
     lost_wakeup: f64,
     check: bool,
+    driver: Driver,
+    misreports: f64,
     frees_early: bool,
     sums: bool,
     /// The longest frame.
@@ -96,6 +101,8 @@ pub struct NicCount {
     pub rx_full: u64,
     /// Frames with a wrong check sequence.
     pub damaged: u64,
+    /// Frames that the driver handed over otherwise than they came.
+    pub misreported: u64,
     /// Frames longer than a blank.
     pub too_long: u64,
     /// Times that the TX ring was full.
@@ -113,11 +120,22 @@ pub struct NicCount {
 impl Card {
     /// With empty rings.
     pub(crate) fn new(options: &Options, address: Address, dice: Dice, now: Nanos) -> Card {
-        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, sums, .. } =
-            options;
-        let longest = options.max_frame;
-        let rings =
-            Rings { fill, rx, tx, completion, completion_delay, lost_wakeup, check, frees_early, sums, longest };
+        let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
+        let &Options { check, driver, misreports, frees_early, sums, max_frame: longest, .. } = options;
+        let rings = Rings {
+            fill,
+            rx,
+            tx,
+            completion,
+            completion_delay,
+            lost_wakeup,
+            check,
+            driver,
+            misreports,
+            frees_early,
+            sums,
+            longest,
+        };
         let steering = Steering::new(EtherType::DEFAULT, address);
         let bouncer = options.bounces.then(|| Bouncer::new(address));
         let [fill, rx] = [fill, rx].map(VecDeque::with_capacity);
@@ -168,6 +186,16 @@ impl Card {
             self.count.damaged += 1;
             return false;
         }
+        if self.rings.driver != Driver::Honest && self.dice.strikes(self.now, self.rings.misreports) {
+            self.count.misreported += 1;
+            let parts = self.rings.driver.hand_over(bytes);
+            return parts.iter().fold(false, |woken, part| self.take_in(part) || woken);
+        }
+        self.take_in(bytes)
+    }
+
+    /// The driver has a frame. Whether somebody is woken.
+    fn take_in(&mut self, bytes: &[u8]) -> bool {
         // As the XDP program does, before a blank is spent.
         if !self.steering.admits(bytes) {
             return false;
@@ -333,6 +361,7 @@ impl Card {
         each("sim_completion_full", self.count.completion_full);
         each("sim_late_completions", self.count.late_completions);
         each("sim_damaged", self.count.damaged);
+        each("sim_misreported", self.count.misreported);
         each("sim_lost_too_long", self.count.too_long);
         each("sim_wakeups_lost", self.count.wakeups_lost);
         each("sim_overwritten", self.count.overwritten);

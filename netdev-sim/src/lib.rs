@@ -99,7 +99,7 @@ mod signal;
 mod switch;
 
 pub use capture::Capture;
-pub use card::{Card, NicCount};
+pub use card::{Card, Driver, NicCount};
 pub use clock::{Clock, MS, Nanos, US};
 pub use link::{Link, LinkCount};
 pub use net::{Happening, Net, Step};

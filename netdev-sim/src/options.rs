@@ -3,6 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::card::Driver;
 use crate::clock::{MS, Nanos, US};
 
 /// A network and all that goes wrong with it. Probabilities are per frame, and
@@ -35,6 +36,11 @@ pub struct Options {
     /// The program in the driver returns requests while the node has no room
     /// for them, as the XDP program does; otherwise the host does.
     pub bounces: bool,
+
+    /// How the NICs' drivers hand over a frame,
+    pub driver: Driver,
+    /// with this probability; the others as they came.
+    pub misreports: f64,
 
     /// A sum of each frame that is the NIC's is kept, to notice who writes it.
     pub sums: bool,
@@ -129,6 +135,8 @@ impl Options {
             completion_delay: 0,
             lost_wakeup: 0.0,
             bounces: false,
+            driver: Driver::Honest,
+            misreports: 0.0,
             sums: true,
             frees_early: false,
             overfills: false,
@@ -160,6 +168,8 @@ impl Options {
         options.draw_link(&mut random);
         options.draw_outages(&mut random);
         options.bounces = random.random_bool(0.5);
+        options.misreports = chance(&mut random, 0.2);
+        options.driver = Driver::draw(&mut random);
         options
     }
 
@@ -238,6 +248,10 @@ mod tests {
         some(|o| o.corrupt > 0.01);
         some(|o| o.lost_wakeup > 0.01);
         some(|o| o.bounces);
+        some(|o| o.misreports > 0.01);
+        for driver in [Driver::Cuts(1024), Driver::KeepsFirst(1024), Driver::KeepsLast(1024), Driver::Untags] {
+            assert!(all.iter().any(|o| o.driver == driver), "{driver:?}");
+        }
         some(|o| !o.partitions.is_empty());
         some(|o| !o.stalls.is_empty());
         some(|o| o.deaths.iter().any(|death| death.restart.is_some()));

@@ -29,6 +29,7 @@ fn without_a_bug_the_same_runs_keep_all_promises() {
         Setting::Wraps,
         Setting::LateCompletions,
         Setting::SmallSwitch,
+        Setting::Drivers,
     ] {
         for seed in 0..WITHOUT {
             let case = Case { seed, setting, planted: Planted::Nothing };

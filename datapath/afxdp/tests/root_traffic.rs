@@ -122,9 +122,9 @@ fn send_garbage(pair: &mut Pair, seed: u64) -> u64 {
     for at in 0..16 {
         let Some(mut frame) = message(&pair.near, to, 0) else { break };
         let space = frame.space().unwrap();
-        // Group bit, then versions and kinds and flows that do not exist.
+        // Group bit, then a version that does not exist.
         let noise = (seed + at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        space[6] |= if at % 2 == 0 { 1 } else { 0xe0 };
+        space[6] = if at % 2 == 0 { space[6] | 1 } else { 0x82 };
         space[7..12].copy_from_slice(&noise.to_be_bytes()[..5]);
         if pair.near.send(to, frame).is_err() {
             break;

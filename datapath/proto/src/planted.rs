@@ -24,6 +24,8 @@ pub enum Bug {
     /// The last message of a window that came behind a gap is acknowledged
     /// although there is no credit yet: the news of it may be lost.
     LastIsTold,
+    /// A frame is taken with whatever length it arrives.
+    LengthIgnored,
 }
 
 #[cfg(feature = "planted")]
@@ -39,6 +41,7 @@ mod switch {
     /// From now on this thread's cores have that bug, or none.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
+        wire::planted::ignore_lengths(bug == Some(Bug::LengthIgnored));
     }
 
     pub(crate) fn is(bug: Bug) -> bool {

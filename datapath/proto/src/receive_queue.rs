@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Ahead,
     /// Has arrived before.
     Duplicate,
-    /// Further ahead than the window.
+    /// Further ahead than the credit that was given.
     Beyond,
 }
 
@@ -81,7 +81,8 @@ impl ReceiveQueue {
         match seq.since(self.accepted) {
             0 => Verdict::Next,
             ..0 => Verdict::Duplicate,
-            distance if distance >= WINDOW as i32 => Verdict::Beyond,
+            // No credit was given for it: a frame of an earlier run, or a sender that makes up credit.
+            distance if !seq.before(self.limit) || distance >= WINDOW as i32 => Verdict::Beyond,
             _ if self.is_ahead(seq) => Verdict::Duplicate,
             _ => Verdict::Ahead,
         }

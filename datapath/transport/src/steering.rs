@@ -68,13 +68,14 @@ impl Steering {
 }
 
 /// What steering can see. The other reasons are the protocol's to count.
-const DROPS: [(Reason, &str); 6] = [
+const DROPS: [(Reason, &str); 7] = [
     (Reason::Short, "steer_drop_short"),
     (Reason::Source, "steer_drop_bad_source"),
     (Reason::Version, "steer_drop_unknown_version"),
     (Reason::Kind, "steer_drop_unknown_kind"),
     (Reason::NoFlow, "steer_drop_unknown_flow"),
     (Reason::NodeFlow, "steer_drop_misused_flow_zero"),
+    (Reason::Length, "steer_drop_bad_length"),
 ];
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ pub(crate) const fn length_code(bits: u64) -> u16 {
 
 /// Whether a frame with these bits may have this length.
 #[inline(always)]
-pub(crate) const fn fits(bits: u64, length: usize) -> bool {
+pub(crate) fn fits(bits: u64, length: usize) -> bool {
     NARROW.fits(length_code(bits), length)
 }
 

@@ -53,6 +53,8 @@ mod framing;
 mod header;
 mod length;
 mod plain;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod reason;
 mod seq;
 mod split;

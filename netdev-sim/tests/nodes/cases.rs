@@ -32,6 +32,8 @@ pub enum Setting {
     LateCompletions,
     /// A switch with little room.
     SmallSwitch,
+    /// Drivers that cut, pad, split and shift.
+    Drivers,
 }
 
 /// A bug on purpose: in the protocol, or below it.
@@ -48,7 +50,7 @@ pub enum Planted {
 }
 
 /// By name, as the environment says it.
-pub const PLANTED: [(&str, Planted); 9] = [
+pub const PLANTED: [(&str, Planted); 10] = [
     ("CreditLeak", Planted::Core(Bug::CreditLeak)),
     ("CreditMadeUp", Planted::Core(Bug::CreditMadeUp)),
     ("DuplicateAfterWrap", Planted::Core(Bug::DuplicateAfterWrap)),
@@ -56,13 +58,14 @@ pub const PLANTED: [(&str, Planted); 9] = [
     ("WaitsForCompany", Planted::Core(Bug::WaitsForCompany)),
     ("OtherIncarnation", Planted::Core(Bug::OtherIncarnation)),
     ("LastIsTold", Planted::Core(Bug::LastIsTold)),
+    ("LengthIgnored", Planted::Core(Bug::LengthIgnored)),
     ("FreedEarly", Planted::FreedEarly),
     ("Overfilled", Planted::Overfilled),
 ];
 
 impl Setting {
     /// Each, by the name that the environment says.
-    pub const ALL: [(&str, Setting); 9] = [
+    pub const ALL: [(&str, Setting); 10] = [
         ("mixed", Setting::Mixed),
         ("restarts", Setting::Restarts),
         ("bare-restarts", Setting::BareRestarts),
@@ -72,6 +75,7 @@ impl Setting {
         ("damaged", Setting::Damaged),
         ("late-completions", Setting::LateCompletions),
         ("small-switch", Setting::SmallSwitch),
+        ("drivers", Setting::Drivers),
     ];
 
     fn draw(self, seed: u64) -> (Options, Work) {
@@ -102,6 +106,7 @@ impl Setting {
             }
             Setting::Damaged => (options.corrupt, options.check) = (0.05, false),
             Setting::LateCompletions => options.completion_delay = 20 * US,
+            Setting::Drivers => options.misreports = 0.1,
             Setting::SmallSwitch => (options.switch_buffer, options.rate) = (4096, 100_000_000),
         }
         (options, work)
@@ -216,7 +221,7 @@ pub struct Caught {
 }
 
 /// A bug for each checker, or more.
-pub const CAUGHT: [Caught; 10] = {
+pub const CAUGHT: [Caught; 11] = {
     const fn bug(what: &'static str, planted: Planted, setting: Setting, says: &'static str) -> Caught {
         Caught { what, planted, setting, says }
     }
@@ -233,6 +238,7 @@ pub const CAUGHT: [Caught; 10] = {
         core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
         core("the last message told while there is no credit", Bug::LastIsTold, Setting::SmallWindows, "endings: "),
         bug("a switch that stores too much", Planted::Overfilled, Setting::SmallSwitch, "memory: "),
+        core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
         bug("damage that nobody notices", Planted::Nothing, Setting::Damaged, "is not what was sent"),
     ]
 };

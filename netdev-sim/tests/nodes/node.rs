@@ -37,7 +37,9 @@ impl Node {
     pub fn start(net: &mut Net, work: &Work, run: Run) -> Node {
         let at = run.node as usize;
         let (now, address) = (Time(net.now()), net.address(at));
-        let mut config = Config::new(NodeId(run.node as u64 + 1), Incarnation(run.run as u64), name(run.node), address);
+        // As a run's time of start, which is what it is elsewhere.
+        let incarnation = Incarnation(net.now() + run.run as u64);
+        let mut config = Config::new(NodeId(run.node as u64 + 1), incarnation, name(run.node), address);
         config.seed ^= work.seed.rotate_left(17);
         config.framing = work.framing;
         config.receive_frames = work.receive_frames;

@@ -77,10 +77,12 @@ pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result
     let good = pair.spec(4, 100);
     // A source address that is a header must have group bit 0 and local bit 1.
     expect_dropped(&mut pair, Reason::Source, &Spec { spoil: |bytes| forge(bytes, 0x00), ..good })?;
-    // Its two top bits are the version, of which 3 is none.
-    expect_dropped(&mut pair, Reason::Version, &Spec { spoil: |bytes| forge(bytes, 0xc2), ..good })?;
-    // The next two are the kind, and so is 3.
-    expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x72), ..good })?;
+    // Its two top bits are the version, of which 2 is none.
+    expect_dropped(&mut pair, Reason::Version, &Spec { spoil: |bytes| forge(bytes, 0x82), ..good })?;
+    // Of `bare` four of the next bits are the form, and 13 is none.
+    expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x6a), ..good })?;
+    // The code of another length.
+    expect_dropped(&mut pair, Reason::Length, &Spec { spoil: |bytes| bytes[10] ^= 0x10, ..good })?;
     expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;
     // After all of it, what makes sense still arrives.
     pair.deliver(&[good])?;
