@@ -168,7 +168,7 @@ mod tests {
         unsafe { std::mem::transmute(*rule) }
     }
 
-    /// As `strace` shows those of `ethtool -N eth1 flow-type ether proto 0x88b5 action 3 loc 7`.
+    /// What ethtool 6.1 gives to the kernel for `-N eth1 flow-type ether proto 0x88b5 action 3 loc 7`.
     #[test]
     fn a_rule_for_an_ethertype_byte_by_byte() {
         let mut expected = [0; 168];
@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(bytes(&rule), expected);
     }
 
+    /// The same for `-N eth1 flow-type ether dst 06:01:02:03:04:05 action 1`.
     #[test]
     fn a_rule_for_an_address_byte_by_byte() {
         let mut expected = [0; 168];
