@@ -1,10 +1,9 @@
 //! One process, two nodes, two threads: each on a queue of its own of one interface, at both ends of a cable. Each talks
 //! to its peer while the other does, and goes on when the other closes. Needs root.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Handler, Node};
 use hosts::{Host, VethOptions, veth};
@@ -32,74 +31,70 @@ fn node(name: &str, queue: u32) -> (Node, Endpoint<Seen>) {
     (node, endpoint)
 }
 
+/// Wait for what another thread does; it may have failed.
+fn until(done: &AtomicBool) {
+    let start = Instant::now();
+    while !done.load(Relaxed) {
+        assert!(start.elapsed() < LONG, "another node has failed");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Answer until told to stop.
-fn serve(host: &Host, name: &str, queue: u32, is_open: &Barrier, stop: &AtomicBool) {
-    let work = || {
-        let (_node, mut endpoint) = node(name, queue);
-        endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
-        is_open.wait();
-        while !stop.load(Relaxed) {
-            endpoint.wait(&mut Seen::default(), Duration::from_millis(5));
-        }
-    };
-    host.enter(work).unwrap();
+fn serve(name: &str, queue: u32, stop: &AtomicBool) {
+    let (_node, mut endpoint) = node(name, queue);
+    endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
+    while !stop.load(Relaxed) {
+        endpoint.wait(&mut Seen::default(), Duration::from_millis(5));
+    }
 }
 
-/// Ask the peer, with `meanwhile` in the middle of it.
-fn ask(host: &Host, (name, peer): (&'static str, &str), queue: u32, opened: &Barrier, meanwhile: impl Fn() + Send) {
-    let work = || {
-        let (node, mut endpoint) = node(name, queue);
-        endpoint.on_reply(ECHO, move |seen: &mut Seen, reply| {
-            seen.replies += 1;
-            seen.wrong += u64::from(reply.payload() != payload(name, reply.word(0)));
-        });
-        opened.wait();
-        let mut seen = Seen::default();
-        let to = endpoint.connect(peer, "app").unwrap();
-        endpoint.wait_open(&mut seen, to, LONG).unwrap_or_else(|error| panic!("{name}: {error}: {:?}", node.trouble()));
-        for number in 0..MESSAGES {
-            while let Err(error) = endpoint.request(to, ECHO, &[number], &payload(name, number)) {
-                assert!(error.is_temporary(), "{name}: {error}");
-                endpoint.poll(&mut seen);
-            }
-            if number == MESSAGES / 2 {
-                meanwhile();
-            }
+/// Open a node, wait for what comes `first`, and ask the peer, with `meanwhile` in the midst of it.
+fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), meanwhile: impl Fn()) {
+    let (node, mut endpoint) = node(name, queue);
+    first();
+    endpoint.on_reply(ECHO, move |seen, reply| {
+        seen.replies += 1;
+        seen.wrong += u64::from(reply.payload() != payload(name, reply.word(0)));
+    });
+    let mut seen = Seen::default();
+    let to = endpoint.connect(peer, "app").unwrap();
+    endpoint.wait_open(&mut seen, to, LONG).unwrap_or_else(|error| panic!("{name}: {error}: {:?}", node.trouble()));
+    for number in 0..MESSAGES {
+        while let Err(error) = endpoint.request(to, ECHO, &[number], &payload(name, number)) {
+            assert!(error.is_temporary(), "{name}: {error}");
+            endpoint.poll(&mut seen);
         }
-        let all = endpoint.wait_until(&mut seen, LONG, |seen| seen.replies == MESSAGES);
-        assert!(all, "{name}: {} replies: {}", seen.replies, node.counters());
-        assert_eq!(seen.wrong, 0);
-        let counters = node.counters();
-        let handed_over = counters.iter().any(|(name, count)| name == "broadcasts_handed_over" && count > 0);
-        assert!(handed_over || meanwhile_is_over(&node), "{name}: {counters}");
-    };
-    host.enter(work).unwrap();
-}
-
-/// The other has closed: what was handed over is not counted apart any more.
-fn meanwhile_is_over(node: &Node) -> bool {
-    node.counters().iter().all(|(name, _)| name != "broadcasts_handed_over")
+        if number == MESSAGES / 2 {
+            meanwhile();
+        }
+    }
+    let all = endpoint.wait_until(&mut seen, LONG, |seen| seen.replies == MESSAGES);
+    assert!(all, "{name}: {} replies: {}", seen.replies, node.counters());
+    assert_eq!(seen.wrong, 0);
 }
 
 #[test]
 fn two_nodes_of_a_process_talk_to_a_peer_each() {
     let (here, there) = (Host::new("near").unwrap(), Host::new("far").unwrap());
     let (near, far) = veth(&here, "am0", &there, "am0", &VethOptions { queues: 2, ..VethOptions::default() }).unwrap();
-    let (stop, opened, are_open, closed) =
-        (AtomicBool::new(false), Barrier::new(2), Barrier::new(3), Barrier::new(2));
+    let [stop, anna_is_open, bert_is_open, anna_is_closed] = &[const { AtomicBool::new(false) }; 4];
+    let anna = || {
+        ask(("anna", "carl"), 0, || (anna_is_open.store(true, Relaxed), until(bert_is_open)).1, || ());
+        anna_is_closed.store(true, Relaxed);
+    };
+    let bert = || {
+        let opened = || (until(anna_is_open), bert_is_open.store(true, Relaxed)).1;
+        ask(("bert", "dora"), 1, opened, || until(anna_is_closed));
+    };
     thread::scope(|scope| {
-        let serving = [("carl", 0), ("dora", 1)]
-            .map(|(name, queue)| scope.spawn({ let (there, are_open, stop) = (&there, &are_open, &stop); move || serve(there, name, queue, are_open, stop) }));
-        are_open.wait();
-        let first = scope.spawn(|| {
-            ask(&here, ("anna", "carl"), 0, &opened, || ());
-            closed.wait();
-        });
-        // The second is in the midst of its messages when the first closes.
-        let second = scope.spawn(|| ask(&here, ("bert", "dora"), 1, &opened, || _ = closed.wait()));
-        let ended = [first, second].map(|asking| asking.join());
+        let serving = [("carl", 0), ("dora", 1)];
+        let there = &there;
+        let serving = serving.map(|(name, queue)| scope.spawn(move || there.enter(|| serve(name, queue, stop)).unwrap()));
+        let asking = [scope.spawn(|| here.enter(anna).unwrap()), scope.spawn(|| here.enter(bert).unwrap())];
+        let ended = asking.map(|thread| thread.join());
         stop.store(true, Relaxed);
-        ended.into_iter().chain(serving.map(|serving| serving.join())).for_each(|ended| ended.unwrap());
+        ended.into_iter().chain(serving.map(|thread| thread.join())).for_each(|ended| ended.unwrap());
     });
-    assert!([near, far].iter().all(|end| !end.has_xdp().unwrap()), "the last node's end takes the program off");
+    assert!([near, far].iter().all(|end| !end.has_xdp().unwrap()), "the last node takes the program off");
 }
