@@ -90,7 +90,8 @@ fn two_nodes_of_a_process_talk_to_a_peer_each() {
     thread::scope(|scope| {
         let serving = [("carl", 0), ("dora", 1)];
         let there = &there;
-        let serving = serving.map(|(name, queue)| scope.spawn(move || there.enter(|| serve(name, queue, stop)).unwrap()));
+        let serving =
+            serving.map(|(name, queue)| scope.spawn(move || there.enter(|| serve(name, queue, stop)).unwrap()));
         let asking = [scope.spawn(|| here.enter(anna).unwrap()), scope.spawn(|| here.enter(bert).unwrap())];
         let ended = asking.map(|thread| thread.join());
         stop.store(true, Relaxed);

@@ -9,8 +9,8 @@ use wire::bounce::Back;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
-use crate::table::Table;
 use crate::share::Program;
+use crate::table::Table;
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));

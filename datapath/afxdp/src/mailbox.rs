@@ -79,10 +79,8 @@ impl Mailbox {
         let count = most.min(waiting.len());
         waiting.drain(..count).for_each(|frame| each(&frame.bytes[..frame.length]));
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
-        if waiting.is_empty() {
-            if self.has_some.swap(false, Ordering::Relaxed) {
-                let _ = read(self.bell.as_fd(), &mut [0]);
-            }
+        if waiting.is_empty() && self.has_some.swap(false, Ordering::Relaxed) {
+            let _ = read(self.bell.as_fd(), &mut [0]);
         }
         count
     }

@@ -6,6 +6,8 @@ use wire::Address;
 
 use crate::ifreq::Query;
 
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETH_FLAG_NTUPLE: u32 = 1 << 27;
 const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
 const ETHTOOL_GRXCLSRULE: u32 = 0x2f;
 const ETHTOOL_GRXCLSRLALL: u32 = 0x30;
@@ -115,7 +117,7 @@ pub(crate) struct Rules {
     /// Those that there are.
     pub(crate) all: Vec<Rule>,
     /// Rules that the table has room for; `None`: the driver chooses where one stands.
-    size: Option<u32>,
+    pub(crate) size: Option<u32>,
 }
 
 impl Rules {
@@ -127,27 +129,43 @@ impl Rules {
     }
 }
 
-impl Query {
+/// What has such a table.
+pub(crate) trait Table {
     /// The rules that there are.
-    pub(crate) fn rules(&self) -> io::Result<Rules> {
-        let mut found = self.command(ETHTOOL_GRXCLSRLCNT, Rule::NONE, 0)?;
-        let size = found.data as u32;
-        if found.count > 0 {
-            found = self.command(ETHTOOL_GRXCLSRLALL, Rule::NONE, found.count.min(MOST as u32))?;
-        }
-        let at = &found.locations[..MOST.min(found.count as usize)];
-        let read = |&location| Ok(self.command(ETHTOOL_GRXCLSRULE, Rule { location, ..Rule::NONE }, 0)?.rule);
-        let all = at.iter().map(read).collect::<io::Result<_>>()?;
-        Ok(Rules { all, size: (size & RX_CLS_LOC_SPECIAL == 0).then_some(size) })
-    }
+    fn rules(&self) -> io::Result<Rules>;
 
     /// One more rule; it is returned with its place.
-    pub(crate) fn insert_rule(&self, rule: Rule) -> io::Result<Rule> {
+    fn insert_rule(&self, rule: Rule) -> io::Result<Rule>;
+
+    fn delete_rule(&self, location: u32) -> io::Result<()>;
+}
+
+impl Table for Query {
+    fn rules(&self) -> io::Result<Rules> {
+        let counted = self.command(ETHTOOL_GRXCLSRLCNT, Rule::NONE, 0)?;
+        let found = self.command(ETHTOOL_GRXCLSRLALL, Rule::NONE, counted.count.min(MOST as u32))?;
+        let read = |&location: &u32| Ok(self.command(ETHTOOL_GRXCLSRULE, Rule::NONE.at(location), 0)?.rule);
+        let there = &found.locations[..MOST.min(found.count as usize)];
+        let all = there.iter().map(read).collect::<io::Result<_>>()?;
+        let chooses = counted.data as u32 & RX_CLS_LOC_SPECIAL != 0;
+        Ok(Rules { all, size: (!chooses).then_some(found.data as u32) })
+    }
+
+    fn insert_rule(&self, rule: Rule) -> io::Result<Rule> {
         Ok(self.command(ETHTOOL_SRXCLSRLINS, rule, 0)?.rule)
     }
 
-    pub(crate) fn delete_rule(&self, location: u32) -> io::Result<()> {
-        self.command(ETHTOOL_SRXCLSRLDEL, Rule { location, ..Rule::NONE }, 0).map(drop)
+    fn delete_rule(&self, location: u32) -> io::Result<()> {
+        self.command(ETHTOOL_SRXCLSRLDEL, Rule::NONE.at(location), 0).map(drop)
+    }
+}
+
+impl Query {
+    /// Whether rules are switched on, or are none of this driver's (`ethtool -k`: ntuple-filters).
+    pub(crate) fn has_rules_on(&self) -> io::Result<bool> {
+        let mut flags = [ETHTOOL_GFLAGS, 0];
+        self.ethtool(flags.as_mut_ptr().cast())?;
+        Ok(flags[1] & ETH_FLAG_NTUPLE != 0)
     }
 
     fn command(&self, command: u32, rule: Rule, count: u32) -> io::Result<Box<Command>> {
@@ -206,5 +224,7 @@ mod tests {
         let query = Query::new("lo").unwrap().unwrap();
         assert_eq!(query.rules().unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert!(query.insert_rule(Rule::new(Match::EtherType(0x88b5), 0)).is_err());
+        assert!(query.delete_rule(0).is_err());
+        assert!(!query.has_rules_on().unwrap());
     }
 }

@@ -23,7 +23,6 @@ const VETH_MTU: u32 = 3506;
 const ANY_MTU: u32 = 1500;
 
 /// A program on the interface. Dropping it detaches it first, then unloads it.
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub(crate) enum Attached {
     Steer { place: Place, steer: Steer },
     Raw { attachment: Attachment, _raw: Raw },

@@ -93,13 +93,7 @@ impl Path {
 
 /// Where other nodes are on the interface: what they handed over, and what comes here, of which they get copies.
 #[inline(never)]
-fn receive_among(
-    place: &Place,
-    path: &mut Path,
-    pool: &Pool,
-    budget: usize,
-    each: &mut dyn FnMut(Frame),
-) -> usize {
+fn receive_among(place: &Place, path: &mut Path, pool: &Pool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
     let taken = place.mailbox().take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
     let received = path.receive(budget - taken, &mut |frame| {
         place.pass_on(frame.bytes());

@@ -125,7 +125,8 @@ fn what_is_for_everybody_reaches_both_nodes_whatever_its_queue() {
         for sender in [&mut c, &mut d] {
             announce(sender);
             let from = sender.caps().address;
-            let is_it = |frame: &Frame| frame::parse(frame.bytes(), EtherType::DEFAULT).is_ok_and(|it| it.source == from);
+            let is_it =
+                |frame: &Frame| frame::parse(frame.bytes(), EtherType::DEFAULT).is_ok_and(|it| it.source == from);
             let mut heard = [0, 0];
             eventually("both have it", || {
                 heard[0] += received(&mut a).iter().filter(|frame| is_it(frame)).count();
@@ -189,7 +190,7 @@ fn a_driver_without_rules_is_a_note() {
     let steered = |queue| cable.open(0, &Options { queue, steer: true, ..Options::new("am0") }).unwrap();
     let notes = steered(1).mode().notes.join("; ");
     assert!(notes.contains("no rule steers to queue 1 of am0: its driver veth says"), "{notes}");
-    assert!(notes.contains("it is the sender's queue that counts"), "{notes}");
+    assert!(notes.contains("the sender's queue counts"), "{notes}");
     let usual = steered(0).mode().notes.join("; ");
     assert!(!usual.contains("rule"), "queue 0 is where frames come in: {usual}");
     let one = Cable::new(&VethOptions::default());
