@@ -9,7 +9,7 @@ use am_api::{Endpoint, Handler, Node};
 use hosts::{Host, VethOptions, veth};
 
 const ECHO: Handler = Handler(1);
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 const MESSAGES: u64 = 5_000;
 
 #[derive(Default)]
@@ -49,8 +49,8 @@ fn serve(name: &str, queue: u32, stop: &AtomicBool) {
     }
 }
 
-/// Open a node, wait for what comes `first`, and ask the peer, with `meanwhile` in the midst of it.
-fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), meanwhile: impl Fn()) {
+/// Open a node, wait for what comes `first`, and ask the peer; in the midst of it wait until it `may_go_on`.
+fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), may_go_on: impl Fn() -> bool) {
     let (node, mut endpoint) = node(name, queue);
     first();
     endpoint.on_reply(ECHO, move |seen, reply| {
@@ -66,7 +66,7 @@ fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), meanwhi
             endpoint.poll(&mut seen);
         }
         if number == MESSAGES / 2 {
-            meanwhile();
+            assert!(endpoint.wait_until(&mut seen, LONG, |_| may_go_on()), "the other node has failed");
         }
     }
     let all = endpoint.wait_until(&mut seen, LONG, |seen| seen.replies == MESSAGES);
@@ -80,12 +80,12 @@ fn two_nodes_of_a_process_talk_to_a_peer_each() {
     let (near, far) = veth(&here, "am0", &there, "am0", &VethOptions { queues: 2, ..VethOptions::default() }).unwrap();
     let [stop, anna_is_open, bert_is_open, anna_is_closed] = &[const { AtomicBool::new(false) }; 4];
     let anna = || {
-        ask(("anna", "carl"), 0, || (anna_is_open.store(true, Relaxed), until(bert_is_open)).1, || ());
+        ask(("anna", "carl"), 0, || (anna_is_open.store(true, Relaxed), until(bert_is_open)).1, || true);
         anna_is_closed.store(true, Relaxed);
     };
     let bert = || {
         let opened = || (until(anna_is_open), bert_is_open.store(true, Relaxed)).1;
-        ask(("bert", "dora"), 1, opened, || until(anna_is_closed));
+        ask(("bert", "dora"), 1, opened, || anna_is_closed.load(Relaxed));
     };
     thread::scope(|scope| {
         let serving = [("carl", 0), ("dora", 1)];
