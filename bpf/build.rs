@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["steer", "raw"];
+const PROGRAMS: [&str; 3] = ["steer", "share", "raw"];
 const HEADERS: [&str; 4] = ["kernel.h", "wire.h", "bounce.h", "decide.h"];
 
 /// `v3`: 32-bit comparisons, known to every kernel that has what we need.

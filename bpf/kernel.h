@@ -23,7 +23,9 @@ struct xdp_md {
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3 };
 
 enum {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_XSKMAP = 17,
 };
@@ -32,6 +34,7 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
+static long (*const bpf_tail_call)(void *ctx, void *programs, __u32 index) = (void *)12;
 static __u32 (*const bpf_get_prandom_u32)(void) = (void *)7;
 static __u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 static long (*const bpf_check_mtu)(void *ctx, __u32 ifindex, __u32 *mtu, int difference, __u64 flags) = (void *)163;

@@ -1,4 +1,5 @@
 use aya::programs::links::FdLink;
+use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
 use crate::AttachError;
@@ -31,7 +32,7 @@ impl AttachMode {
 #[derive(Debug)]
 #[must_use = "the program is detached when this is dropped"]
 pub struct Attachment {
-    _link: FdLink,
+    link: FdLink,
     interface: String,
     mode: AttachMode,
 }
@@ -49,7 +50,18 @@ impl Attachment {
         let link = program.take_link(id).map_err(failed)?;
         // What is no bpf_link would outlive us: dropping it here detaches it.
         let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error))?;
-        Ok(Attachment { _link: link, interface: interface.to_owned(), mode })
+        Ok(Attachment { link, interface: interface.to_owned(), mode })
+    }
+
+    /// Another program in this one's place; no frame misses both. It can fail only where the kernel has no memory
+    /// left, or the interface is gone, and then none is attached.
+    pub(crate) fn replaced_by(self, program: &mut Xdp) -> Result<Attachment, AttachError> {
+        let Attachment { link, interface, mode } = self;
+        let link = XdpLink::try_from(link).map_err(|error| AttachError::new(&interface, &error))?;
+        let id = program.attach_to_link(link).map_err(|error| AttachError::new(&interface, &error))?;
+        let link = program.take_link(id).map_err(|error| AttachError::new(&interface, &error))?;
+        let link = FdLink::try_from(link).map_err(|error| AttachError::new(&interface, &error))?;
+        Ok(Attachment { link, interface, mode })
     }
 
     /// The interface it is on.

@@ -17,7 +17,8 @@
 //!
 //! `decide.h` is the twin of [`wire::steer::steer`], function by function: a test
 //! feeds both the same millions of frames and demands the same answers. `steer.bpf.c`
-//! around it acts on the decision and counts. [`Raw`] is a second, far smaller program
+//! around it acts on the decision and counts. [`Share`] is for several nodes on one interface: it hands each
+//! frame to the program of its node. [`Raw`] is a second, far smaller program
 //! for bare AF_XDP: what we measure ourselves against.
 //!
 //! A program is attached through a `bpf_link` that lives as long as the
@@ -51,6 +52,7 @@ mod kernel;
 mod object;
 mod probe;
 mod raw;
+mod share;
 mod steer;
 mod table;
 
@@ -60,4 +62,5 @@ pub use counters::Counters;
 pub use error::{AttachError, CountersError, LoadError, SocketError};
 pub use probe::{Probe, ProbeError};
 pub use raw::Raw;
+pub use share::{Program, Share, ShareError};
 pub use steer::Steer;

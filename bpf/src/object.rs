@@ -4,7 +4,7 @@
 use std::io;
 
 use aya::maps::{Map, MapData, MapError, XskMap};
-use aya::programs::{ProgramError, Xdp};
+use aya::programs::{ProgramError, ProgramFd, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
 
 use crate::error::root_cause;
@@ -26,20 +26,21 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Create the maps, set the global, load one program.
+    /// Create the maps, set the global where there is one, load one program.
     pub(crate) fn load<'a>(
         bytes: &[u8],
         name: &Name,
-        global: (&'a str, impl Into<GlobalData<'a>>),
+        global: Option<(&'a str, GlobalData<'a>)>,
     ) -> Result<Object, LoadError> {
         let kernel = Kernel::check()?;
         if kernel.locks_memory() {
             lift_memory_limit();
         }
-        let ebpf = EbpfLoader::new()
-            .override_global(global.0, global.1, true)
-            .load(bytes)
-            .map_err(|error| creation_error(&kernel, error))?;
+        let mut loader = EbpfLoader::new();
+        if let Some((name, value)) = global {
+            loader.override_global(name, value, true);
+        }
+        let ebpf = loader.load(bytes).map_err(|error| creation_error(&kernel, error))?;
         let program = if kernel.has_frags() { name.frags } else { name.linear };
         let mut object = Object { ebpf, program };
         load_patiently(object.program()?).map_err(|error| program_error(&kernel, error))?;
@@ -52,6 +53,12 @@ impl Object {
         program.try_into().map_err(|error: ProgramError| LoadError::Object(error.to_string()))
     }
 
+    /// Another descriptor of it.
+    pub(crate) fn program_fd(&mut self) -> Result<ProgramFd, LoadError> {
+        let fd = self.program()?.fd().map_err(|error| LoadError::Object(error.to_string()))?;
+        fd.try_clone().map_err(|_| LoadError::OpenFiles)
+    }
+
     pub(crate) fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
         let program = self.program().map_err(|error| AttachError::new(interface, &error))?;
         Attachment::new(program, interface, mode)
@@ -60,6 +67,12 @@ impl Object {
     /// Take a map out of it.
     pub(crate) fn map<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> Result<T, LoadError> {
         T::try_from(self.take(name)?).map_err(|error| LoadError::Object(format!("map {name}: {error}")))
+    }
+
+    /// The program on an interface where another of ours is: from one frame to the next.
+    pub(crate) fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
+        let program = self.program().map_err(|error| AttachError::new(attachment.interface(), &error))?;
+        attachment.replaced_by(program)
     }
 
     /// Take a map out of it whose values have no type here.

@@ -54,7 +54,7 @@ impl Probe {
     /// # Errors
     /// As [`Probe::load`].
     pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
-        let mut object = Object::load(object, &PROBE, ("config", &config.to_bytes()))?;
+        let mut object = Object::load(object, &PROBE, Some(("config", (&config.to_bytes()).into())))?;
         Ok(Probe { table: Table::of(&mut object, config)?, object })
     }
 

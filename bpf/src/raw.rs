@@ -24,7 +24,7 @@ impl Raw {
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
     pub fn load(ethertype: u16) -> Result<Raw, LoadError> {
-        let mut object = Object::load(OBJECT, &RAW, ("ethertype", &ethertype.to_be_bytes()))?;
+        let mut object = Object::load(OBJECT, &RAW, Some(("ethertype", (&ethertype.to_be_bytes()).into())))?;
         Ok(Raw { sockets: object.sockets()?, object })
     }
 

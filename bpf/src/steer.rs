@@ -9,6 +9,7 @@ use wire::bounce::Back;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
+use crate::share::Program;
 use crate::table::Table;
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
@@ -36,7 +37,7 @@ impl Steer {
     /// # Errors
     /// What the kernel lacks or refuses, and what to do about it.
     pub fn load(config: &Config) -> Result<Steer, LoadError> {
-        let mut object = Object::load(OBJECT, &STEER, ("config", &config.to_bytes()))?;
+        let mut object = Object::load(OBJECT, &STEER, Some(("config", (&config.to_bytes()).into())))?;
         Ok(Steer {
             table: Table::of(&mut object, config)?,
             counters: object.map("counts")?,
@@ -51,6 +52,14 @@ impl Steer {
     /// What is in the way, and how to remove it.
     pub fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
         self.object.attach(interface, mode)
+    }
+
+    /// For [`Share`](crate::Share), which hands frames to it.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn program(&mut self) -> Result<Program, LoadError> {
+        self.object.program_fd().map(Program)
     }
 
     /// Say which AF_XDP socket has this index, and which receive queue it is

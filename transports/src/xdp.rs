@@ -25,7 +25,7 @@ fn options(name: &Name) -> Result<Options, NameError> {
     for (key, value) in settings {
         let bad = || name.bad_setting(key, value, HINT);
         match (key, value) {
-            ("queue", Some(queue)) => options.queue = queue.parse().map_err(|_| bad())?,
+            ("queue", Some(queue)) => (options.queue, options.steer) = (queue.parse().map_err(|_| bad())?, true),
             ("frames", Some(frames)) => options.frames = frames.parse().map_err(|_| bad())?,
             ("attach", Some("auto")) => options.attach = Attach::Auto,
             ("attach", Some("native")) => options.attach = Attach::Native,
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_read() {
-        let said = Options { queue: 3, frames: 16_384, attach: Attach::Native, ..Options::new("eth1") };
+        let said = Options { queue: 3, steer: true, frames: 16_384, attach: Attach::Native, ..Options::new("eth1") };
         assert_eq!(read("xdp:eth1,queue=3,frames=16384,attach=native"), Ok(said));
         assert_eq!(read("xdp:eth1"), Ok(Options::new("eth1")));
     }

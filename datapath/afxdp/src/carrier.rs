@@ -40,6 +40,11 @@ impl Carrier {
             Found::Down => Some(format!("interface {name} is down: ip link set {name} up")),
             Found::NoCarrier => Some(format!("interface {name} has no carrier: its other end is down or unplugged")),
         };
+        self.trouble()
+    }
+
+    /// What was found when it was last looked at.
+    pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 }

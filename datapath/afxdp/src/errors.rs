@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bpf::{AttachError, LoadError};
+use bpf::{AttachError, LoadError, Share, ShareError};
 use transport::memory::NoMemory;
 
 use crate::holders::Holders;
@@ -136,6 +136,15 @@ pub enum OpenError {
         /// For what.
         what: String,
     },
+    /// As many nodes of this process as one interface takes.
+    #[error("this process has {} nodes on {interface} already: open the next one on another interface", Share::NODES)]
+    TooManyNodes {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel refused one more of them.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// The XDP program was not loaded.
     #[error(transparent)]
     Load(#[from] LoadError),

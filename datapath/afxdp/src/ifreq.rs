@@ -90,7 +90,7 @@ impl Query {
     }
 
     /// `command` points to the structure that its first word calls for.
-    fn ethtool(&self, command: *mut c_char) -> io::Result<()> {
+    pub(crate) fn ethtool(&self, command: *mut c_char) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = command;
         self.ioctl(libc::SIOCETHTOOL as c_ulong, &mut request)

@@ -57,6 +57,11 @@
 //! A chunk is a page at most. Where the MTU is larger, frames are in several chunks,
 //! on a path of their own (`sg/`), so that the path of all others stays as short as it is.
 //!
+//! # Several nodes on one interface
+//!
+//! Each has a queue, an address and a steering program of its own (`siblings.rs`). A node on a queue that nothing is
+//! steered to says so (`watch.rs`); rules of the NIC steer to it where the driver takes them (`rules.rs`).
+//!
 //! # When the interface goes down
 //!
 //! Frames wait in the ring, `link_errors` counts the doorbells that failed, and
@@ -94,19 +99,25 @@ mod holders;
 mod ifreq;
 mod interface;
 mod kernel;
+mod listening;
+mod mailbox;
 mod mode;
+mod ntuple;
 mod open;
 mod options;
 mod program;
 pub mod raw;
 mod rights;
+mod rules;
 mod rx;
 mod send_room;
 mod sg;
+mod siblings;
 mod sockopt;
 mod stats;
 mod tx;
 mod umem;
+mod watch;
 mod xdp;
 
 pub use busy_poll::{BusyPoll, Defer};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ring::Pool;
 use transport::Caps;
+use wire::Address;
 
 use crate::bind::Bound;
 use crate::busy_poll::{self, Deferred};
@@ -16,10 +17,13 @@ use crate::interface::Interface;
 use crate::mode::Mode;
 use crate::options::{MultiBuffer, Options};
 use crate::program::Attached;
+use crate::rules::{self, Steered};
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
+use crate::siblings::Place;
 use crate::tx::Tx;
 use crate::umem::{Count, Memory};
+use crate::watch::Watch;
 use crate::xdp::{Path, Pieces, Whole, Xdp};
 use crate::{OpenError, kernel, rights, send_room};
 
@@ -47,17 +51,29 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
 
     // 5. Its rings, with blanks for the NIC before the first frame comes.
-    let (longest, wake) = (memory.cut.longest, socket.wake());
+    let (longest, wake) = (memory.cut.longest, std::iter::once(socket.wake()));
     let (path, pool) = path(bound, options, &mode, memory, socket)?;
-    let caps = caps(&interface, &mode, longest, pool, wake);
 
     // 6. The program that steers frames to it: from here on they come.
-    let program = Attached::new(options, &interface, &path)?;
+    let mut program = Attached::new(options, &interface, &path)?;
     mode.attach = program.mode();
+    let deferred = program.defer(deferred);
+    let own = program.place().map_or(interface.address, Place::own);
+    let steered = steered(options, &interface, own, &mut mode);
+    let caps = caps(options, &interface, &mode, (longest, pool), (own, wake.chain(program.place().map(Place::bell))));
 
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
     let carrier = Carrier::of(&interface.name, interface.index);
-    Ok(Xdp { program, path, _deferred: deferred, caps, mode, carrier })
+    let watch = Watch::new(&interface.name, options.queue, rules::advice(&interface, options.queue, own));
+    Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch })
+}
+
+/// Rules of the NIC for the node's queue, where they are asked for and there are others.
+fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mode) -> Steered {
+    if !options.steer || interface.queues == Some(1) {
+        return Steered::not();
+    }
+    Steered::new(interface, options.queue, own, options.ethertype, &mut mode.notes)
 }
 
 /// Memory, and a socket over it. Where the kernel does not do frames of several
@@ -118,16 +134,23 @@ fn path(
     Ok((Path::Pieces(Box::new(Pieces { rx, tx, _socket: socket, frames })), pool))
 }
 
-fn caps(interface: &Interface, mode: &Mode, max_frame: usize, pool: Pool, wake: Arc<OwnedFd>) -> Caps {
+fn caps(
+    options: &Options,
+    interface: &Interface,
+    mode: &Mode,
+    (max_frame, pool): (usize, Pool),
+    (address, wake): (Address, impl Iterator<Item = Arc<OwnedFd>>),
+) -> Caps {
+    let name = &interface.name;
     Caps {
-        name: format!("xdp:{}", interface.name),
+        name: if options.queue == 0 { format!("xdp:{name}") } else { format!("xdp:{name},queue={}", options.queue) },
         mode: mode.to_string(),
-        address: interface.address,
+        address,
         max_frame,
         reliable: false,
         // One queue, one ring: in the order of the wire.
         ordered: true,
         pool,
-        wake: Some(vec![wake]),
+        wake: Some(wake.collect()),
     }
 }

@@ -15,6 +15,9 @@ pub struct Options {
     /// The receive queue to bind to; a socket sees the frames of this one only.
     /// What is not IP usually all arrives on queue 0.
     pub queue: u32,
+    /// Whether the NIC is told to give our frames to that queue, where its driver takes rules (`ethtool -N`), until
+    /// the transport is closed.
+    pub steer: bool,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
     /// Which of the frames that arrive are ours.
@@ -48,6 +51,7 @@ impl Options {
         Options {
             interface: interface.into(),
             queue: 0,
+            steer: false,
             ethertype: EtherType::DEFAULT,
             program: Program::default(),
             attach: Attach::default(),

@@ -2,13 +2,15 @@
 
 use std::os::fd::AsFd;
 
-use bpf::{AttachError, AttachMode, Attachment, Config, Raw, Steer};
-use wire::Flow;
+use bpf::{AttachError, AttachMode, Attachment, Config, Counters, Raw, SocketError, Steer};
 use wire::bounce::Back;
+use wire::{Address, Flow};
 
 use crate::OpenError;
+use crate::busy_poll::Deferred;
 use crate::interface::Interface;
 use crate::options::{Attach, Options, Program};
+use crate::siblings::Place;
 
 /// The index of this transport's socket in the program's table.
 const SOCKET: u8 = 0;
@@ -20,44 +22,44 @@ const VETH_MTU: u32 = 3506;
 /// The largest MTU that every driver with XDP takes.
 const ANY_MTU: u32 = 1500;
 
-/// A program, loaded.
-#[derive(Debug)]
-pub(crate) enum Loaded {
-    Steer(Steer),
-    Raw(Raw),
+/// A program on the interface. Dropping it detaches it first, then unloads it.
+pub(crate) enum Attached {
+    Steer { place: Place, steer: Steer },
+    Raw { attachment: Attachment, _raw: Raw },
 }
 
-/// A program, attached. Dropping it detaches it first, then unloads it.
-#[derive(Debug)]
-pub(crate) struct Attached {
-    attachment: Attachment,
-    program: Loaded,
+/// The steering program of a node with this address, and its socket.
+///
+/// # Errors
+/// [`OpenError::Load`].
+pub(crate) fn load(options: &Options, own: Address, socket: &impl AsFd) -> Result<Steer, OpenError> {
+    let Options { ethertype, lost_per_million, queue, .. } = *options;
+    let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false, lost_per_million };
+    let steer = Steer::load(&config)?;
+    steer.set_socket(SOCKET, queue, socket).map_err(no_socket)?;
+    Ok(steer)
 }
 
-impl Loaded {
-    fn new(options: &Options, interface: &Interface) -> Result<Loaded, OpenError> {
-        let (ethertype, own, lost_per_million) = (options.ethertype, interface.address, options.lost_per_million);
-        let config = Config { ethertype, own, node_socket: SOCKET, counts_redirected: false, lost_per_million };
-        Ok(match options.program {
-            Program::Steer => Loaded::Steer(Steer::load(&config)?),
-            Program::Raw => Loaded::Raw(Raw::load(options.ethertype.hidden())?),
-        })
-    }
+fn no_socket(error: SocketError) -> OpenError {
+    OpenError::system("giving the socket to the XDP program", std::io::Error::other(error))
+}
 
-    fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), OpenError> {
-        let set = match self {
-            Loaded::Steer(steer) => steer.set_socket(SOCKET, queue, socket),
-            Loaded::Raw(raw) => raw.set_socket(queue, socket),
-        };
-        set.map_err(|error| OpenError::system("giving the socket to the XDP program", std::io::Error::other(error)))
-    }
-
-    fn attach_as(&mut self, interface: &Interface, mode: AttachMode) -> Result<Attachment, AttachError> {
-        match self {
-            Loaded::Steer(steer) => steer.attach(&interface.name, mode),
-            Loaded::Raw(raw) => raw.attach(&interface.name, mode),
+/// A program on the interface, in the mode that was asked for.
+///
+/// # Errors
+/// [`OpenError::Attach`], [`OpenError::AttachMtu`].
+pub(crate) fn attach(
+    options: &Options,
+    interface: &Interface,
+    mut attach_as: impl FnMut(AttachMode) -> Result<Attachment, AttachError>,
+) -> Result<Attachment, OpenError> {
+    let attachment = match attach_as(options.attach.first(interface)) {
+        Err(AttachError::NoNativeMode { .. }) if options.attach == Attach::NativeOrGeneric => {
+            attach_as(AttachMode::Generic)
         }
-    }
+        result => result,
+    };
+    attachment.map_err(|error| explain(error, interface))
 }
 
 impl Attached {
@@ -66,25 +68,57 @@ impl Attached {
     /// # Errors
     /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`].
     pub(crate) fn new(options: &Options, interface: &Interface, socket: &impl AsFd) -> Result<Attached, OpenError> {
-        let mut program = Loaded::new(options, interface)?;
-        program.set_socket(options.queue, socket)?;
-        let attachment = match program.attach_as(interface, options.attach.first(interface)) {
-            Err(AttachError::NoNativeMode { .. }) if options.attach == Attach::NativeOrGeneric => {
-                program.attach_as(interface, AttachMode::Generic)
+        match options.program {
+            Program::Steer => {
+                let (place, steer) = Place::take(options, interface, socket)?;
+                Ok(Attached::Steer { place, steer })
             }
-            result => result,
-        };
-        Ok(Attached { attachment: attachment.map_err(|error| explain(error, interface))?, program })
+            Program::Raw => {
+                let mut raw = Raw::load(options.ethertype.hidden())?;
+                raw.set_socket(options.queue, socket).map_err(no_socket)?;
+                let attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
+                Ok(Attached::Raw { attachment, _raw: raw })
+            }
+        }
     }
 
     /// Where it runs.
     pub(crate) fn mode(&self) -> AttachMode {
-        self.attachment.mode()
+        match self {
+            Attached::Steer { place, .. } => place.mode(),
+            Attached::Raw { attachment, .. } => attachment.mode(),
+        }
+    }
+
+    fn steer_program(&self) -> Option<&Steer> {
+        match self {
+            Attached::Steer { steer, .. } => Some(steer),
+            Attached::Raw { .. } => None,
+        }
+    }
+
+    /// The node's place among those on this interface.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Attached::Steer { place, .. } => Some(place),
+            Attached::Raw { .. } => None,
+        }
+    }
+
+    /// As [`Place::defer`].
+    pub(crate) fn defer(&mut self, deferred: Deferred) -> Deferred {
+        match self {
+            Attached::Steer { place, .. } => {
+                place.defer(deferred);
+                Deferred::default()
+            }
+            Attached::Raw { .. } => deferred,
+        }
     }
 
     /// Frames of this flow are for us from now on, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
-        if let Loaded::Steer(steer) = &self.program {
+        if let Some(steer) = self.steer_program() {
             steer.set_back(flow, None);
             steer.set_flow(flow, open.then_some(SOCKET));
         }
@@ -92,33 +126,26 @@ impl Attached {
 
     /// How the program can return requests of this flow.
     pub(crate) fn way_back(&self, flow: Flow, back: &Back) {
-        if let Loaded::Steer(steer) = &self.program {
+        if let Some(steer) = self.steer_program() {
             steer.set_back(flow, Some(back));
         }
     }
 
     /// Whether it has to.
     pub(crate) fn full(&self, is_full: bool) {
-        if let Loaded::Steer(steer) = &self.program {
+        if let Some(steer) = self.steer_program() {
             steer.set_full(is_full);
         }
     }
 
     /// The last flow that a frame came for though it is not open, once.
     pub(crate) fn stray(&self) -> Option<Flow> {
-        match &self.program {
-            Loaded::Steer(steer) => steer.stray(),
-            Loaded::Raw(_) => None,
-        }
+        self.steer_program()?.stray()
     }
 
     /// What happened to frames before they came to the socket.
-    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        if let Loaded::Steer(steer) = &self.program
-            && let Ok(counters) = steer.counters()
-        {
-            counters.each(each);
-        }
+    pub(crate) fn counters(&self) -> Option<Counters> {
+        self.steer_program()?.counters().ok()
     }
 }
 

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// Set an option that is an integer.
-pub(crate) fn set(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
-    let bytes = size_of::<c_int>() as socklen_t;
+/// Set an option: an integer, or the structure that the kernel knows for it.
+pub(crate) fn set<T: Copy>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
+    let bytes = size_of::<T>() as socklen_t;
     // SAFETY: the pointer and the length are those of `value`, which lives
     // across the call; the kernel only reads it.
     let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast::<c_void>(), bytes) };

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use ring::Frame;
+use ring::{Frame, Pool};
 use transport::{Caps, Transport};
 use wire::bounce::Back;
-use wire::{Address, Flow};
+use wire::{Address, Buffer, Flow};
 
 use crate::busy_poll::Deferred;
 use crate::carrier::Carrier;
@@ -14,9 +14,13 @@ use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::mode::Mode;
 use crate::program::Attached;
+use crate::rules::Steered;
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
+use crate::siblings::Place;
+use crate::stats::RxCounters;
 use crate::tx::Tx;
+use crate::watch::Watch;
 
 /// A queue of a NIC, open. It stays on the thread that opened it, as its pool does.
 ///
@@ -26,11 +30,13 @@ pub struct Xdp {
     // Dropped in this order. The program first: frames for a closed socket would
     // be lost, those of a detached program go to the kernel's stack.
     pub(crate) program: Attached,
+    pub(crate) _steered: Steered,
     pub(crate) path: Path,
     pub(crate) _deferred: Deferred,
     pub(crate) caps: Caps,
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
+    pub(crate) watch: Watch,
 }
 
 /// The rings, and the frames that go through them.
@@ -68,6 +74,34 @@ impl AsFd for Path {
     }
 }
 
+impl Path {
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        match self {
+            Path::Whole(Whole { rx, frames, .. }) => rx.receive(frames, budget, each),
+            Path::Pieces(pieces) => pieces.rx.receive(&pieces.frames, budget, each),
+        }
+    }
+
+    fn rx_counters(&self) -> &RxCounters {
+        match self {
+            Path::Whole(whole) => &whole.rx.counters,
+            Path::Pieces(pieces) => &pieces.rx.counters,
+        }
+    }
+}
+
+/// Where other nodes are on the interface: what they handed over, and what comes here, of which they get copies.
+#[inline(never)]
+fn receive_among(place: &Place, path: &mut Path, pool: &Pool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+    let taken = place.mailbox().take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
+    let received = path.receive(budget - taken, &mut |frame| {
+        place.pass_on(frame.bytes());
+        each(frame);
+    });
+    taken + received
+}
+
 impl Xdp {
     /// Which mode the kernel gave us, and why no better one.
     pub fn mode(&self) -> &Mode {
@@ -82,9 +116,9 @@ impl Transport for Xdp {
 
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        match &mut self.path {
-            Path::Whole(Whole { rx, frames, .. }) => rx.receive(frames, budget, each),
-            Path::Pieces(pieces) => pieces.rx.receive(&pieces.frames, budget, each),
+        match self.program.place() {
+            Some(place) if place.has_siblings() => receive_among(place, &mut self.path, &self.caps.pool, budget, each),
+            _ => self.path.receive(budget, each),
         }
     }
 
@@ -121,7 +155,12 @@ impl Transport for Xdp {
     }
 
     fn broken(&mut self) -> Option<&str> {
-        self.carrier.look()
+        let Xdp { carrier, watch, path, program, .. } = self;
+        if carrier.look().is_some() {
+            return carrier.trouble();
+        }
+        let taken = program.place().map_or(0, |place| place.mailbox().counts().0);
+        watch.look(path.rx_counters().frames + taken, || program.counters().map(|counters| counters.wrong_queue()))
     }
 
     fn promise(&mut self, frames: usize) {
@@ -143,7 +182,14 @@ impl Transport for Xdp {
             Path::Whole(whole) => whole.rx.kernel_statistics(each),
             Path::Pieces(pieces) => pieces.rx.kernel_statistics(each),
         }
-        self.program.counters(each);
+        if let Some(counters) = self.program.counters() {
+            counters.each(each);
+        }
+        if let Some(place) = self.program.place().filter(|place| place.has_siblings()) {
+            let (taken, lost) = place.mailbox().counts();
+            each("broadcasts_handed_over", taken);
+            each("broadcasts_handed_over_lost", lost);
+        }
     }
 }
 

@@ -4,11 +4,11 @@ mod pair;
 
 use std::thread;
 
-use afxdp::{Attach, Copying, HugePages, ONE_CHUNK_MTU, OpenError, Options, Program};
+use afxdp::{Attach, Copying, HugePages, ONE_CHUNK_MTU, OpenError, Options, Program, Rings};
 use bpf::{AttachError, AttachMode, Raw};
 use caps::{CapSet, Capability};
 use hosts::VethOptions;
-use pair::Cable;
+use pair::{Cable, eventually};
 
 /// The error, and that nothing of the attempt is left: the queue opens once the
 /// obstacle is gone.
@@ -106,12 +106,18 @@ fn another_program_is_attached() {
 }
 
 #[test]
-fn two_queues_of_one_interface_share_no_program() {
-    let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
-    let _first = cable.open(0, &Options::new("am0")).unwrap();
-    let mut options = Options::new("am0");
-    options.queue = 1;
-    assert!(matches!(refused(&cable, &options), OpenError::Attach(AttachError::Occupied { .. })));
+fn no_more_nodes_than_an_interface_takes() {
+    let cable = Cable::new(&VethOptions { queues: 17, ..VethOptions::default() });
+    let few = Options { frames: 16, ..Options::new("am0") };
+    let rings = Rings { rx: 8, tx: 8, fill: 8, completion: 8 };
+    let options = |queue| Options { queue, rings, ..few.clone() };
+    let nodes: Vec<_> = (0..16).map(|queue| cable.open(0, &options(queue)).unwrap()).collect();
+    let error = refused(&cable, &options(16));
+    assert!(matches!(error, OpenError::TooManyNodes { .. }), "{error}");
+    says(&error, &["16 nodes on am0", "on another interface"]);
+    drop(nodes);
+    // Children that other tests start hold the program a moment longer.
+    eventually("there is room", || cable.open(0, &options(16)).is_ok());
 }
 
 /// Without some capabilities; they come back with the thread's end.

@@ -1,0 +1,106 @@
+use std::fmt;
+use std::io;
+
+use aya::include_bytes_aligned;
+use aya::maps::{HashMap, MapData, MapError, ProgramArray};
+use aya::programs::ProgramFd;
+use wire::Address;
+
+use crate::error::root_cause;
+use crate::object::{Name, Object};
+use crate::{AttachError, Attachment, LoadError};
+
+static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/share.o"));
+const SHARE: Name = Name { frags: "share", linear: "share_linear" };
+
+// Keys of `places` that are no addresses, as in `share.bpf.c`.
+const QUEUE: u64 = 1 << 48;
+const ANY: u64 = 1 << 49;
+
+/// A steering program that frames can be handed to: [`Steer::program`](crate::Steer::program).
+pub struct Program(pub(crate) ProgramFd);
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Program")
+    }
+}
+
+/// The kernel refused a node.
+#[derive(Debug, thiserror::Error)]
+#[error("handing frames to one more node: {0}")]
+pub struct ShareError(io::Error);
+
+impl ShareError {
+    fn new(error: &MapError) -> ShareError {
+        ShareError(root_cause(error))
+    }
+}
+
+/// For several nodes on one interface, each with an address and a queue of its
+/// own: the program that hands each frame to its node's.
+pub struct Share {
+    object: Object,
+    nodes: ProgramArray<MapData>,
+    places: HashMap<MapData, u64, u32>,
+}
+
+impl Share {
+    /// So many nodes at most: `NODES` in `share.bpf.c`.
+    pub const NODES: u32 = 16;
+
+    /// Load the program into the kernel. There is no node yet.
+    ///
+    /// # Errors
+    /// What the kernel lacks or refuses, and what to do about it.
+    pub fn load() -> Result<Share, LoadError> {
+        let mut object = Object::load(OBJECT, &SHARE, None)?;
+        Ok(Share { nodes: object.map("nodes")?, places: object.map("places")?, object })
+    }
+
+    /// Hand frames to this address, and those to everybody on this queue, to a program.
+    /// `node`: below [`Share::NODES`], and another for each node.
+    ///
+    /// # Errors
+    /// The kernel's, for which no cause is known.
+    pub fn add(&mut self, node: u32, program: &Program, own: Address, queue: u32) -> Result<(), ShareError> {
+        let set = self.nodes.set(node, &program.0, 0);
+        let set = set.and_then(|()| self.places.insert(address(own), node, 0));
+        let set = set.and_then(|()| self.places.insert(QUEUE | u64::from(queue), node, 0));
+        // Until then there was no node.
+        let set = set.and_then(|()| if self.places.get(&ANY, 0).is_err() { self.set_any(node) } else { Ok(()) });
+        set.map_err(|error| ShareError::new(&error))
+    }
+
+    /// A node is gone. Frames for everybody on a queue that is no node's go to `other`.
+    pub fn remove(&mut self, node: u32, own: Address, queue: u32, other: u32) {
+        // What is not there need not be removed.
+        let _ = self.places.remove(&address(own));
+        let _ = self.places.remove(&(QUEUE | u64::from(queue)));
+        let _ = self.set_any(other);
+        let _ = self.nodes.clear_index(&node);
+    }
+
+    fn set_any(&mut self, node: u32) -> Result<(), MapError> {
+        self.places.insert(ANY, node, 0)
+    }
+
+    /// Take the place of a node's program on its interface.
+    ///
+    /// # Errors
+    /// What is in the way. The interface has no program then.
+    pub fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
+        self.object.replace(attachment)
+    }
+}
+
+/// As it stands in a frame, read as the program does.
+fn address(Address([a, b, c, d, e, f]): Address) -> u64 {
+    u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,31 @@
+//! An address that the interface listens to beside its own.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libc::{c_int, packet_mreq};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use wire::Address;
+
+use crate::sockopt;
+
+/// The interface takes in frames to an address until this is dropped, or the process ends however it may. Where its
+/// driver cannot, the kernel has it take in all frames.
+#[derive(Debug)]
+pub(crate) struct Listening(#[expect(dead_code, reason = "the kernel forgets the address with the socket")] OwnedFd);
+
+impl Listening {
+    pub(crate) fn to(address: Address, interface: u32) -> io::Result<Listening> {
+        // Without a protocol: no frame is for it.
+        let socket = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        let mut wanted = packet_mreq {
+            mr_ifindex: interface as c_int,
+            mr_type: libc::PACKET_MR_UNICAST as u16,
+            mr_alen: 6,
+            mr_address: [0; 8],
+        };
+        wanted.mr_address[..6].copy_from_slice(&address.0);
+        sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wanted)?;
+        Ok(Listening(socket))
+    }
+}

@@ -1,0 +1,138 @@
+//! Frames that one node of the program hands to another: those to everybody, which the NIC gives to one queue only.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::unistd::read;
+use wire::control::Control;
+
+/// Frames that wait at most: a beacon of each of so many peers between two turns.
+const MOST: usize = 64;
+
+/// Only control frames go to everybody.
+const LONGEST: usize = Control::LONGEST_FRAME;
+
+struct Waiting {
+    length: usize,
+    bytes: [u8; LONGEST],
+}
+
+/// Of one node. Whoever puts something in never waits for whoever takes it out for longer than that takes.
+pub(crate) struct Mailbox {
+    waiting: Mutex<VecDeque<Waiting>>,
+    /// Looked at each turn, so without the lock.
+    has_some: AtomicBool,
+    /// Readable while something waits, for a node that sleeps: a byte is in the pipe as long as `has_some` says so.
+    bell: Arc<OwnedFd>,
+    ring: PipeWriter,
+    taken: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Mailbox {
+    /// # Errors
+    /// The process has too many files open.
+    pub(crate) fn new() -> io::Result<Mailbox> {
+        let (bell, ring) = io::pipe()?;
+        Ok(Mailbox {
+            waiting: Mutex::new(VecDeque::with_capacity(MOST)),
+            has_some: AtomicBool::new(false),
+            bell: Arc::new(bell.into()),
+            ring,
+            taken: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
+        self.bell.clone()
+    }
+
+    /// A copy of a frame into it. What is too long, or too much, is counted.
+    pub(crate) fn put(&self, frame: &[u8]) {
+        let mut waiting = self.lock();
+        if waiting.len() == MOST || frame.len() > LONGEST {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..frame.len()].copy_from_slice(frame);
+        waiting.push_back(Waiting { length: frame.len(), bytes });
+        if !self.has_some.swap(true, Ordering::Relaxed) {
+            // The pipe is open, and empty.
+            let _ = (&self.ring).write(&[0]);
+        }
+    }
+
+    /// Take out at most `most` frames; returns how many.
+    #[inline]
+    pub(crate) fn take(&self, most: usize, each: &mut dyn FnMut(&[u8])) -> usize {
+        if self.has_some.load(Ordering::Relaxed) { self.take_some(most, each) } else { 0 }
+    }
+
+    #[cold]
+    fn take_some(&self, most: usize, each: &mut dyn FnMut(&[u8])) -> usize {
+        let mut waiting = self.lock();
+        let count = most.min(waiting.len());
+        waiting.drain(..count).for_each(|frame| each(&frame.bytes[..frame.length]));
+        self.taken.fetch_add(count as u64, Ordering::Relaxed);
+        if waiting.is_empty() && self.has_some.swap(false, Ordering::Relaxed) {
+            let _ = read(self.bell.as_fd(), &mut [0]);
+        }
+        count
+    }
+
+    /// Frames taken out of it, and lost because it was full, so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    fn rings(mailbox: &Mailbox) -> bool {
+        let bell = mailbox.bell();
+        poll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() == 1
+    }
+
+    fn taken(mailbox: &Mailbox, most: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let count = mailbox.take(most, &mut |frame| frames.push(frame.to_vec()));
+        assert_eq!(count, frames.len());
+        frames
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_and_the_bell_rings_until_then() {
+        let mailbox = Mailbox::new().unwrap();
+        assert!(!rings(&mailbox) && taken(&mailbox, 9).is_empty());
+        for number in 0..3 {
+            mailbox.put(&[number; 60]);
+        }
+        assert!(rings(&mailbox));
+        assert_eq!(taken(&mailbox, 2), [[0; 60], [1; 60]]);
+        assert!(rings(&mailbox), "one is left");
+        assert_eq!(taken(&mailbox, 2), [[2; 60]]);
+        assert!(!rings(&mailbox));
+        assert_eq!(mailbox.counts(), (3, 0));
+    }
+
+    #[test]
+    fn what_is_too_much_or_too_long_is_counted() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.put(&[0; LONGEST + 1]);
+        (0..MOST + 2).for_each(|_| mailbox.put(&[7; LONGEST]));
+        assert_eq!(taken(&mailbox, usize::MAX).len(), MOST);
+        assert_eq!(mailbox.counts(), (MOST as u64, 3));
+    }
+}

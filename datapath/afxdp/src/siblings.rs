@@ -1,0 +1,281 @@
+//! Nodes of one process on one interface, each on a queue, and with an address and a steering program, of its own.
+//!
+//! ```text
+//!   interface ── program of the one node                  as long as there is one
+//!   interface ── bpf::Share ─┬─ program of node 0         from the second on
+//!                            └─ program of node 1
+//! ```
+//!
+//! The kernel redirects a frame only to a socket that is bound to the queue on which it came in. What is for one
+//! address can be steered to a queue by the NIC, or by the sender where that chooses; what is for everybody comes in
+//! on one queue, and its node hands a copy to the others ([decision 70](../../../docs/decisions/0070-nodes-on-queues.md)).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bpf::{AttachMode, Attachment, Program, Share, Steer};
+use wire::Address;
+
+use crate::OpenError;
+use crate::busy_poll::Deferred;
+use crate::interface::Interface;
+use crate::listening::Listening;
+use crate::mailbox::Mailbox;
+use crate::options::Options;
+use crate::program;
+
+/// A network namespace, and an interface's number in it.
+type Key = (u64, u32);
+
+/// Interfaces on which this process has nodes.
+static OPEN: Mutex<BTreeMap<Key, OnInterface>> = Mutex::new(BTreeMap::new());
+
+struct OnInterface {
+    /// `None` where the kernel failed between two programs.
+    attachment: Option<Attachment>,
+    /// From the second node on.
+    share: Option<Share>,
+    nodes: Vec<OnQueue>,
+    /// Of nodes that are gone: what to set back after the last.
+    deferred: Vec<Deferred>,
+    hall: Arc<Hall>,
+}
+
+struct OnQueue {
+    number: u32,
+    program: Program,
+    own: Address,
+    queue: u32,
+}
+
+/// What the nodes use from their own threads.
+#[derive(Default)]
+struct Hall {
+    has_several: AtomicBool,
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+}
+
+/// A node's place on its interface, until this is dropped.
+pub(crate) struct Place {
+    key: Key,
+    number: u32,
+    own: Address,
+    mode: AttachMode,
+    hall: Arc<Hall>,
+    mailbox: Arc<Mailbox>,
+    /// Set back when the interface has no node any more.
+    deferred: Deferred,
+    /// Where its address is not the interface's.
+    _listening: Option<Listening>,
+}
+
+impl Place {
+    /// Load the steering program of a node and put it on the interface, alone or beside others of this process.
+    ///
+    /// # Errors
+    /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::TooManyNodes`].
+    pub(crate) fn take(
+        options: &Options,
+        interface: &Interface,
+        socket: &impl AsFd,
+    ) -> Result<(Place, Steer), OpenError> {
+        let key = (namespace()?, interface.index);
+        let mut open = open();
+        let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
+        let number = (0..Share::NODES).find(|number| others.iter().all(|other| other.number != *number));
+        let number = number.ok_or_else(|| OpenError::TooManyNodes { interface: interface.name.clone() })?;
+        let own = address(interface, options.queue, |own| others.iter().all(|other| other.own != own));
+        let listening = (own != interface.address).then(|| Listening::to(own, interface.index)).transpose();
+        let listening = listening.map_err(|error| OpenError::system(format!("listening to {own}"), error))?;
+        let mailbox = Mailbox::new().map_err(|error| OpenError::system("opening a pipe", error))?;
+        let mailbox = Arc::new(mailbox);
+
+        let mut steer = program::load(options, own, socket)?;
+        let node = OnQueue { number, program: steer.program()?, own, queue: options.queue };
+        let on = match open.get_mut(&key) {
+            Some(on) => {
+                on.admit(&node)?;
+                on
+            }
+            None => {
+                let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+                open.entry(key).or_insert_with(|| OnInterface::new(attachment))
+            }
+        };
+        on.nodes.push(node);
+        on.hall.enter(&mailbox);
+        let mode = on.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
+        let (hall, deferred) = (on.hall.clone(), Deferred::default());
+        Ok((Place { key, number, own, mode, hall, mailbox, deferred, _listening: listening }, steer))
+    }
+
+    /// The node's address.
+    pub(crate) fn own(&self) -> Address {
+        self.own
+    }
+
+    /// Where the interface's program runs.
+    pub(crate) fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// What is set back when the last node closes.
+    pub(crate) fn defer(&mut self, deferred: Deferred) {
+        self.deferred = deferred;
+    }
+
+    /// Readable when another node has handed something over.
+    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
+        self.mailbox.bell()
+    }
+
+    /// Whether there are other nodes.
+    #[inline]
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.hall.has_several.load(Ordering::Relaxed)
+    }
+
+    /// A frame came: the others get a copy if it is for everybody, or for nobody, as probes are.
+    #[inline]
+    pub(crate) fn pass_on(&self, frame: &[u8]) {
+        if !frame.starts_with(&self.own.0) {
+            let mailboxes = self.hall.lock();
+            mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
+        }
+    }
+
+    /// Where the others put theirs.
+    #[inline]
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = open();
+        let Some(on) = open.get_mut(&self.key) else { return };
+        on.hall.leave(&self.mailbox);
+        on.deferred.push(std::mem::take(&mut self.deferred));
+        on.leave(self.number);
+        if on.nodes.is_empty() {
+            open.remove(&self.key);
+        }
+    }
+}
+
+impl OnInterface {
+    fn new(attachment: Attachment) -> OnInterface {
+        let (nodes, deferred, hall) = (Vec::new(), Vec::new(), Arc::default());
+        OnInterface { attachment: Some(attachment), share: None, nodes, deferred, hall }
+    }
+
+    /// Frames to one more node.
+    fn admit(&mut self, node: &OnQueue) -> Result<(), OpenError> {
+        if self.share.is_none() {
+            let mut share = Share::load()?;
+            self.nodes.iter().try_for_each(|one| share.add(one.number, &one.program, one.own, one.queue))?;
+            self.attachment = self.attachment.take().map(|attachment| share.replace(attachment)).transpose()?;
+            self.share = Some(share);
+        }
+        let share = self.share.as_mut();
+        share.map_or(Ok(()), |share| share.add(node.number, &node.program, node.own, node.queue))?;
+        Ok(())
+    }
+
+    fn leave(&mut self, number: u32) {
+        let Some(at) = self.nodes.iter().position(|node| node.number == number) else { return };
+        let gone = self.nodes.swap_remove(at);
+        match (&mut self.share, self.nodes.first()) {
+            (Some(share), Some(other)) => share.remove(gone.number, gone.own, gone.queue, other.number),
+            (_, Some(_)) => {}
+            (_, None) => self.attachment = None,
+        }
+    }
+}
+
+impl Drop for OnInterface {
+    fn drop(&mut self) {
+        // The first saw what was before all of them, and sets it back last.
+        while let Some(last) = self.deferred.pop() {
+            drop(last);
+        }
+    }
+}
+
+impl Hall {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Mailbox>>> {
+        self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, mailbox: &Arc<Mailbox>) {
+        let mut mailboxes = self.lock();
+        mailboxes.push(mailbox.clone());
+        self.has_several.store(mailboxes.len() > 1, Ordering::Relaxed);
+    }
+
+    fn leave(&self, mailbox: &Arc<Mailbox>) {
+        let mut mailboxes = self.lock();
+        mailboxes.retain(|other| !Arc::ptr_eq(other, mailbox));
+        self.has_several.store(mailboxes.len() > 1, Ordering::Relaxed);
+    }
+}
+
+fn open() -> MutexGuard<'static, BTreeMap<Key, OnInterface>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread's network namespace.
+fn namespace() -> Result<u64, OpenError> {
+    let found = fs::metadata("/proc/thread-self/ns/net");
+    found.map(|file| file.ino()).map_err(|error| OpenError::system("asking for the network namespace in /proc", error))
+}
+
+/// The interface's address for the first node, for others one that is made of it and of the queue's number.
+fn address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
+    let made = (queue..).map(|number| made(interface.address, number));
+    let mut all = std::iter::once(interface.address).chain(made.filter(|made| *made != interface.address));
+    all.find(|address| is_free(*address)).unwrap_or(interface.address)
+}
+
+/// Locally administered, and none that carries a header: those have a version, not 0, in the two highest bits.
+fn made(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
+    let [c, d, e, f] = rest;
+    Address([2 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(address: [u8; 6]) -> Interface {
+        let (name, driver) = ("eth1".to_owned(), "veth".to_owned());
+        Interface { name, index: 2, mtu: 1500, address: Address(address), driver, queues: None }
+    }
+
+    #[test]
+    fn each_node_has_an_address_of_its_own() {
+        for first in [[0x52, 0x54, 0, 1, 2, 3], [2, 9, 0, 1, 2, 3], [6, 9, 0, 1, 2, 3]] {
+            let interface = interface(first);
+            let mut taken: Vec<Address> = Vec::new();
+            for queue in 0..200 {
+                let own = address(&interface, queue, |own| !taken.contains(&own));
+                assert!(!own.is_group() && (own.0[0] >> 6 == 0 || own == interface.address), "{own}");
+                assert_eq!(own == interface.address, queue == 0, "{own}");
+                taken.push(own);
+            }
+        }
+    }
+
+    #[test]
+    fn the_interfaces_own_address_is_taken_again_when_it_is_free() {
+        let interface = interface([2, 0, 0, 0, 0, 1]);
+        let second = address(&interface, 1, |own| own != interface.address);
+        assert_eq!(second, Address([6, 0, 0, 0, 0, 1]));
+        assert_eq!(address(&interface, 0, |own| own != second), interface.address);
+    }
+}
