@@ -75,6 +75,6 @@ mod tests {
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 5"));
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 6"));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn throughput(
     let before = port.frames_sent();
     let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
     settle(port, via, (step.number, sender.sent), patience, watch)?;
-    let received = stop(port, via, step.number, patience, watch)?;
+    let received = stop(port, via, (step, 0), patience, watch)?;
     if let (Some(before), Some(after)) = (before, port.frames_sent()) {
         counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
     }
@@ -139,6 +139,16 @@ mod tests {
         // More than one window got through, so stalls were overcome.
         assert!(lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
         assert_eq!(measured.lost, lost);
+    }
+
+    #[test]
+    fn cut_messages_fail_it_with_their_count() {
+        let faults = Faults { cut_data: 9, ..Faults::default() };
+        let mut cut = 0;
+        let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        assert!(matches!(error, Error::Wrong { wrong, size: 64, .. } if wrong == cut && cut > 0), "{error}: {cut}");
+        assert!(error.to_string().starts_with(&format!("{cut} messages by raw arrived with wrong content or length")));
     }
 
     /// As our own messages are when the kernel drops a frame.

@@ -7,10 +7,11 @@ use am_api::{Message, Region, Rights, Token, Transfer, TransferKind};
 
 use super::children::Line;
 use super::ledger::Ledger;
-use super::recipe::{Recipe, Sort, mix};
+use super::recipe::{Recipe, Sort};
 use super::side::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::verdict::Outcome;
 use super::{PUT, Plan};
+use crate::content::mix;
 use crate::error::Error;
 use crate::watch::Watch;
 
