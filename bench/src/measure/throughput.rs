@@ -35,7 +35,8 @@ pub(crate) fn throughput(
     watch: &Watch,
 ) -> Result<Throughput, Error> {
     start(port, via, step, patience, watch)?;
-    let limit = step.warm_up + step.time + patience.silence;
+    // With a window the receiver says something all the while; otherwise in the end.
+    let limit = if port.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + patience.silence;
     let mut sender = Sender { window: port.window(), ..Sender::default() };
     let before = port.frames_sent();
     let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
@@ -65,7 +66,11 @@ impl Sender {
         loop {
             let sent = port.send(self.room())?;
             self.sent += sent as u64;
-            match port.receive(BATCH)?.note {
+            let note = port.receive(BATCH)?.note;
+            if note.is_some() {
+                pace.hearing()?;
+            }
+            match note {
                 Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
                     return Ok(Throughput { messages, bytes, time, lost: 0, frames_each: 1.0 });
                 }
