@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::plan::Bench;
 use crate::via::Via;
 
 /// Why nothing, or not everything, was measured.
@@ -99,6 +100,22 @@ pub(crate) enum Error {
     /// Not every message arrived once, as it was sent.
     #[error("{0}")]
     Torture(String),
+    /// Messages arrived with another length or content than they were sent with.
+    #[error(
+        "{wrong} messages by {via} arrived with wrong content or length ({bench}, {size} bytes): something between the \
+         two sides cuts or changes them, so no figure of this via holds; try a smaller --mtu, --size or another --xdp \
+         mode to find what does"
+    )]
+    Wrong {
+        /// By which via.
+        via: Via,
+        /// What was measured.
+        bench: Bench,
+        /// Bytes that a message has.
+        size: usize,
+        /// How many were found, at both sides.
+        wrong: u64,
+    },
     /// The near side has said that it leaves.
     #[error("the near side gave up before the end")]
     GivenUp,

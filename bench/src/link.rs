@@ -61,8 +61,7 @@ impl InterfaceLink {
 
     fn udp(&self, peer: &Place) -> Result<Udp, Error> {
         let (here, Interface { name, driver, mtu, .. }) = (self.here()?, &self.interface);
-        let mtu = peer.carries(here.mtu.unwrap_or(*mtu));
-        Udp::open(name, mtu, &here, peer, format!("{driver} kernel"))
+        Udp::open(name, peer.carries(*mtu), &here, peer, format!("{driver} kernel"))
     }
 
     fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
@@ -118,6 +117,8 @@ impl Placed for InterfaceLink {
 
 impl Link for InterfaceLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+        // A server lives longer than its interface's MTU and address.
+        self.interface = Interface::find(&self.interface.name)?;
         Ok(match via {
             Via::Am => Box::new(self.am(peer, how, watch)?),
             Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),

@@ -25,6 +25,7 @@ mod ablation;
 mod bounce;
 mod cli;
 mod compare;
+mod content;
 mod cores;
 mod demo;
 mod deploy;

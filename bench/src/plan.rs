@@ -14,7 +14,7 @@ use crate::size::Size;
 use crate::via::Via;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -14,6 +14,9 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
             plan.version
         ));
     }
+    if plan.vias.is_empty() {
+        return Answer::Refused("its plan names nothing to measure by".to_owned());
+    }
     match here {
         Ok(here) if plan.vias.iter().any(|via| via.is_kernel()) && here.ip_towards(&plan.near).is_none() => {
             Answer::NoIp
@@ -71,10 +74,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(answer(&plan(&[Via::Udp]), Ok(place(None))), Answer::NoIp);
+        assert!(refused(&plan(&[]), place(None)).contains("nothing to measure by"));
         let older = Plan { version: 0, ..plan(&[Via::Am]) };
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 5"));
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 6"));
     }
 }

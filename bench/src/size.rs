@@ -5,7 +5,7 @@ use crate::measure::Port;
 use crate::via::Via;
 
 /// The largest that can be asked for: both sides keep several such transfers in memory.
-const LARGEST: usize = 1 << 28;
+pub(crate) const LARGEST: usize = 1 << 28;
 
 /// The largest message of a sweep.
 pub(crate) const MOST: usize = 64 << 10;

@@ -56,9 +56,7 @@ impl Measured {
     pub(crate) fn figure(&self) -> f64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
-            Outcome::Throughput(t) if matches!(self.bench, Bench::Bandwidth | Bench::Bulk) => {
-                self.messages(t) * self.cut.size as f64
-            }
+            Outcome::Throughput(t) if matches!(self.bench, Bench::Bandwidth | Bench::Bulk) => self.bytes(t),
             Outcome::Throughput(t) => self.messages(t),
         }
     }
@@ -68,12 +66,18 @@ impl Measured {
         counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
     }
 
+    /// The user's bytes a second, of those that arrived: pieces of one length may be longer than the message.
+    fn bytes(&self, counted: &Throughput) -> f64 {
+        let share = self.cut.size as f64 / (self.cut.pieces * self.cut.piece) as f64;
+        counted.bytes as f64 * share / counted.time.as_secs_f64()
+    }
+
     /// How much a second; of a latency there is none.
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
         let frames = messages * self.cut.frames as f64 * counted.frames_each;
-        Some(Rates { messages, frames, bytes: messages * self.cut.size as f64 })
+        Some(Rates { messages, frames, bytes: self.bytes(counted) })
     }
 
     pub(crate) fn lost(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The lower rows: bare frames, by AF_XDP or DPDK, with one thing more at a time.
 
 use super::Row;
+use crate::content::{Content, MADE};
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 use crate::via::raw::{Device, RawPort};
@@ -14,14 +15,12 @@ pub(crate) struct Bare<D> {
     row: Row,
     /// The user's memory.
     payload: Vec<u8>,
-    /// Messages so far: what is made in place is different each time.
-    made: u8,
 }
 
 impl<D: Device> Bare<D> {
     /// This row over frames with no protocol.
     pub(crate) fn new(raw: RawPort<D>, row: Row) -> Bare<D> {
-        Bare { raw, row, payload: Vec::new(), made: 0 }
+        Bare { raw, row, payload: Vec::new() }
     }
 
     /// The most frames of a turn, in each direction.
@@ -31,20 +30,19 @@ impl<D: Device> Bare<D> {
     }
 }
 
+/// What `hybrid` sends.
+pub(crate) fn hybrid(size: usize) -> Content {
+    if size <= COPIED { Content::of(size) } else { Content::made(size) }
+}
+
 /// The user's bytes into a frame, as `hybrid` does: copied, or made there.
 #[inline]
-pub(crate) fn provide(to: &mut [u8], payload: &[u8], made: &mut u8) {
+pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
     if to.len() <= COPIED {
         to.copy_from_slice(payload);
     } else {
-        make(to, made);
+        to.fill(MADE);
     }
-}
-
-#[inline]
-fn make(to: &mut [u8], made: &mut u8) {
-    *made = made.wrapping_add(1);
-    to.fill(*made);
 }
 
 impl<D: Device> Port for Bare<D> {
@@ -65,8 +63,15 @@ impl<D: Device> Port for Bare<D> {
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        self.payload.resize(size, 0);
-        self.raw.prepare(size)
+        self.raw.prepare(size)?;
+        let content = match self.row {
+            Row::AllDma => Content::made(size),
+            Row::Hybrid => hybrid(size),
+            _ => return Ok(()),
+        };
+        self.payload = content.bytes().to_vec();
+        self.raw.expect(content);
+        Ok(())
     }
 
     fn echo(&mut self, on: bool) {
@@ -75,10 +80,10 @@ impl<D: Device> Port for Bare<D> {
 
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        let (payload, made) = (&self.payload, &mut self.made);
+        let payload = &self.payload;
         match self.row {
-            Row::AllDma => self.raw.send_each(count, &mut |to| make(to, made)),
-            Row::Hybrid => self.raw.send_each(count, &mut |to| provide(to, payload, made)),
+            Row::AllDma => self.raw.send_each(count, &mut |to| to.fill(MADE)),
+            Row::Hybrid => self.raw.send_each(count, &mut |to| provide(to, payload)),
             _ => self.raw.send(self.burst(count)),
         }
     }
@@ -103,12 +108,14 @@ mod tests {
 
     #[test]
     fn small_payloads_are_copied_and_large_ones_made() {
-        let (user, mut made) = (vec![7; 2 * COPIED], 0);
-        let mut frame = vec![0; COPIED];
-        provide(&mut frame, &user[..COPIED], &mut made);
-        assert_eq!((frame, made), (vec![7; COPIED], 0));
-        let mut frame = vec![0; COPIED + 1];
-        provide(&mut frame, &user[..=COPIED], &mut made);
-        assert_eq!((frame, made), (vec![1; COPIED + 1], 1));
+        for (size, made) in [(COPIED, false), (COPIED + 1, true)] {
+            let mut frame = vec![0; size];
+            provide(&mut frame, &vec![7; size]);
+            assert_eq!(frame, vec![if made { MADE } else { 7 }; size]);
+            // The receiver knows.
+            let mut sent = vec![0; size];
+            provide(&mut sent, hybrid(size).bytes());
+            assert_eq!(sent, hybrid(size).bytes());
+        }
     }
 }

@@ -15,7 +15,8 @@ use wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
 use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
-use super::bare::provide;
+use super::bare::{hybrid, provide};
+use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::Place;
@@ -35,8 +36,7 @@ pub(crate) struct Queues<T> {
     mode: String,
     xdp: Option<&'static str>,
     largest: usize,
-    payload: Vec<u8>,
-    made: u8,
+    content: Content,
     echo: bool,
     /// The doorbell was rung since it was last looked at what arrives.
     rang: bool,
@@ -63,8 +63,7 @@ impl<T: Transport> Queues<T> {
             mode,
             xdp: None,
             largest,
-            payload: Vec::new(),
-            made: 0,
+            content: Content::default(),
             echo: false,
             rang: false,
             heard: VecDeque::with_capacity(BATCH),
@@ -102,9 +101,9 @@ impl<T: Transport> Queues<T> {
     /// Written anew for each.
     #[inline]
     fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
-        let to = body(space, Framing::Bare, self.payload.len()).ok()?;
-        provide(to, &self.payload, &mut self.made);
-        let length = emit(space, Framing::Bare, &self.link, &self.header, self.payload.len(), None).ok()?;
+        let payload = self.content.bytes();
+        provide(body(space, Framing::Bare, payload.len()).ok()?, payload);
+        let length = emit(space, Framing::Bare, &self.link, &self.header, payload.len(), None).ok()?;
         self.header.seq = self.header.seq.wrapping_add(1);
         Some(length)
     }
@@ -114,8 +113,9 @@ impl<T: Transport> Queues<T> {
     fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
         let (head, to) = space.split_at_mut_checked(ETHERNET)?;
         head.copy_from_slice(&self.data);
-        provide(to.get_mut(..self.payload.len())?, &self.payload, &mut self.made);
-        Some((ETHERNET + self.payload.len()).max(SMALLEST))
+        let payload = self.content.bytes();
+        provide(to.get_mut(..payload.len())?, payload);
+        Some((ETHERNET + payload.len()).max(SMALLEST))
     }
 
     #[inline]
@@ -128,9 +128,9 @@ impl<T: Transport> Queues<T> {
 
     fn look(&mut self, budget: usize) -> Arrived {
         let (data, heard, other) = (&self.data[6..], &mut self.heard, &mut self.other);
-        let (mut arrived, ethertype) = (Arrived::default(), self.link.ethertype);
+        let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
+            bytes if bytes[6..ETHERNET] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes => {
                 if let Ok(parsed) = parse(bytes, ethertype) {
                     hear(&parsed, heard, other);
@@ -142,13 +142,13 @@ impl<T: Transport> Queues<T> {
 
     /// The same, by what each header says.
     fn interpret(&mut self, budget: usize) -> Arrived {
-        let (ethertype, size) = (self.link.ethertype, self.payload.len());
+        let (ethertype, content) = (self.link.ethertype, &mut self.content);
         let (heard, other) = (&mut self.heard, &mut self.other);
         let mut arrived = Arrived::default();
         self.transport.receive(budget, &mut |frame: Frame| {
             let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
             match (parsed.header.kind, parsed.header.flow.id()) {
-                (Kind::Request, DATA) if parsed.payload.len() == size => arrived.messages += 1,
+                (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
                 _ => hear(&parsed, heard, other),
             }
         });
@@ -194,7 +194,7 @@ impl<T: Transport> Port for Queues<T> {
         if size > self.largest {
             return Err(Error::TooLarge { via: Via::Row(self.row), size, most: self.largest });
         }
-        self.payload.resize(size, 0);
+        self.content = hybrid(size);
         Ok(())
     }
 
@@ -212,7 +212,6 @@ impl<T: Transport> Port for Queues<T> {
         let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
         self.meet();
         arrived.note = self.heard.pop_front();
-        arrived.bytes = arrived.messages * self.payload.len() as u64;
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
         } else if !mem::take(&mut self.rang) {
@@ -263,10 +262,24 @@ mod tests {
                 far.prepare(size).unwrap();
                 assert_eq!(near.send(3).unwrap(), 3);
                 near.tell(Note::Stop { step: 9 }).unwrap();
-                let expected = Arrived { messages: 3, bytes: 3 * size as u64, note: Some(Note::Stop { step: 9 }) };
+                let note = Some(Note::Stop { step: 9 });
+                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, note };
                 assert_eq!(far.receive(BATCH).unwrap(), expected, "{row:?} {size}");
             }
             assert!(near.prepare(1501).is_err());
+        }
+    }
+
+    #[test]
+    fn other_content_and_another_length_are_wrong() {
+        for row in [Row::Buffers, Row::Interpreted] {
+            let [mut near, mut far] = pair(row);
+            far.prepare(100).unwrap();
+            near.content = Content::made(100);
+            near.send(1).unwrap();
+            near.prepare(99).unwrap();
+            near.send(1).unwrap();
+            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, note: None });
         }
     }
 
@@ -277,7 +290,7 @@ mod tests {
         near.prepare(16).unwrap();
         far.prepare(17).unwrap();
         near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
     }
 
     /// As over transports whose addresses nobody knows before.

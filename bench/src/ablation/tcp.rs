@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
 use crate::plan::Place;
@@ -19,7 +20,7 @@ use crate::watch::Watch;
 
 use super::Row;
 
-const DATA: u8 = 0;
+/// The first byte of a note; data begins with 0.
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 /// IPv4 and TCP, with the time stamps that each segment carries.
@@ -44,16 +45,15 @@ pub(crate) struct Tcp {
     gather: Gather,
     mode: String,
     largest: usize,
-    size: usize,
+    content: Content,
     echo: bool,
-    out: Vec<u8>,
     /// Begun and not yet taken by the kernel.
     rest: Vec<u8>,
     input: Vec<u8>,
     /// What has come and is not yet looked at: this part of the input.
     unread: (usize, usize),
-    /// Bytes of a data message that are still to come.
-    missing: usize,
+    /// A part of a data message has come.
+    amid: bool,
 }
 
 impl Tcp {
@@ -77,13 +77,12 @@ impl Tcp {
             gather,
             mode,
             largest: mtu.saturating_sub(HEADERS),
-            size: 0,
+            content: Content::default(),
             echo: false,
-            out: vec![DATA; LONGEST],
             rest: Vec::new(),
             input: vec![0; READ],
             unread: (0, 0),
-            missing: 0,
+            amid: false,
         })
     }
 
@@ -105,7 +104,7 @@ impl Tcp {
         }
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let bytes = match &message {
-            Message::Data => &self.out[..self.size],
+            Message::Data => self.content.bytes(),
             Message::Note(bytes) => &bytes[..],
         };
         let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
@@ -144,18 +143,16 @@ impl Tcp {
     fn next(&mut self) -> Option<Arrival> {
         let (from, to) = self.unread;
         let input = &self.input[from..to];
-        if self.missing == 0 && *input.first()? == NOTE {
+        if !self.amid && *input.first()? == NOTE {
             let note = Note::from_bytes(&input.get(..NOTE_BYTES)?[1..]);
             self.unread.0 += NOTE_BYTES;
             return Some(Arrival::Note(note));
         }
-        if self.missing == 0 {
-            self.missing = self.size.max(1);
-        }
-        let taken = self.missing.min(input.len());
+        let taken = self.content.missing().min(input.len());
+        self.content.piece(&input[..taken]);
         self.unread.0 += taken;
-        self.missing -= taken;
-        (taken > 0 && self.missing == 0).then_some(Arrival::Data)
+        self.amid = self.content.missing() > 0;
+        (taken > 0 && !self.amid).then_some(Arrival::Data)
     }
 }
 
@@ -235,7 +232,7 @@ impl Port for Tcp {
         if size > LONGEST {
             return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
         }
-        self.size = size;
+        self.content = Content::of(size);
         Ok(())
     }
 
@@ -263,10 +260,7 @@ impl Port for Tcp {
             match self.next() {
                 None => break,
                 Some(Arrival::Note(note)) => arrived.note = note,
-                Some(Arrival::Data) => {
-                    arrived.messages += 1;
-                    arrived.bytes += self.size as u64;
-                }
+                Some(Arrival::Data) => self.content.end(&mut arrived),
             }
         }
         if self.echo {
@@ -310,8 +304,7 @@ mod tests {
     fn hear(port: &mut Tcp) -> Arrived {
         let mut all = Arrived::default();
         while all.note.is_none() {
-            let more = port.receive(32).unwrap();
-            all = Arrived { messages: all.messages + more.messages, bytes: all.bytes + more.bytes, note: more.note };
+            all.add(port.receive(32).unwrap());
         }
         all
     }
@@ -331,13 +324,24 @@ mod tests {
             let mut told = false;
             while all.note.is_none() {
                 told = told || near.put(Message::Note(note_bytes(note))).unwrap();
-                let more = far.receive(32).unwrap();
-                all = Arrived { messages: all.messages + more.messages, bytes: all.bytes + more.bytes, ..more };
+                all.add(far.receive(32).unwrap());
                 near.finish().unwrap();
             }
-            assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, note: Some(note) });
+            assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, wrong: 0, note: Some(note) });
         }
         assert!(in_parts);
+    }
+
+    #[test]
+    fn other_content_is_wrong() {
+        let (mut near, mut far) = pair(4);
+        far.prepare(1500).unwrap();
+        let mut bytes = Content::of(1500).bytes().to_vec();
+        bytes[1499] ^= 1;
+        near.rest = bytes;
+        while !near.finish().unwrap() {}
+        near.tell(Note::End).unwrap();
+        assert_eq!(hear(&mut far), Arrived { messages: 1, bytes: 1500, wrong: 1, note: Some(Note::End) });
     }
 
     #[test]

@@ -21,7 +21,13 @@ fn all() -> Vec<Measured> {
                 let ns = (1000 + 100 * layer) * frames + size;
                 let cut = Cut { size, pieces: frames, piece: size / frames, frames, full: size % 1000 == 0 };
                 let (messages, time) = (frames as u64 * 100, Duration::from_nanos((ns * slow * 100) as u64));
-                let outcome = Outcome::Throughput(Throughput { messages, bytes: 0, time, lost: 1, frames_each: 1.0 });
+                let outcome = Outcome::Throughput(Throughput {
+                    messages,
+                    bytes: messages * cut.piece as u64,
+                    time,
+                    lost: 1,
+                    frames_each: 1.0,
+                });
                 let (bench, mode) = (Bench::Bandwidth, "veth copy".to_owned());
                 all.push(Measured {
                     round,

@@ -45,9 +45,13 @@ EXAMPLES
     beta$  am-bench --serve --on udp:10.0.0.2:7000 --name beta
     alpha$ am-bench latency --peer beta --on udp:10.0.0.1:7000,peer=10.0.0.2:7000
 
+WHAT IS CHECKED
+  Bytes are counted as they arrived. Of every message the length is compared, and of one in 16 all
+  bytes; of every bulk transfer one byte in 16, others each time. torture compares everything.
+
 EXIT CODES
   0    all was measured
-  1    a measurement failed, or the other side was lost
+  1    a measurement failed, the other side was lost, or messages were not what was sent
   2    the command line makes no sense, or a size fits no frame
   3    a right or a facility is missing; the message says which and how to get it
   130  interrupted by Ctrl-C (in general 128 and the signal's number)";

@@ -1,5 +1,6 @@
 //! One of two machines: an interface, or any other transport by its name.
 
+use afxdp::Interface;
 use am_api::{Idle, Node};
 
 use crate::error::Error;
@@ -40,6 +41,17 @@ impl Anchor {
         match self {
             Anchor::Interface(link) => link.node(how, watch),
             Anchor::Named(link) => node_that(Idle::default(), link.node(), how, link.transport(watch)?),
+        }
+    }
+
+    /// The interface as it is now, where it is one.
+    ///
+    /// # Errors
+    /// It is down, or gone.
+    pub(super) fn interface(&self) -> Result<Option<Interface>, Error> {
+        match self {
+            Anchor::Interface(link) => Ok(Some(Interface::find(link.names().1)?)),
+            Anchor::Named(_) => Ok(None),
         }
     }
 

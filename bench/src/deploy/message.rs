@@ -18,6 +18,8 @@ const ENDPOINT: &str = "am-bench-plans";
 const PLAN: Handler = Handler(0);
 /// A side that waits looks so often whether it still should.
 const LOOK: Duration = Duration::from_millis(50);
+/// A side that listens looks so often whether its interface is as it was.
+const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
 /// The far side stays so long after its answer, to send it again if need be.
 const STAY: Duration = Duration::from_millis(500);
 
@@ -129,24 +131,33 @@ struct Listening {
 /// `ready` is called once it listens.
 ///
 /// # Errors
-/// The interface cannot be used, or [`Error::Interrupted`].
+/// The interface cannot be used, or no longer as it is; or [`Error::Interrupted`].
 pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
+    let interface = link.interface()?;
     let mut endpoint: Endpoint<Listening> = endpoint(link, how, watch)?;
-    let link = link.clone();
+    let here = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
-        let answer = listening.hear(&request, link.here());
+        let answer = listening.hear(&request, here.here());
         let payload = serde_json::to_vec(&answer).unwrap_or_default();
         // Refused only where the one who asked is gone.
         let _ = token.reply(PLAN, &[], &payload);
     });
     endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
 
-    let mut listening = Listening::default();
+    let (mut listening, mut looked) = (Listening::default(), Instant::now());
     ready();
     loop {
         endpoint.wait(&mut listening, LOOK);
         watch.check()?;
-        if let Some(plan) = listening.plan.take() {
+        if looked.elapsed() > LOOK_AT_INTERFACE {
+            looked = Instant::now();
+            // What was opened on the one before hears nothing, or not all.
+            if link.interface()? != interface {
+                return Err(Error::Facility(format!("{} has another MTU, address or driver than before", link.on())));
+            }
+        }
+        // It stays, so that whoever else asks meanwhile is refused.
+        if let Some(plan) = listening.plan.clone() {
             // The near side hangs up once it has the answer; until then we are there.
             listening.hung_up = false;
             endpoint.wait_until(&mut listening, STAY, |listening| listening.hung_up);

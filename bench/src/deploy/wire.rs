@@ -4,10 +4,13 @@
 //! sides close their nodes, so that each via has the wire alone, and the far
 //! side listens again when the plan has been followed, or the near side lost.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use crate::cores::pin;
 use crate::error::Error;
 use crate::out::note;
-use crate::plan::How;
+use crate::plan::{How, Plan};
 use crate::progress::Progress;
 use crate::report::words::rounds;
 use crate::serve::follow;
@@ -58,22 +61,49 @@ fn attempt(order: &Order, peer: &str, link: &mut Anchor, progress: &Progress, wa
     run(order, &here, &mut control, link, progress, watch)
 }
 
-/// Be the far side until interrupted. What goes wrong with one who asks is
-/// said, and the next one is listened to.
+/// The far side looks so often whether it can serve again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Be the far side until interrupted. What goes wrong with one near side is
+/// said, and the next one is listened to. Once it has served, an interface that
+/// is down, gone or changed is waited for.
 ///
 /// # Errors
-/// The interface cannot be used, or [`Error::Interrupted`].
+/// The interface cannot be used to begin with, or [`Error::Interrupted`].
 pub(crate) fn serve((name, on, core): (&str, &str, Option<usize>), how: How, watch: &Watch) -> Result<(), Error> {
     let mut link = Anchor::new(Side::Far, name, on, pin(core)?)?;
-    let mut ready = Some(format!("{name} serves on {on}; Ctrl-C ends it"));
+    let (mut is_new, mut trouble) = (true, None);
     loop {
-        let ready = || ready.take().into_iter().for_each(|text| note(&text));
-        let plan = listen(&link, how, watch, ready)?;
-        note(&format!("{} measures {}", plan.near.name, rounds(plan.rounds)));
-        match follow(&plan, &mut link, watch) {
-            Ok(()) => note("done"),
-            Err(error @ (Error::Interrupted { .. } | Error::Open(_))) => return Err(error),
-            Err(error) => note(&error.to_string()),
+        watch.check()?;
+        let ready = || {
+            if std::mem::take(&mut is_new) {
+                note(&format!("{name} serves on {on}; Ctrl-C ends it"));
+            } else if trouble.take().is_some() {
+                note(&format!("{name} serves on {on} again"));
+            }
+        };
+        match listen(&link, how, watch, ready) {
+            Ok(plan) => attend(&plan, &mut link, watch)?,
+            Err(error @ Error::Interrupted { .. }) => return Err(error),
+            Err(error) if is_new => return Err(error),
+            Err(error) => {
+                let said = trouble.replace(error.to_string());
+                if said != trouble {
+                    note(&format!("{error}\n  until then {name} waits"));
+                }
+                sleep(AGAIN);
+            }
         }
     }
+}
+
+/// Follow one plan, whatever becomes of it.
+fn attend(plan: &Plan, link: &mut Anchor, watch: &Watch) -> Result<(), Error> {
+    note(&format!("{} measures {}", plan.near.name, rounds(plan.rounds)));
+    match follow(plan, link, watch) {
+        Ok(()) => note("done"),
+        Err(error @ Error::Interrupted { .. }) => return Err(error),
+        Err(error) => note(&error.to_string()),
+    }
+    Ok(())
 }

@@ -30,6 +30,8 @@ pub(crate) struct Faults {
     /// Every so manieth data message comes later than what is sent after it, as
     /// if it were sent again, on a wire with credits instead of a window; 0: none does.
     pub(crate) late_data: u64,
+    /// Every so manieth data message arrives a byte short; 0: none does.
+    pub(crate) cut_data: u64,
     /// Every so manieth note is lost; 0: none is.
     pub(crate) lose_notes: u64,
 }
@@ -56,8 +58,9 @@ pub(crate) struct Fake {
     echo: bool,
     data: u64,
     notes: u64,
-    /// Data of this end that was lost, and that came late.
+    /// Data of this end that was lost, that came short, and that came late.
     pub(crate) lost: u64,
+    pub(crate) cut: u64,
     pub(crate) late: u64,
     /// The most data that was in the queue to the other side.
     pub(crate) most_on_the_way: u64,
@@ -66,7 +69,19 @@ pub(crate) struct Fake {
 impl Fake {
     fn new(out: &Queue, back: &Queue, faults: Faults) -> Fake {
         let (out, back) = (Arc::clone(out), Arc::clone(back));
-        Fake { out, back, faults, size: 0, echo: false, data: 0, notes: 0, lost: 0, late: 0, most_on_the_way: 0 }
+        Fake {
+            out,
+            back,
+            faults,
+            size: 0,
+            echo: false,
+            data: 0,
+            notes: 0,
+            lost: 0,
+            cut: 0,
+            late: 0,
+            most_on_the_way: 0,
+        }
     }
 
     fn put(&mut self, item: Item, delay: Duration) {
@@ -78,18 +93,21 @@ impl Fake {
 
     /// One data message; `false` where it would take a credit that is not there.
     fn data(&mut self) -> bool {
-        let Faults { lose_data, late_data, delay, .. } = self.faults;
+        let Faults { lose_data, late_data, cut_data, delay, .. } = self.faults;
         if late_data > 0 && self.out.lock().unwrap().len() as u64 >= WINDOW {
             return false;
         }
         self.data += 1;
+        let is_cut = is_nth(self.data, cut_data);
+        let data = Item::Data(self.size - usize::from(is_cut));
+        self.cut += u64::from(is_cut);
         if is_nth(self.data, lose_data) {
             self.lost += 1;
         } else if is_nth(self.data, late_data) {
             self.late += 1;
-            self.put(Item::Data(self.size), delay + LATER);
+            self.put(data, delay + LATER);
         } else {
-            self.put(Item::Data(self.size), delay);
+            self.put(data, delay);
         }
         true
     }
@@ -139,6 +157,7 @@ impl Port for Fake {
                 Some(Item::Data(size)) => {
                     arrived.messages += 1;
                     arrived.bytes += size as u64;
+                    arrived.wrong += u64::from(size != self.size);
                 }
             }
         }

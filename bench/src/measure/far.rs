@@ -43,12 +43,12 @@ impl<'a> Far<'a> {
             prepare(self.port, step)?;
             self.port.lose(step.loss);
             self.port.tell(Note::Ready { step: step.number })?;
-            let messages = match step.bench {
+            let Arrived { messages, wrong, .. } = match step.bench {
                 Bench::Latency | Bench::Volley => self.echo(step)?,
                 Bench::Bandwidth | Bench::Rate | Bench::Bulk => self.count(step)?,
             };
             self.done = step.number;
-            self.last = Note::Stopped { step: step.number, messages };
+            self.last = Note::Stopped { step: step.number, messages, wrong };
             self.port.tell(self.last)?;
             limit = self.patience.silence;
         }
@@ -84,18 +84,18 @@ impl<'a> Far<'a> {
     }
 
     /// Send back everything until the end; returns how much it was.
-    fn echo(&mut self, step: Step) -> Result<u64, Error> {
+    fn echo(&mut self, step: Step) -> Result<Arrived, Error> {
         let mut pace = self.pace("answering", self.patience.silence);
-        let mut messages = 0;
+        let mut all = Arrived::default();
         self.port.echo(true);
         loop {
             let arrived = self.hear()?;
-            messages += arrived.messages;
+            all.add(arrived);
             match arrived.note {
                 Some(Note::Stop { step: s }) if s == step.number => break,
                 Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
                 Some(Note::HowMany { step: s, sent }) if s == step.number => {
-                    self.port.tell(Note::Got { step: s, messages, of: Some(sent) })?;
+                    self.port.tell(Note::Got { step: s, messages: all.messages, of: Some(sent) })?;
                 }
                 _ => {}
             }
@@ -106,11 +106,11 @@ impl<'a> Far<'a> {
             }
         }
         self.port.echo(false);
-        Ok(messages)
+        Ok(all)
     }
 
     /// Count everything until the end; returns how much it was in all.
-    fn count(&mut self, step: Step) -> Result<u64, Error> {
+    fn count(&mut self, step: Step) -> Result<Arrived, Error> {
         let mut pace = self.pace("counting", self.patience.silence);
         let mut tell = self.pace("telling what was counted", Duration::MAX);
         let mut count = Count::new(step, self.port.window());
@@ -122,12 +122,12 @@ impl<'a> Far<'a> {
                 pace.hearing()?;
             }
             if arrived.messages > 0
-                && let Some(note) = count.on_data(arrived.messages, arrived.bytes, Instant::now())
+                && let Some(note) = count.on_data(arrived, Instant::now())
             {
                 self.port.tell(note)?;
             }
             match arrived.note {
-                Some(Note::Stop { step: s }) if s == step.number => return Ok(count.messages),
+                Some(Note::Stop { step: s }) if s == step.number => return Ok(count.all),
                 Some(Note::Hello(again)) if again == step => self.port.tell(Note::Ready { step: step.number })?,
                 Some(Note::HowMany { step: s, sent }) if s == step.number => self.port.tell(count.got(Some(sent)))?,
                 _ => {}
@@ -167,12 +167,11 @@ struct Count {
     step: Step,
     /// Tell the sender after so many.
     every: Option<u64>,
-    messages: u64,
-    bytes: u64,
+    all: Arrived,
     told: u64,
     first: Option<Instant>,
     /// When the interval began, and the totals at that moment.
-    begun: Option<(Instant, u64, u64)>,
+    begun: Option<(Instant, Arrived)>,
     /// Once it is over.
     counted: Option<Note>,
 }
@@ -180,37 +179,36 @@ struct Count {
 impl Count {
     fn new(step: Step, window: Option<u64>) -> Self {
         let every = window.map(|window| (window / 4).max(1));
-        Count { step, every, messages: 0, bytes: 0, told: 0, first: None, begun: None, counted: None }
+        Count { step, every, all: Arrived::default(), told: 0, first: None, begun: None, counted: None }
     }
 
     /// Data has arrived; returns what the sender must be told for its window.
     #[inline]
-    fn on_data(&mut self, messages: u64, bytes: u64, now: Instant) -> Option<Note> {
-        self.messages += messages;
-        self.bytes += bytes;
+    fn on_data(&mut self, arrived: Arrived, now: Instant) -> Option<Note> {
+        self.all.add(arrived);
         let first = *self.first.get_or_insert(now);
         match self.begun {
-            None if now - first >= self.step.warm_up => self.begun = Some((now, self.messages, self.bytes)),
+            None if now - first >= self.step.warm_up => self.begun = Some((now, self.all)),
             Some(begun) if self.counted.is_none() && now - begun.0 >= self.step.time => {
                 self.counted = Some(self.interval(begun, now));
             }
             _ => {}
         }
-        (self.messages - self.told >= self.every?).then(|| self.got(None))
+        (self.all.messages - self.told >= self.every?).then(|| self.got(None))
     }
 
-    fn interval(&self, (begin, messages, bytes): (Instant, u64, u64), now: Instant) -> Note {
+    fn interval(&self, (begin, before): (Instant, Arrived), now: Instant) -> Note {
         Note::Counted {
             step: self.step.number,
-            messages: self.messages - messages,
-            bytes: self.bytes - bytes,
+            messages: self.all.messages - before.messages,
+            bytes: self.all.bytes - before.bytes,
             time: now - begin,
         }
     }
 
     fn got(&mut self, of: Option<u64>) -> Note {
-        self.told = self.messages;
-        Note::Got { step: self.step.number, messages: self.messages, of }
+        self.told = self.all.messages;
+        Note::Got { step: self.step.number, messages: self.told, of }
     }
 }
 
@@ -228,23 +226,27 @@ mod tests {
         )
     }
 
+    fn data(messages: u64) -> Arrived {
+        Arrived { messages, bytes: 64 * messages, ..Arrived::default() }
+    }
+
     #[test]
     fn only_what_comes_within_the_interval_counts() {
         let (mut count, start) = (count(None), Instant::now());
         // One a millisecond: the first opens the warm-up, the one at 10 ms the interval.
         for at in 0..=120 {
-            count.on_data(1, 64, start + at * MS);
+            count.on_data(data(1), start + at * MS);
         }
         let expected = Note::Counted { step: 1, messages: 100, bytes: 6400, time: 100 * MS };
         assert_eq!(count.counted, Some(expected));
-        assert_eq!(count.messages, 121);
+        assert_eq!(count.all.messages, 121);
     }
 
     #[test]
     fn a_pause_makes_the_interval_longer_and_not_the_count_wrong() {
         let (mut count, start) = (count(None), Instant::now());
         for at in [0, 10, 20, 150] {
-            count.on_data(2, 128, start + at * MS);
+            count.on_data(data(2), start + at * MS);
         }
         assert_eq!(count.counted, Some(Note::Counted { step: 1, messages: 4, bytes: 256, time: 140 * MS }));
     }
@@ -252,7 +254,7 @@ mod tests {
     #[test]
     fn the_sender_is_told_four_times_a_window() {
         let (mut count, now) = (count(Some(16)), Instant::now());
-        let told: Vec<u64> = (1..=16).filter(|_| count.on_data(1, 64, now).is_some()).collect();
+        let told: Vec<u64> = (1..=16).filter(|_| count.on_data(data(1), now).is_some()).collect();
         assert_eq!(told, [4, 8, 12, 16]);
         assert_eq!(count.got(Some(20)), Note::Got { step: 1, messages: 16, of: Some(20) });
     }

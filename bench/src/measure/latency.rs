@@ -41,10 +41,11 @@ pub(crate) fn latency(
 ) -> Result<Latency, Error> {
     start(port, via, step, patience, watch)?;
     let mut latency = Latency { round_trips: round_trips(), lost: 0 };
-    let mut table = Table { port, via, step: step.number, patience, watch, served: 0 };
+    let mut table = Table { port, via, step: step.number, patience, watch, served: 0, wrong: 0 };
     table.play(step.warm_up, |_| {})?;
     latency.lost = table.play(step.time, |time| latency.round_trips.saturating_record(time.as_nanos() as u64))?;
-    stop(port, via, step.number, patience, watch)?;
+    let wrong = table.wrong;
+    stop(port, via, (step, wrong), patience, watch)?;
     Ok(latency)
 }
 
@@ -57,6 +58,8 @@ struct Table<'a> {
     watch: &'a Watch,
     /// Balls so far.
     served: u64,
+    /// Replies that were not what was sent.
+    wrong: u64,
 }
 
 impl Table<'_> {
@@ -106,6 +109,7 @@ impl Table<'_> {
         loop {
             let arrived = self.port.receive(1)?;
             if arrived.messages > 0 {
+                self.wrong += arrived.wrong;
                 return Ok(true);
             }
             if matches!(arrived.note, Some(Note::Got { of, .. }) if of == Some(self.served)) {
@@ -154,6 +158,15 @@ mod tests {
         let faults = Faults { lose_data: 2, lose_notes: 2, ..Faults::default() };
         let measured = fake::across(faults, measure).unwrap();
         assert!(measured.lost > 0);
+    }
+
+    /// Either side's: requests are cut here, replies at the far side.
+    #[test]
+    fn cut_messages_fail_it_with_their_count() {
+        let faults = Faults { cut_data: 9, ..Faults::default() };
+        let mut cut = 0;
+        let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
+        assert!(matches!(error, Error::Wrong { wrong, .. } if wrong == 2 * cut && cut > 0), "{error}: {cut}");
     }
 
     /// Replies that are later than the patience for one are neither lost nor

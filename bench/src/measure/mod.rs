@@ -10,7 +10,7 @@
 //!    │ HowMany {sent} ─────────────────────────▶│  until all has come, or no more does:
 //!    │◀───────────────────────── Got {messages} │  only then is something lost
 //!    │ Stop ───────────────────────────────────▶│
-//!    │◀─────────────────────── Stopped {in all} │
+//!    │◀──────────────── Stopped {in all, wrong} │
 //!    ╎ … next size …                            ╎
 //!    │ End ────────────────────────────────────▶│  next via; GiveUp: no more at all
 //!    │◀────────────────────────────────── Ended │
@@ -44,10 +44,23 @@ pub(crate) const BATCH: usize = 32;
 pub(crate) struct Arrived {
     /// Data messages.
     pub(crate) messages: u64,
-    /// Their payload in bytes.
+    /// Their payload in bytes, as it arrived.
     pub(crate) bytes: u64,
+    /// Those of them whose length or content is not what was sent.
+    pub(crate) wrong: u64,
     /// What the other side had to say.
     pub(crate) note: Option<Note>,
+}
+
+impl Arrived {
+    /// More has come.
+    #[inline]
+    pub(crate) fn add(&mut self, more: Arrived) {
+        self.note = more.note;
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+        self.wrong += more.wrong;
+    }
 }
 
 /// One side of a via: data messages of one size, and notes.

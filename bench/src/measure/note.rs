@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::loss::Loss;
 use crate::plan::Bench;
+use crate::size::LARGEST;
 
 /// One measurement, as the far side must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub(crate) enum Note {
     Counted { step: u32, messages: u64, bytes: u64, time: Duration },
     /// No data comes any more.
     Stop { step: u32 },
-    /// So many data messages have arrived in all.
-    Stopped { step: u32, messages: u64 },
+    /// So many data messages have arrived in all, and so many of them were not what was sent.
+    Stopped { step: u32, messages: u64, wrong: u64 },
     /// No step comes any more.
     End,
     /// Understood.
@@ -70,7 +71,7 @@ impl Note {
                 [head(5, 0, step), messages, bytes, time.as_nanos() as u64]
             }
             Note::Stop { step } => [head(6, 0, step), 0, 0, 0],
-            Note::Stopped { step, messages } => [head(7, 0, step), messages, 0, 0],
+            Note::Stopped { step, messages, wrong } => [head(7, 0, step), messages, wrong, 0],
             Note::End => [head(8, 0, 0), 0, 0, 0],
             Note::Ended => [head(9, 0, 0), 0, 0, 0],
             Note::GiveUp => [head(10, 0, 0), 0, 0, 0],
@@ -81,10 +82,11 @@ impl Note {
     pub(crate) fn from_words([head, a, b, c]: Words) -> Option<Note> {
         let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
         Some(match head as u8 {
+            // Both sides make room for what a note announces.
             1 => Note::Hello(Step {
                 number: step,
                 bench: Bench::from_code(extra)?,
-                size: a as usize,
+                size: Some(a as usize).filter(|size| (1..=LARGEST).contains(size))?,
                 loss: Loss((head >> 16) as u16),
                 warm_up: Duration::from_nanos(b),
                 time: Duration::from_nanos(c),
@@ -94,7 +96,7 @@ impl Note {
             4 => Note::HowMany { step, sent: a },
             5 => Note::Counted { step, messages: a, bytes: b, time: Duration::from_nanos(c) },
             6 => Note::Stop { step },
-            7 => Note::Stopped { step, messages: a },
+            7 => Note::Stopped { step, messages: a, wrong: b },
             8 => Note::End,
             9 => Note::Ended,
             10 => Note::GiveUp,
@@ -135,7 +137,7 @@ mod tests {
             Note::HowMany { step: 3, sent: 9 },
             Note::Counted { step: 4, messages: 5, bytes: 6, time },
             Note::Stop { step: 5 },
-            Note::Stopped { step: 6, messages: 7 },
+            Note::Stopped { step: 6, messages: 7, wrong: 8 },
             Note::End,
             Note::Ended,
             Note::GiveUp,
@@ -154,6 +156,9 @@ mod tests {
         assert_eq!(Note::from_bytes(&[0; 32]), None);
         assert_eq!(Note::from_bytes(&[255; 60]), None);
         assert_eq!(Note::from_bytes(&[1; 31]), None);
-        assert_eq!(Note::from_words([1 | 9 << 8, 0, 0, 0]), None, "a bench that does not exist");
+        assert_eq!(Note::from_words([1 | 9 << 8, 1, 0, 0]), None, "a bench that does not exist");
+        for size in [0, LARGEST as u64 + 1, u64::MAX] {
+            assert_eq!(Note::from_words([1, size, 0, 0]), None, "messages of {size} bytes");
+        }
     }
 }

@@ -61,12 +61,25 @@ pub(crate) fn settle(
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// End a measurement; returns how many data messages the far side got in all.
-pub(crate) fn stop(port: &mut dyn Port, via: Via, step: u32, patience: Patience, watch: &Watch) -> Result<u64, Error> {
+///
+/// # Errors
+/// [`Error::Wrong`] where some were not what was sent, there or, so many of them, here.
+pub(crate) fn stop(
+    port: &mut dyn Port,
+    via: Via,
+    (step, wrong_here): (Step, u64),
+    patience: Patience,
+    watch: &Watch,
+) -> Result<u64, Error> {
     let mut pace = Pace::new(watch, via, "ending a measurement", patience.silence);
-    ask(port, &mut pace, Note::Stop { step }, |note| match note {
-        Note::Stopped { step: s, messages } if s == step => Some(messages),
+    let (messages, wrong) = ask(port, &mut pace, Note::Stop { step: step.number }, |note| match note {
+        Note::Stopped { step: s, messages, wrong } if s == step.number => Some((messages, wrong)),
         _ => None,
-    })
+    })?;
+    match wrong + wrong_here {
+        0 => Ok(messages),
+        wrong => Err(Error::Wrong { via, bench: step.bench, size: step.size, wrong }),
+    }
 }
 
 /// End the stage. The far side may have understood and gone already: that it

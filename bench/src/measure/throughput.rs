@@ -35,12 +35,13 @@ pub(crate) fn throughput(
     watch: &Watch,
 ) -> Result<Throughput, Error> {
     start(port, via, step, patience, watch)?;
-    let limit = step.warm_up + step.time + patience.silence;
+    // With a window the receiver says something all the while; otherwise in the end.
+    let limit = if port.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + patience.silence;
     let mut sender = Sender { window: port.window(), ..Sender::default() };
     let before = port.frames_sent();
     let mut counted = sender.run(port, step.number, Pace::new(watch, via, "sending", limit))?;
     settle(port, via, (step.number, sender.sent), patience, watch)?;
-    let received = stop(port, via, step.number, patience, watch)?;
+    let received = stop(port, via, (step, 0), patience, watch)?;
     if let (Some(before), Some(after)) = (before, port.frames_sent()) {
         counted.frames_each = (after - before) as f64 / sender.sent.max(1) as f64;
     }
@@ -65,7 +66,11 @@ impl Sender {
         loop {
             let sent = port.send(self.room())?;
             self.sent += sent as u64;
-            match port.receive(BATCH)?.note {
+            let note = port.receive(BATCH)?.note;
+            if note.is_some() {
+                pace.hearing()?;
+            }
+            match note {
                 Some(Note::Counted { step: s, messages, bytes, time }) if s == step => {
                     return Ok(Throughput { messages, bytes, time, lost: 0, frames_each: 1.0 });
                 }
@@ -139,6 +144,16 @@ mod tests {
         // More than one window got through, so stalls were overcome.
         assert!(lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
         assert_eq!(measured.lost, lost);
+    }
+
+    #[test]
+    fn cut_messages_fail_it_with_their_count() {
+        let faults = Faults { cut_data: 9, ..Faults::default() };
+        let mut cut = 0;
+        let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        assert!(matches!(error, Error::Wrong { wrong, size: 64, .. } if wrong == cut && cut > 0), "{error}: {cut}");
+        assert!(error.to_string().starts_with(&format!("{cut} messages by raw arrived with wrong content or length")));
     }
 
     /// As our own messages are when the kernel drops a frame.

@@ -3,14 +3,15 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_api::{Message, Region, Rights, Token, Transfer, TransferKind};
+use am_api::{Endpoint, Message, Node, Region, Rights, Token, Transfer, TransferKind};
 
 use super::children::Line;
 use super::ledger::Ledger;
-use super::recipe::{Recipe, Sort, mix};
+use super::recipe::{Recipe, Sort};
 use super::side::{ANSWER, ASK, DATA, ENDPOINT, Telling, conclude, facility, node, say};
 use super::verdict::Outcome;
 use super::{PUT, Plan};
+use crate::content::mix;
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -31,16 +32,9 @@ struct State {
 /// Take them all, check them, answer, and wait to be told to end.
 pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error> {
     let node = node(plan, watch)?;
-    let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
-    endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
-    endpoint.on_request(ASK, on_ask);
-    endpoint.on_returned(|state, _| state.outcome.returned += 1);
-    endpoint.on_transfer(|state, over| on_transfer(state, &over));
-    let (recipe, region) = (plan.recipe, endpoint.register(vec![0; PUT], Rights::WRITE));
-    say(&Line::Open(region.id().0))?;
-    // By place among the requests, which are three of four numbers.
-    let requests = Ledger::new(recipe.messages);
-    let mut state = State { recipe, requests, outcome: Outcome::default(), region, scratch: vec![0; 1 << 16] };
+    let recipe = plan.recipe;
+    let (mut endpoint, mut state) = open(&node, recipe)?;
+    say(&Line::Open(state.region.id().0))?;
     let (mut telling, mut stalling) = (Telling::new(), Stalling::new(recipe.seed, stalls));
     while watch.check().is_ok() {
         endpoint.wait(&mut state, A_WHILE);
@@ -50,6 +44,20 @@ pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error>
     }
     let State { requests, outcome, .. } = state;
     conclude(&node, Outcome { arrived: requests.came, twice: requests.twice, ..outcome })
+}
+
+/// The endpoint that takes them, and what its handlers work on.
+fn open(node: &Node, recipe: Recipe) -> Result<(Endpoint<State>, State), Error> {
+    let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
+    endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
+    endpoint.on_request(ASK, on_ask);
+    endpoint.on_returned(|state, _| state.outcome.returned += 1);
+    endpoint.on_transfer(|state, over| on_transfer(state, &over));
+    let region = endpoint.register(vec![0; PUT], Rights::WRITE);
+    // By place among the requests, which are three of four numbers.
+    let requests = Ledger::new(recipe.messages);
+    let state = State { recipe, requests, outcome: Outcome::default(), region, scratch: vec![0; 1 << 16] };
+    Ok((endpoint, state))
 }
 
 /// Its number, if it is one that was sent so.
@@ -105,5 +113,72 @@ impl Stalling {
         self.next = came + 1 + self.dice % STALL_EVERY;
         sleep(LONGEST_STALL.mul_f64((self.dice >> 32) as f64 / (1u64 << 32) as f64));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use transport::loopback::wire;
+
+    use super::*;
+
+    /// What the receiver says of a hundred messages and a transfer, after they were spoilt.
+    fn outcome(spoil: impl Fn(&mut Vec<u8>)) -> Outcome {
+        let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
+        let mut node = |name| Node::open(name, Box::new(ends.next().unwrap())).unwrap();
+        let (near, far) = (node("alpha"), node("beta"));
+        let recipe = Recipe::of_mean(4000, 500.0, 1000, 7).expect("they fit");
+        let mut sender = near.endpoint::<()>("sender").unwrap();
+        let (mut receiver, mut state) = open(&far, recipe).unwrap();
+        let to = sender.connect("beta", ENDPOINT).unwrap();
+        let is_it = |number: &u64| Recipe::sort(*number) == Sort::Data && recipe.shape(*number).payload > 8;
+        let mut numbers = (0..recipe.messages).filter(is_it);
+        let (mut sent, mut is_put, begin) = (0, false, Instant::now());
+        while state.requests.came + state.outcome.wrong + state.outcome.puts < 101 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", state.outcome);
+            sender.poll(&mut ());
+            receiver.poll(&mut state);
+            if sender.ready(to).is_err() {
+                continue;
+            }
+            if !is_put {
+                let mut bytes = vec![0; PUT];
+                recipe.fill(u64::MAX, &mut bytes);
+                bytes[..8].copy_from_slice(&0u64.to_be_bytes());
+                spoil(&mut bytes);
+                sender.put(to, state.region.id(), 0, bytes).unwrap();
+                is_put = true;
+            } else if sent < 100 {
+                let number = numbers.next().unwrap();
+                let shape = recipe.shape(number);
+                let mut payload = vec![0; shape.payload];
+                recipe.fill(number, &mut payload);
+                spoil(&mut payload);
+                while sender.request(to, DATA, shape.words(), &payload).is_err() {
+                    sender.poll(&mut ());
+                    receiver.poll(&mut state);
+                }
+                sent += 1;
+            }
+        }
+        let State { outcome, requests, .. } = state;
+        Outcome { arrived: requests.came, ..outcome }
+    }
+
+    #[test]
+    fn what_was_spoilt_or_cut_is_counted_and_the_rest_is_not() {
+        let right = outcome(|_| {});
+        assert_eq!((right.arrived, right.puts, right.wrong), (100, 1, 0));
+        let spoils: [fn(&mut Vec<u8>); 3] = [
+            |bytes| *bytes.last_mut().unwrap() ^= 1,
+            |bytes| bytes[8] ^= 0x80,
+            |bytes| bytes.truncate(bytes.len() - 1),
+        ];
+        for spoil in spoils {
+            let wrong = outcome(spoil);
+            assert_eq!((wrong.arrived, wrong.puts, wrong.wrong), (0, 0, 101), "{wrong:?}");
+        }
     }
 }

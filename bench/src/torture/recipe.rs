@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use wire::{MAX_WORDS, WORD};
 
+use crate::content::{Stream, mix};
+
 /// Small messages come in runs, so that there are bundles.
 const RUN: u64 = 16;
 /// Of so many runs one is of small ones.
@@ -132,10 +134,7 @@ impl Recipe {
 
     /// Its payload.
     pub(super) fn fill(&self, number: u64, payload: &mut [u8]) {
-        let mut bytes = Stream::new(self.seed, number);
-        for piece in payload.chunks_mut(8) {
-            piece.copy_from_slice(&bytes.next()[..piece.len()]);
-        }
+        Stream::new(self.seed, number).fill(payload);
     }
 
     /// Whether that is its payload.
@@ -162,30 +161,6 @@ impl Recipe {
 
 /// The most bytes of a small message.
 const SMALL_BYTES: u64 = (MAX_WORDS * WORD) as u64 + SMALL;
-
-/// Bytes that depend on the seed and the number.
-struct Stream(u64);
-
-impl Stream {
-    fn new(seed: u64, number: u64) -> Stream {
-        Stream(mix(seed.rotate_left(32) ^ mix(number)))
-    }
-
-    fn next(&mut self) -> [u8; 8] {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
-    }
-}
-
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Numbers that look like dice (splitmix64's last step).
-pub(super) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(GOLDEN);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 #[cfg(test)]
 mod tests {

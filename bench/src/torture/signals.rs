@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::recipe::mix;
+use crate::content::mix;
 
 /// A process runs so long at most between two stops, and is stopped so long.
 const RUNS: Duration = Duration::from_millis(1500);

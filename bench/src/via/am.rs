@@ -10,6 +10,7 @@ use wire::bulk::Segment;
 
 use super::lossy::{self, Knob};
 use super::transfers::{Told, Transfers};
+use crate::content::Content;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
@@ -40,6 +41,7 @@ const A_WHILE: Duration = Duration::from_micros(1);
 #[derive(Default)]
 struct State {
     arrived: Arrived,
+    content: Content,
     echo: bool,
     /// The other side, known from what it says.
     other: Option<Remote>,
@@ -57,7 +59,6 @@ pub(crate) struct Am {
     xdp: Option<&'static str>,
     framing: &'static str,
     largest: usize,
-    payload: Vec<u8>,
     /// A whole batch was sent: who sends has the next one ready, and does not
     /// want to wait for what may arrive.
     has_more: bool,
@@ -132,7 +133,6 @@ impl Am {
             xdp: None,
             framing: "none",
             largest: 0,
-            payload: Vec::new(),
             has_more: false,
             is_near: false,
             transfers: None,
@@ -222,15 +222,16 @@ fn on_echo(state: &mut State, message: Message<'_>) {
     count(state, &message);
 }
 
+#[inline]
 fn count(state: &mut State, message: &Message<'_>) {
-    state.arrived.messages += 1;
-    state.arrived.bytes += message.payload().len() as u64;
+    state.content.count(message.payload(), &mut state.arrived);
 }
 
 fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
-    if let Some(bytes) = state.told.over(&transfer) {
+    if let Some(is_right) = state.told.over(&transfer) {
         state.arrived.messages += 1;
-        state.arrived.bytes += bytes;
+        state.arrived.bytes += transfer.length;
+        state.arrived.wrong += u64::from(!is_right);
         state.told.owed += usize::from(state.echo);
     }
 }
@@ -281,7 +282,7 @@ impl Port for Am {
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        self.payload.resize(size, 0);
+        self.state.content = Content::of(size);
         self.transfers = None;
         Ok(())
     }
@@ -328,7 +329,7 @@ impl Port for Am {
         }
         let count = if self.bundles && count > 1 { BUNDLED } else { count };
         let mut sent = 0;
-        while sent < count && settle(self.endpoint.request(to, DATA, &[], &self.payload))?.is_some() {
+        while sent < count && settle(self.endpoint.request(to, DATA, &[], self.state.content.bytes()))?.is_some() {
             sent += 1;
         }
         if sent > 0 {
@@ -359,5 +360,87 @@ impl Port for Am {
     /// Credits are the window, and nothing is lost.
     fn window(&self) -> Option<u64> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::time::Instant;
+
+    use transport::loopback::wire;
+
+    use super::*;
+
+    /// Both sides, connected.
+    fn pair() -> [Am; 2] {
+        let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
+        let mut open = |name| Am::far(node(name, How::default(), Box::new(ends.next().unwrap())).unwrap()).unwrap();
+        let (mut near, mut far) = (Am { is_near: true, ..open("alpha") }, open("beta"));
+        let to = near.endpoint.connect("beta", ENDPOINT).unwrap();
+        near.state.other = Some(to);
+        // The far side knows whom it has heard.
+        while far.state.other.is_none() {
+            near.tell(Note::Ended).unwrap_or_default();
+            near.receive(1).unwrap();
+            far.receive(1).unwrap();
+        }
+        [near, far]
+    }
+
+    /// What arrives while the near side sends until so much has.
+    fn stream([near, far]: &mut [Am; 2], messages: u64) -> Arrived {
+        let (mut all, begin) = (Arrived::default(), Instant::now());
+        while all.messages < messages {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{all:?}");
+            near.send(8).unwrap();
+            near.receive(8).unwrap();
+            all.add(far.receive(8).unwrap());
+        }
+        all
+    }
+
+    #[test]
+    fn messages_are_what_was_sent_and_others_are_counted() {
+        let mut pair = pair();
+        pair.iter_mut().for_each(|side| side.prepare(1000).unwrap());
+        let arrived = stream(&mut pair, 500);
+        assert_eq!((arrived.bytes, arrived.wrong), (1000 * arrived.messages, 0));
+        pair[0].state.content = Content::made(1000);
+        // After those that were still on their way, one of the share.
+        assert!(stream(&mut pair, 500).wrong > 0);
+        let arrived = stream(&mut pair, 1600);
+        assert!(arrived.wrong >= arrived.messages / crate::content::SHARE, "{arrived:?}");
+        pair[0].prepare(999).unwrap();
+        stream(&mut pair, 500);
+        let arrived = stream(&mut pair, 100);
+        assert_eq!((arrived.bytes, arrived.wrong), (999 * arrived.messages, arrived.messages), "each was cut");
+    }
+
+    /// Of each transfer another piece is compared, so that any byte is found.
+    #[test]
+    fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
+        for spoilt in [None, Some(0), Some(5000), Some(10_000)] {
+            let mut pair = pair();
+            pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
+            let places = &mut pair[0].transfers.as_mut().unwrap().memory;
+            if let Some(at) = spoilt {
+                places.iter_mut().for_each(|place| Rc::get_mut(place).unwrap()[at] ^= 1);
+            }
+            let arrived = stream(&mut pair, 400);
+            assert_eq!(arrived.wrong > 0, spoilt.is_some(), "{spoilt:?}: {arrived:?}");
+        }
+    }
+
+    /// What was there before is not taken for what should have come.
+    #[test]
+    fn a_transfer_that_leaves_its_place_as_it_was_is_wrong() {
+        let mut pair = pair();
+        pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
+        assert_eq!(stream(&mut pair, 100).wrong, 0);
+        // From here on they bring what is there.
+        let told = &mut pair[0].state.told;
+        told.begun.iter_mut().for_each(|begun| *begun += 1);
+        assert!(stream(&mut pair, 100).wrong > 0);
     }
 }

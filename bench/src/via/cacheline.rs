@@ -18,6 +18,8 @@ use crate::watch::Watch;
 
 /// What a line holds besides the word that counts.
 const LARGEST: usize = 60;
+/// What of a line goes over: the word that counts.
+const WORD: u64 = 4;
 /// The near side makes the lines within so long, and they are looked for so often.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(2);
@@ -37,7 +39,6 @@ pub(crate) struct Cacheline {
     /// The first of our lines and of the other's.
     own: usize,
     other: usize,
-    size: usize,
     echo: bool,
     sent: u32,
     seen: u32,
@@ -65,7 +66,7 @@ impl Cacheline {
             }
         };
         let (own, other) = if side == Side::Near { (0, EACH) } else { (EACH, 0) };
-        Ok(Cacheline { lines, own, other, size: 0, echo: false, sent: 0, seen: 0, told: 0, heard: 0 })
+        Ok(Cacheline { lines, own, other, echo: false, sent: 0, seen: 0, told: 0, heard: 0 })
     }
 
     fn note(&mut self) -> Option<Note> {
@@ -96,7 +97,6 @@ impl Port for Cacheline {
         if size > LARGEST {
             return Err(Error::TooLarge { via: Via::Cacheline, size, most: LARGEST });
         }
-        self.size = size;
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Port for Cacheline {
         if self.echo {
             self.send(messages as usize)?;
         }
-        Ok(Arrived { messages, bytes: messages * self.size as u64, note: None })
+        Ok(Arrived { messages, bytes: messages * WORD, ..Arrived::default() })
     }
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
@@ -166,7 +166,7 @@ mod tests {
         far.echo(true);
         for _ in 0..3 {
             near.send(1).unwrap();
-            assert_eq!(far.receive(1).unwrap(), Arrived { messages: 1, bytes: 16, note: None });
+            assert_eq!(far.receive(1).unwrap(), Arrived { messages: 1, bytes: WORD, wrong: 0, note: None });
             assert_eq!(near.receive(1).unwrap().messages, 1);
         }
         assert_eq!(near.receive(1).unwrap(), Arrived::default());

@@ -109,8 +109,8 @@ impl Device for Raw {
     }
 
     #[inline]
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
-        Ok(self.receive(budget, each))
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+        Ok(self.receive(budget, &mut |frame| each(frame, false)))
     }
 
     fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {

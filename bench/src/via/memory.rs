@@ -8,6 +8,7 @@ use transport::loopback::{Loopback, Plug};
 use wire::frame::{ETHERNET, Link, SMALLEST, emit};
 use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
+use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::via::Via;
@@ -23,7 +24,7 @@ pub(crate) struct Memory<T = Loopback> {
     window: Option<u64>,
     mode: String,
     largest: usize,
-    size: usize,
+    content: Content,
     echo: bool,
     /// Heard and not yet handed over.
     heard: VecDeque<Note>,
@@ -55,7 +56,7 @@ impl<T: Transport> Memory<T> {
             window,
             mode,
             largest,
-            size: 0,
+            content: Content::default(),
             echo: false,
             heard: VecDeque::with_capacity(BATCH),
             data,
@@ -63,22 +64,24 @@ impl<T: Transport> Memory<T> {
         }
     }
 
-    /// `false` where there is no room now.
-    fn frame(&mut self, head: [u8; ETHERNET], payload: &[u8], length: usize) -> bool {
-        let Some(mut frame) = self.transport.caps().pool.take() else { return false };
-        if let Some(space) = frame.space() {
-            space[..ETHERNET].copy_from_slice(&head);
-            space[ETHERNET..][..payload.len()].copy_from_slice(payload);
-        }
-        frame.set_len(length.max(SMALLEST));
-        self.transport.send(self.to, frame).is_ok()
-    }
-
     fn data(&mut self, count: usize) -> usize {
-        let sent = (0..count).take_while(|_| self.frame(self.data, &[], ETHERNET + self.size)).count();
-        self.transport.flush();
+        let Memory { transport, to, data, content, .. } = self;
+        let sent = (0..count).take_while(|_| send(transport, *to, data, content.bytes())).count();
+        transport.flush();
         sent
     }
+}
+
+/// `false` where there is no room now.
+#[inline]
+fn send(transport: &mut impl Transport, to: Address, head: &[u8; ETHERNET], payload: &[u8]) -> bool {
+    let Some(mut frame) = transport.caps().pool.take() else { return false };
+    if let Some(space) = frame.space() {
+        space[..ETHERNET].copy_from_slice(head);
+        space[ETHERNET..][..payload.len()].copy_from_slice(payload);
+    }
+    frame.set_len((ETHERNET + payload.len()).max(SMALLEST));
+    transport.send(to, frame).is_ok()
 }
 
 pub(crate) fn flow_of(id: u16) -> Flow {
@@ -110,7 +113,7 @@ impl<T: Transport> Port for Memory<T> {
         if size > self.largest {
             return Err(Error::TooLarge { via: Via::Raw, size, most: self.largest });
         }
-        self.size = size;
+        self.content = Content::of(size);
         Ok(())
     }
 
@@ -127,16 +130,16 @@ impl<T: Transport> Port for Memory<T> {
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
         // A frame to us bears the sender's header: all but the destination is the same.
+        let Memory { transport, content, heard, .. } = self;
         let (data, notes) = (&self.data[6..], &self.notes[6..]);
-        self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[6..ETHERNET] == *data => arrived.messages += 1,
+        transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
+            bytes if bytes[6..ETHERNET] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes if bytes[6..ETHERNET] == *notes => {
-                self.heard.extend(Note::from_bytes(&bytes[ETHERNET..]));
+                heard.extend(Note::from_bytes(&bytes[ETHERNET..]));
             }
             _ => {}
         });
         arrived.note = self.heard.pop_front();
-        arrived.bytes = arrived.messages * self.size as u64;
         if self.echo && arrived.messages > 0 {
             self.data(arrived.messages as usize);
         }
@@ -144,7 +147,7 @@ impl<T: Transport> Port for Memory<T> {
     }
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
-        self.frame(self.notes, &note.to_bytes(), ETHERNET + Note::BYTES);
+        send(&mut self.transport, self.to, &self.notes, &note.to_bytes());
         self.transport.flush();
         Ok(())
     }
@@ -178,7 +181,7 @@ mod tests {
             near.tell(note).unwrap();
         }
         let first = far.receive(BATCH).unwrap();
-        assert_eq!(first, Arrived { messages: 3, bytes: 48, note: Some(notes[0]) });
+        assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, note: Some(notes[0]) });
         assert_eq!(far.receive(BATCH).unwrap().note, Some(notes[1]));
         assert_eq!(far.receive(BATCH).unwrap().note, Some(notes[2]));
         assert_eq!(far.receive(BATCH).unwrap(), Arrived::default());
@@ -191,6 +194,17 @@ mod tests {
         far.echo(true);
         far.receive(BATCH).unwrap();
         assert_eq!(near.receive(BATCH).unwrap().messages, 2);
+    }
+
+    #[test]
+    fn other_content_and_another_length_are_wrong() {
+        let (mut near, mut far) = pair();
+        near.content = Content::made(16);
+        near.send(1).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
+        near.prepare(100).unwrap();
+        near.send(2).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 200, wrong: 2, note: None });
     }
 
     #[test]

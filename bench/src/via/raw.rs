@@ -11,6 +11,7 @@ use afxdp::Interface;
 use wire::frame::{ETHERNET, SMALLEST};
 use wire::{Address, EtherType};
 
+use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, XdpArg};
@@ -35,8 +36,9 @@ pub(crate) trait Device {
     /// The same, after `fill` had the bytes of each.
     fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
 
-    /// Look at arrived frames, at most so many; those for which `each` says so go back as they are then.
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize>;
+    /// Look at arrived frames, at most so many; those for which `each` says so go back as they are then. A frame
+    /// may come in several pieces: `each` is told whether more follow, and what it says of the first counts.
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize>;
 
     /// Send this frame once; `false` where there is no room now.
     fn send_note(&mut self, frame: &[u8]) -> io::Result<bool>;
@@ -58,8 +60,10 @@ pub(crate) struct RawPort<D = afxdp::raw::Raw> {
     raw: D,
     mode: String,
     largest: usize,
-    size: usize,
+    content: Content,
     echo: bool,
+    /// More of a frame follows, which is data or not.
+    amid: Option<bool>,
     /// Heard and not yet handed over.
     heard: VecDeque<Note>,
     out: [u8; ETHERNET],
@@ -85,13 +89,19 @@ impl<D: Device> RawPort<D> {
             mode,
             largest: peer.carries((raw.max_frame() - ETHERNET) as u32),
             raw,
-            size: 0,
+            content: Content::default(),
             echo: false,
+            amid: None,
             heard: VecDeque::with_capacity(BATCH),
             out: ethernet(peer.link(), own),
             data: peer.address,
             notes: marked(peer.address),
         }
+    }
+
+    /// Data messages hold this from now on, which the sender makes itself.
+    pub(crate) fn expect(&mut self, content: Content) {
+        self.content = content;
     }
 
     /// As [`send`](Port::send), after `fill` had the payload of each.
@@ -100,7 +110,7 @@ impl<D: Device> RawPort<D> {
     /// The via cannot be used any more.
     #[inline]
     pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
-        let end = ETHERNET + self.size;
+        let end = ETHERNET + self.content.bytes().len();
         self.raw.send_each(count, &mut |frame| fill(&mut frame[ETHERNET..end])).map_err(failed)
     }
 }
@@ -121,7 +131,7 @@ impl Device for afxdp::raw::Raw {
     }
 
     #[inline]
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
         self.receive(budget, each)
     }
 
@@ -185,9 +195,9 @@ impl<D: Device> Port for RawPort<D> {
         if size > self.largest {
             return Err(Error::TooLarge { via: Via::Raw, size, most: self.largest });
         }
-        self.size = size;
-        let mut frame = vec![0; (ETHERNET + size).max(SMALLEST)];
-        frame[..ETHERNET].copy_from_slice(&self.out);
+        self.content = Content::of(size);
+        let mut frame = [&self.out[..], self.content.bytes()].concat();
+        frame.resize(frame.len().max(SMALLEST), 0);
         self.raw.write(&frame).map_err(failed)
     }
 
@@ -203,24 +213,27 @@ impl<D: Device> Port for RawPort<D> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
+        let RawPort { raw, content, heard, amid, .. } = self;
         let (data, notes, echo) = (self.data, self.notes, self.echo);
-        self.raw
-            .receive(budget, &mut |frame| {
-                if frame[6..12] == data {
-                    arrived.messages += 1;
-                    if echo {
-                        turn(frame);
-                    }
-                    return echo;
-                }
-                if frame[6..12] == notes {
-                    self.heard.extend(Note::from_bytes(&frame[ETHERNET..]));
-                }
-                false
-            })
-            .map_err(failed)?;
+        raw.receive(budget, &mut |piece, more| {
+            let is_data = amid.unwrap_or_else(|| piece[6..12] == data);
+            match amid {
+                None if is_data => content.piece(content.payload(piece)),
+                None if piece[6..12] == notes => heard.extend(Note::from_bytes(&piece[ETHERNET..])),
+                Some(true) => content.piece(piece),
+                _ => {}
+            }
+            if is_data && echo && amid.is_none() {
+                turn(piece);
+            }
+            *amid = more.then_some(is_data);
+            if is_data && !more {
+                content.end(&mut arrived);
+            }
+            is_data && echo
+        })
+        .map_err(failed)?;
         arrived.note = self.heard.pop_front();
-        arrived.bytes = arrived.messages * self.size as u64;
         Ok(arrived)
     }
 
@@ -234,5 +247,134 @@ impl<D: Device> Port for RawPort<D> {
 
     fn window(&self) -> Option<u64> {
         Some(WINDOW.min(self.raw.depth() as u64 / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+    /// A device that bends what it sends, and gets it in pieces.
+    struct Bending {
+        frame: Vec<u8>,
+        out: Frames,
+        back: Frames,
+        bend: fn(&mut Vec<u8>),
+        piece: usize,
+    }
+
+    impl Device for Bending {
+        fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+            self.frame = frame.to_vec();
+            Ok(())
+        }
+
+        fn send(&mut self, count: usize) -> io::Result<usize> {
+            self.send_each(count, &mut |_| {})
+        }
+
+        fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
+            for _ in 0..count {
+                fill(&mut self.frame);
+                let mut frame = self.frame.clone();
+                (self.bend)(&mut frame);
+                self.out.borrow_mut().push_back(frame);
+            }
+            Ok(count)
+        }
+
+        fn receive(&mut self, _: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
+            let frames = self.back.take();
+            for frame in &frames {
+                let mut pieces: Vec<Vec<u8>> = frame.chunks(self.piece).map(<[u8]>::to_vec).collect();
+                let last = pieces.len() - 1;
+                let says: Vec<bool> = pieces.iter_mut().enumerate().map(|(at, piece)| each(piece, at < last)).collect();
+                if says[0] {
+                    self.out.borrow_mut().push_back(pieces.concat());
+                }
+            }
+            Ok(frames.len())
+        }
+
+        fn send_note(&mut self, frame: &[u8]) -> io::Result<bool> {
+            self.out.borrow_mut().push_back(frame.to_vec());
+            Ok(true)
+        }
+
+        fn max_frame(&self) -> usize {
+            ETHERNET + 9000
+        }
+
+        fn depth(&self) -> usize {
+            64
+        }
+    }
+
+    /// Both sides, with messages of this size; what the near one sends is bent.
+    fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawPort<Bending>; 2] {
+        let place = |last| Place {
+            name: String::new(),
+            address: [4, 0, 0, 0, 0, last],
+            ipv4: None,
+            ipv6: None,
+            core: None,
+            mtu: None,
+        };
+        let (there, back) = (Frames::default(), Frames::default());
+        let port = |own: u8, bend, out: &Frames, back: &Frames| {
+            let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };
+            let mut port = RawPort::new(device, "bent".to_owned(), place(own).link(), &place(3 - own));
+            port.prepare(size).unwrap();
+            port
+        };
+        [port(1, bend, &there, &back), port(2, |_| {}, &back, &there)]
+    }
+
+    /// What arrives of so many messages, and then comes back.
+    fn there_and_back(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [Arrived; 2] {
+        let [mut near, mut far] = pair(bend, piece, size);
+        far.echo(true);
+        near.tell(Note::End).unwrap();
+        near.send(MESSAGES).unwrap();
+        let there = far.receive(BATCH).unwrap();
+        assert_eq!(there.note, Some(Note::End));
+        [Arrived { note: None, ..there }, near.receive(BATCH).unwrap()]
+    }
+
+    /// As many as bring one to be compared.
+    const MESSAGES: usize = crate::content::SHARE as usize;
+
+    #[test]
+    fn whole_frames_in_any_pieces_are_right() {
+        for (piece, size) in [(9014, 1), (9014, 46), (9014, 1500), (4096, 9000), (1510, 1500)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * size) as u64);
+            assert_eq!(there_and_back(|_| {}, piece, size), [Arrived { messages, bytes, wrong: 0, note: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn cut_frames_count_with_what_is_left_of_them_and_are_wrong() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            let (messages, bytes) = (MESSAGES as u64, (MESSAGES * 1010) as u64);
+            let arrived = there_and_back(|frame| frame.truncate(1024), piece, size);
+            assert_eq!(arrived, [Arrived { messages, bytes, wrong: messages, note: None }; 2]);
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_wrong_in_whatever_piece() {
+        for (piece, size) in [(9014, 1500), (512, 1500), (4096, 9000)] {
+            for bend in
+                [|frame: &mut Vec<u8>| frame[ETHERNET] ^= 1, |frame: &mut Vec<u8>| *frame.last_mut().unwrap() ^= 1]
+            {
+                let arrived = there_and_back(bend, piece, size);
+                assert_eq!(arrived.map(|arrived| arrived.wrong), [1, 1], "pieces of {piece}");
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::datagram::Layout;
 use super::sleeping::Wakes;
+use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 use crate::plan::Place;
@@ -23,9 +24,7 @@ const WINDOW: u64 = 128;
 /// Asked for; the kernel gives what it allows.
 const BUFFER: usize = 4 << 20;
 
-/// The first byte of a datagram: data,
-const DATA: u8 = 0;
-/// or a note, which then has this length.
+/// The first byte of a datagram that is a note, which then has this length; data begins with 0.
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 
@@ -37,9 +36,8 @@ pub(crate) struct Udp {
     layout: Layout,
     /// The receive buffer, as the kernel counts: it has room for its own records too.
     buffer: usize,
-    size: usize,
+    content: Content,
     echo: bool,
-    out: Vec<u8>,
     back: Vec<u8>,
 }
 
@@ -53,10 +51,9 @@ impl Udp {
         enlarge(&socket);
         let layout = Layout::new(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
-        let most = layout.most.max(NOTE_BYTES);
         // Room for one byte more, to notice what is too long.
-        let (out, back) = (vec![DATA; most], vec![0; most + 1]);
-        Ok(Udp { socket, mode, layout, buffer, size: 0, echo: false, out, back })
+        let back = vec![0; layout.most.max(NOTE_BYTES) + 1];
+        Ok(Udp { socket, mode, layout, buffer, content: Content::default(), echo: false, back })
     }
 
     /// Whether it was sent: not where the buffer is full, or where nobody is there yet.
@@ -128,7 +125,7 @@ impl Port for Udp {
         if size > self.layout.most {
             return Err(Error::TooLarge { via: Via::Udp, size, most: self.layout.most });
         }
-        self.size = size;
+        self.content = Content::of(size);
         Ok(())
     }
 
@@ -138,7 +135,7 @@ impl Port for Udp {
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         for sent in 0..count {
-            if !self.datagram(&self.out[..self.size])? {
+            if !self.datagram(self.content.bytes())? {
                 return Ok(sent);
             }
         }
@@ -151,18 +148,16 @@ impl Port for Udp {
         for _ in 0..budget {
             let Some(length) = settle(self.socket.recv(&mut self.back))? else { break };
             match self.back[0] {
-                DATA if length == self.size => {
-                    arrived.messages += 1;
-                    arrived.bytes += length as u64;
-                    if self.echo {
-                        self.datagram(&self.back[..length])?;
-                    }
-                }
                 NOTE if length == NOTE_BYTES => {
                     arrived.note = Note::from_bytes(&self.back[1..NOTE_BYTES]);
                     break;
                 }
-                _ => {}
+                _ => {
+                    self.content.count(&self.back[..length], &mut arrived);
+                    if self.echo {
+                        self.datagram(&self.back[..length])?;
+                    }
+                }
             }
         }
         Ok(arrived)
@@ -177,8 +172,9 @@ impl Port for Udp {
     /// Fewer of what takes several frames: half of the buffer is for the kernel's
     /// records, and half of the rest is left free.
     fn window(&self) -> Option<u64> {
-        let fit = (self.buffer / 4 / self.size.max(1)) as u64;
-        Some(if self.size <= self.layout.largest { WINDOW } else { fit.clamp(2, WINDOW) })
+        let size = self.content.bytes().len();
+        let fit = (self.buffer / 4 / size.max(1)) as u64;
+        Some(if size <= self.layout.largest { WINDOW } else { fit.clamp(2, WINDOW) })
     }
 }
 
@@ -215,17 +211,21 @@ mod tests {
 
         far.echo(true);
         let first = far.receive(32).unwrap();
-        assert_eq!(first, Arrived { messages: 3, bytes: 48, note: Some(Note::End) });
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, note: None });
+        assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, note: Some(Note::End) });
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 0, note: None });
         assert_eq!(near.receive(1).unwrap().messages, 1);
         assert_eq!(near.receive(32).unwrap().messages, 3);
 
         let error = near.prepare(65_508).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");
-        // A datagram of another length is nobody's.
+        // Datagrams of another length, and one of another content.
         near.prepare(17).unwrap();
+        near.send(2).unwrap();
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 2, bytes: 34, wrong: 2, note: None });
+        far.prepare(16).unwrap();
+        near.content = Content::made(16);
         near.send(1).unwrap();
-        assert_eq!(far.receive(32).unwrap(), Arrived::default());
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((near.frames(65_507), near.frames(1472), near.frames(1473)), (45, 1, 2));
         assert!((2..=WINDOW).contains(&near.window().unwrap()));
         assert_eq!(near.send(1).unwrap(), 1);
-        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, note: None });
+        assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 65_507, wrong: 0, note: None });
     }
 
     #[test]

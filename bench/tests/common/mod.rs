@@ -171,6 +171,9 @@ pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) 
     assert!(bytes.abs_diff(messages * size) <= size, "{line}");
 }
 
+/// Of the cable's ends.
+const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
+
 /// Two hosts and a cable, as two machines would be.
 pub(crate) struct Machines {
     pub(crate) hosts: [Host; 2],
@@ -179,8 +182,13 @@ pub(crate) struct Machines {
 
 impl Machines {
     pub(crate) fn new() -> Machines {
-        let addresses = Some(("10.77.0.1/24", "10.77.0.2/24"));
-        Machines::with(&VethOptions { addresses, ..VethOptions::default() })
+        Machines::with(&VethOptions { addresses: Some(ADDRESSES), ..VethOptions::default() })
+    }
+
+    /// A new cable with addresses, in place of the one before.
+    pub(crate) fn cable(&mut self) {
+        let options = VethOptions { addresses: Some(ADDRESSES), ..VethOptions::default() };
+        self.ends = veth(&self.hosts[0], "eth1", &self.hosts[1], "eth1", &options).unwrap().into();
     }
 
     pub(crate) fn with(options: &VethOptions<'_>) -> Machines {

@@ -46,7 +46,7 @@ impl Cable {
         let begin = Instant::now();
         while count > 0 {
             count -= self.ends[end]
-                .receive(BATCH, &mut |frame| {
+                .receive(BATCH, &mut |frame, _| {
                     assert_eq!(frame, expected);
                     false
                 })
@@ -88,7 +88,7 @@ fn each_frame_arrives_with_what_was_written_into_it() {
         let begin = Instant::now();
         while seen < written {
             cable.ends[1]
-                .receive(BATCH, &mut |frame| {
+                .receive(BATCH, &mut |frame, _| {
                     assert_eq!(frame[ETHERNET..][..8], seen.to_be_bytes());
                     seen += 1;
                     false
@@ -112,7 +112,7 @@ fn echoes_come_back_and_their_chunks_go_home() {
         let (mut echoed, begin) = (0, Instant::now());
         while echoed < 16 {
             echoed += cable.ends[1]
-                .receive(BATCH, &mut |frame| {
+                .receive(BATCH, &mut |frame, _| {
                     let (to, from) = frame[..12].split_at_mut(6);
                     to.swap_with_slice(from);
                     true
@@ -178,7 +178,7 @@ fn frames_of_several_chunks_are_whole() {
             }
             whole.flush();
             receive_whole(&mut whole, &turned, &mut || {
-                raw.receive(BATCH, &mut |_| true).unwrap();
+                raw.receive(BATCH, &mut |_, _| true).unwrap();
             });
         }
     }

@@ -209,13 +209,14 @@ impl Raw {
     /// Look at arrived frames, at most `budget` or [`BATCH`]; those for which
     /// `each` says so go back as they are then. Returns how many there were.
     ///
-    /// Where frames may have several pieces it is the first of each that is
-    /// looked at, and at most as many pieces as so many of the longest frames have.
+    /// Where frames may have several pieces each is looked at, at most as many as so many
+    /// of the longest frames have. `each` is told whether more of the frame follow, and what
+    /// it says of the first piece counts for the frame.
     ///
     /// # Errors
     /// The socket's.
     #[inline]
-    pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<usize> {
+    pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
         // SAFETY: what comes out of this ring are chunks of this UMEM.
         let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.most_pieces]) };
         if count == 0 {
@@ -223,13 +224,12 @@ impl Raw {
         }
         let (mut done_with, mut frames) = (0, 0);
         for at in 0..count {
-            let echo = match self.amid {
-                // SAFETY: the chunk has just come out of the ring, so it is ours alone.
-                None => unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut()) },
-                Some(echo) => echo,
-            };
+            let more = self.arrived[at].has_more_frames();
+            // SAFETY: the chunk has just come out of the ring, so it is ours alone.
+            let says = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut(), more) };
+            let echo = self.amid.unwrap_or(says);
             frames += usize::from(self.amid.is_none());
-            self.amid = self.arrived[at].has_more_frames().then_some(echo);
+            self.amid = more.then_some(echo);
             if echo {
                 self.echoes.push(self.arrived[at]);
             } else {

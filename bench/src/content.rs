@@ -1,0 +1,176 @@
+//! What a data message holds, and whether a message that arrived holds that.
+//!
+//! Both sides know the bytes of each message beforehand, so a sender that prepares its frames
+//! once still does so. The receiver compares the length of every message, and all bytes of one
+//! message in [`SHARE`]: every via is checked in the same way, and the check costs each the same.
+
+use wire::frame::{ETHERNET, SMALLEST};
+
+use crate::measure::Arrived;
+
+/// The bytes of one message in so many are compared; of a bulk transfer, one byte in so many.
+pub(crate) const SHARE: u64 = 16;
+
+/// The bytes of messages that a sender makes in place, without a source to copy from.
+pub(crate) const MADE: u8 = 0xa5;
+
+/// The messages of one measurement, and the one that is arriving.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    bytes: Vec<u8>,
+    /// Messages that have arrived.
+    seen: u64,
+    /// Bytes of the next one that have arrived,
+    at: usize,
+    /// and whether one of them is wrong.
+    is_spoilt: bool,
+}
+
+impl Content {
+    /// Messages of so many bytes, no two of which in a row are alike. The first byte is 0, so
+    /// that a message differs from a note where both share a socket.
+    pub(crate) fn of(size: usize) -> Content {
+        let mut bytes = vec![0; size];
+        Stream::new(size as u64, 0).fill(&mut bytes);
+        bytes.iter_mut().take(1).for_each(|first| *first = 0);
+        Content { bytes, ..Content::default() }
+    }
+
+    /// Messages of so many bytes that are made in place.
+    pub(crate) fn made(size: usize) -> Content {
+        Content { bytes: vec![MADE; size], ..Content::default() }
+    }
+
+    /// The bytes of each message.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The payload of a bare frame, without the padding of a short one.
+    #[inline]
+    pub(crate) fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = if frame.len() == SMALLEST { (ETHERNET + self.bytes.len()).min(SMALLEST) } else { frame.len() };
+        &frame[ETHERNET..end]
+    }
+
+    /// A message has arrived.
+    #[inline]
+    pub(crate) fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
+        self.piece(message);
+        self.end(arrived);
+    }
+
+    /// A piece of a message has arrived.
+    #[inline]
+    pub(crate) fn piece(&mut self, piece: &[u8]) {
+        if self.seen.is_multiple_of(SHARE) {
+            self.is_spoilt |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
+        }
+        self.at += piece.len();
+    }
+
+    /// Bytes of the message that are yet to come.
+    #[inline]
+    pub(crate) fn missing(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// The piece before was the last one.
+    #[inline]
+    pub(crate) fn end(&mut self, arrived: &mut Arrived) {
+        arrived.messages += 1;
+        arrived.bytes += self.at as u64;
+        arrived.wrong += u64::from(self.is_spoilt || self.at != self.bytes.len());
+        (self.seen, self.at, self.is_spoilt) = (self.seen.wrapping_add(1), 0, false);
+    }
+}
+
+/// Bytes that depend on a seed and a number.
+pub(crate) struct Stream(u64);
+
+impl Stream {
+    pub(crate) fn new(seed: u64, number: u64) -> Stream {
+        Stream(mix(seed.rotate_left(32) ^ mix(number)))
+    }
+
+    /// The next eight.
+    pub(crate) fn next(&mut self) -> [u8; 8] {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
+    }
+
+    /// As many as there is room for.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&self.next()[..piece.len()]);
+        }
+    }
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Numbers that look like dice (splitmix64's last step).
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(GOLDEN);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of these messages in a row are wrong.
+    fn wrong(content: &mut Content, messages: impl IntoIterator<Item = Vec<u8>>) -> u64 {
+        let mut arrived = Arrived::default();
+        messages.into_iter().for_each(|message| content.count(&message, &mut arrived));
+        arrived.wrong
+    }
+
+    #[test]
+    fn a_cut_or_longer_message_is_always_wrong_and_counts_with_its_own_length() {
+        for size in [1, 45, 46, 47, 1500] {
+            let (mut content, mut arrived) = (Content::of(size), Arrived::default());
+            let mut longer = content.bytes().to_vec();
+            longer.push(0);
+            for length in [size, size - 1, size + 1, size] {
+                content.count(&longer[..length], &mut arrived);
+            }
+            let bytes = 4 * size as u64;
+            assert_eq!(arrived, Arrived { messages: 4, bytes, wrong: 2, note: None }, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_in_one_message_of_the_share() {
+        for at in [0, 1, 700, 1499] {
+            let mut content = Content::of(1500);
+            let mut spoilt = content.bytes().to_vec();
+            spoilt[at] ^= 1;
+            assert_eq!(wrong(&mut content, vec![spoilt; 10 * SHARE as usize]), 10, "{at}");
+        }
+    }
+
+    #[test]
+    fn messages_in_pieces_are_as_whole_ones() {
+        for cut in [1, 3, 60] {
+            let (mut content, mut arrived) = (Content::of(100), Arrived::default());
+            let bytes = content.bytes().to_vec();
+            bytes.chunks(cut).for_each(|piece| content.piece(piece));
+            content.end(&mut arrived);
+            bytes[..99].chunks(cut).for_each(|piece| content.piece(piece));
+            assert_eq!(content.missing(), 1);
+            content.end(&mut arrived);
+            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, note: None });
+        }
+    }
+
+    #[test]
+    fn padding_is_not_payload_and_a_frame_cut_to_the_shortest_is_no_padded_one() {
+        let payload = |size, frame: usize| Content::of(size).payload(&vec![0; frame]).len();
+        assert_eq!([payload(1, 60), payload(45, 60), payload(46, 60), payload(1500, 60)], [1, 45, 46, 46]);
+        assert_eq!([payload(1, 61), payload(1500, 1514), payload(1500, 1024)], [47, 1500, 1010]);
+    }
+}
