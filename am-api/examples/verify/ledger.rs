@@ -22,13 +22,24 @@ pub(crate) struct Ledger {
     pub(crate) first: Option<String>,
     /// Messages that are to be answered: the key of each, and how long it is.
     awaited: HashMap<u64, Shape>,
+    /// Of phases that are over, those that never came.
+    lost: u64,
     began: Instant,
 }
 
 impl Ledger {
     pub(crate) fn new(phase: &'static str) -> Ledger {
-        let (sent, received, bytes, wrong) = (0, 0, 0, 0);
-        Ledger { phase, sent, received, bytes, wrong, first: None, awaited: HashMap::new(), began: Instant::now() }
+        Ledger {
+            phase,
+            sent: 0,
+            received: 0,
+            bytes: 0,
+            wrong: 0,
+            first: None,
+            awaited: HashMap::new(),
+            lost: 0,
+            began: Instant::now(),
+        }
     }
 
     /// This one was sent, and its echo is to come.
@@ -58,6 +69,10 @@ impl Ledger {
     /// The peer got it, and not as it was sent.
     pub(crate) fn spoilt(&mut self, number: u64) {
         self.received += 1;
+        if number == 0 {
+            // It has no words to say which: it is the only one under way.
+            self.awaited.clear();
+        }
         self.awaited.remove(&number);
         self.wrong("the peer received it otherwise than it was sent; see its line".to_owned());
     }
@@ -69,7 +84,19 @@ impl Ledger {
 
     /// What was sent and has not come back.
     pub(crate) fn missing(&self) -> u64 {
-        self.awaited.len() as u64
+        self.lost + self.awaited.len() as u64
+    }
+
+    /// The same in a sum of several.
+    pub(crate) fn add(&mut self, phase: &Ledger) {
+        self.sent += phase.sent;
+        self.received += phase.received;
+        self.bytes += phase.bytes;
+        self.wrong += phase.wrong;
+        self.lost += phase.missing();
+        if self.first.is_none() {
+            self.first.clone_from(&phase.first);
+        }
     }
 
     /// So many, at most, are no longer waited for.

@@ -57,13 +57,8 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
             client.state.ledger.wrong(error.to_string());
         }
         client.state.ledger.print(&json!({}));
-        let ledger = &client.state.ledger;
-        good &= ledger.is_good();
-        sum.sent += ledger.sent;
-        sum.received += ledger.received;
-        sum.bytes += ledger.bytes;
-        sum.wrong += ledger.wrong + ledger.missing();
-        sum.first = sum.first.or(ledger.first.clone());
+        good &= client.state.ledger.is_good();
+        sum.add(&client.state.ledger);
     }
     let described = client.endpoint.describe(client.to).map(|how| how.to_string());
     let framing = client.endpoint.describe(client.to).map(|how| how.framing.to_string());
