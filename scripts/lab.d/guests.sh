@@ -2,7 +2,7 @@
 # Two guests and the cable between them: start, run commands, pull the cable, end. Sourced.
 #
 # $LAB is the folder that the guests share with this host: bin/ with the programs, a folder for each guest with
-# its commands (N.run), what they said (N.out), how they ended (N.rc), its kernel's log (dmesg), console and monitor.
+# its commands (NAME.run), what they said (NAME.out), how they ended (NAME.rc), its kernel's log (dmesg), console and monitor.
 
 # QEMU's device for a NIC of ours; `-iommu` is the virtio device that its driver drives without copying.
 device_of() {
@@ -53,7 +53,7 @@ boot_pair() {
 await_up() {
     local end=$((SECONDS + 120))
     until [ -e "$LAB/$1/up" ]; do
-        if [ "$SECONDS" -gt "$end" ] || ! kill -0 "${qemus[@]}" 2>/dev/null; then
+        if [ "$SECONDS" -gt "$end" ] || ! is_running; then
             die "scripts/lab: $1 did not start (kernel $kernel, $nic):
 $(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")"
         fi
@@ -61,32 +61,36 @@ $(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")"
     done
 }
 
-# start GUEST COMMAND: hand it over, and say its number in $started.
+# start GUEST COMMAND SECONDS: hand it over, and say what it is called in $started.
 start() {
-    local guest=$1 n=1
-    while [ -e "$LAB/$guest/$n.run" ]; do n=$((n + 1)); done
-    printf '%s\n' "$2" >"$LAB/$guest/.run.new"
-    mv "$LAB/$guest/.run.new" "$LAB/$guest/$n.run"
-    started=$n
+    local place
+    place=$(mktemp -u "$LAB/$1/XXXXXXXX")
+    echo "$3" >"$place.limit"
+    printf '%s\n' "$2" >"$place.new"
+    mv "$place.new" "$place.run"
+    started=${place##*/}
 }
 
-# finish GUEST NUMBER SECONDS: wait for it; what it said is in the file $said, how it ended is the status.
+# finish GUEST NAME SECONDS: wait for it; what it said is in the file $said, how it ended is the status.
 finish() {
     local end=$((SECONDS + $3)) rc
     said=$LAB/$1/$2.out
     until [ -e "$LAB/$1/$2.rc" ]; do
-        if [ "$SECONDS" -ge "$end" ]; then return 124; fi
+        if [ "$SECONDS" -ge "$end" ] || ! is_running; then return 124; fi
         sleep 0.1
     done
     rc=$(cat "$LAB/$1/$2.rc")
     return "$rc"
 }
 
-# run GUEST COMMAND [SECONDS]
+# run GUEST COMMAND SECONDS
 run() {
-    start "$1" "$2"
-    finish "$1" "$started" "${3:-60}"
+    start "$1" "$2" "$3"
+    finish "$1" "$started" $(($3 + 10))
 }
+
+# Both guests; of a pair that another process keeps that process knows.
+is_running() { [ "${#qemus[@]}" = 0 ] || kill -0 "${qemus[@]}" 2>/dev/null; }
 
 # A command for QEMU itself: `monitor alpha 'set_link nic0 off'`, stop, cont, ...
 monitor() { echo "$2" >"$LAB/$1/monitor.in"; }

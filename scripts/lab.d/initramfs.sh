@@ -3,8 +3,8 @@
 
 # What is loaded by name, or by whoever debugs in a guest. NICs' drivers are found by their devices.
 readonly MODULES=(virtio_pci 9pnet_virtio 9p virtio_net igb igc e1000e vmxnet3 veth bridge sch_netem sch_prio
-    cls_u32 tun macvlan 8021q vhost_net uio_pci_generic vfio-pci vfio_iommu_type1 xdp_diag af_packet_diag)
-readonly TOOLS=(bash kmod ip bridge tc ethtool ping ps strace tcpdump iperf3 taskset unshare nsenter setsid stdbuf timeout)
+    cls_u32 dummy tun macvlan 8021q vhost_net uio_pci_generic vfio-pci vfio_iommu_type1 xdp_diag af_packet_diag)
+readonly TOOLS=(bash kmod ip bridge tc ethtool ping ps strace tcpdump iperf3 taskset unshare nsenter setsid setpriv stdbuf timeout)
 
 # Build it where it is missing or older than these files.
 initramfs() {

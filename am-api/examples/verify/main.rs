@@ -52,7 +52,8 @@ impl Settings {
     }
 
     fn builder(&self, name: &str) -> Builder {
-        let builder = Node::builder(name);
+        // An emulated machine may be away for seconds.
+        let builder = Node::builder(name).patience(self.patience / 2);
         match self.framing {
             Some(framing) => builder.framing(framing),
             None => builder,
