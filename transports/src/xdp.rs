@@ -1,12 +1,13 @@
 //! `xdp:INTERFACE`: AF_XDP.
 
-use afxdp::{Attach, Options};
+use afxdp::{Attach, Copying, Options};
 use transport::{Name, NameError};
 
 use crate::kind::{Kind, Opened};
 
 const EXAMPLE: &str = "eth1";
-const HINT: &str = "there are queue=NUMBER, frames=NUMBER and attach=auto, attach=native or attach=generic";
+const HINT: &str = "there are queue=NUMBER, frames=NUMBER, attach=auto, attach=native or attach=generic, and copy=auto, \
+                    copy=never or copy=always";
 
 pub(crate) const KIND: Kind = Kind {
     scheme: "xdp",
@@ -30,6 +31,9 @@ fn options(name: &Name) -> Result<Options, NameError> {
             ("attach", Some("auto")) => options.attach = Attach::Auto,
             ("attach", Some("native")) => options.attach = Attach::Native,
             ("attach", Some("generic")) => options.attach = Attach::Generic,
+            ("copy", Some("auto")) => options.copy = Copying::Auto,
+            ("copy", Some("never")) => options.copy = Copying::ZeroCopy,
+            ("copy", Some("always")) => options.copy = Copying::Copy,
             _ => return Err(bad()),
         }
     }
@@ -48,6 +52,9 @@ mod tests {
     fn every_setting_is_read() {
         let said = Options { queue: 3, steer: true, frames: 16_384, attach: Attach::Native, ..Options::new("eth1") };
         assert_eq!(read("xdp:eth1,queue=3,frames=16384,attach=native"), Ok(said));
+        for (text, copy) in [("never", Copying::ZeroCopy), ("always", Copying::Copy), ("auto", Copying::Auto)] {
+            assert_eq!(read(&format!("xdp:eth1,copy={text}")), Ok(Options { copy, ..Options::new("eth1") }));
+        }
         assert_eq!(read("xdp:eth1"), Ok(Options::new("eth1")));
     }
 

@@ -1,0 +1,58 @@
+//! A receiver without room: what it rejects is sent again until there is room, or comes back when it closes.
+
+use am_api::Remote;
+
+use crate::Error;
+use crate::client::{Client, TURN, connect};
+use crate::protocol::{CLOSE, FULL, OPEN, ROOM, SHUT};
+
+/// A conversation may send so much without having been answered, however many there are.
+const EACH: usize = 3;
+/// So many of them are more than there is room for.
+const FLOWS: usize = 48;
+const MANY: usize = FLOWS * EACH;
+
+/// It has room again: all of them arrive.
+pub(super) fn full(client: &mut Client) -> Result<(), Error> {
+    let before = client.node.counters().get("rejects_received");
+    let flows = fill(client, OPEN)?;
+    client.settle();
+    let rejected = client.node.counters().get("rejects_received") - before;
+    close(client, &flows);
+    if rejected == 0 {
+        return Err("nothing was rejected, although the receiver was full".into());
+    }
+    Ok(())
+}
+
+/// It closes: what it had no room for comes back, as it was sent.
+pub(super) fn returned(client: &mut Client) -> Result<(), Error> {
+    let flows = fill(client, CLOSE)?;
+    let back = (MANY - ROOM) as u64;
+    let came = client.endpoint.wait_until(&mut client.state, client.patience, |state| state.ledger.received >= back);
+    close(client, &flows);
+    if !came {
+        return Err(format!("of {MANY} messages {back} at least should have come back").into());
+    }
+    // It has accepted what it had room for: nobody handles that any more, and nobody answers.
+    client.state.ledger.forget_up_to(ROOM as u64);
+    Ok(())
+}
+
+/// More than it has room for, of all lengths.
+fn fill(client: &mut Client, then: u64) -> Result<Vec<Remote>, Error> {
+    let flows = (0..FLOWS).map(|_| connect(&client.node, &mut client.endpoint, &mut client.state, FULL));
+    let flows = flows.collect::<Result<Vec<_>, _>>()?;
+    client.ask(SHUT, &[then])?;
+    let most = client.endpoint.max_payload(flows[0], 0).ok_or("the connection is closed")?;
+    for number in 0..MANY {
+        client.send_numbered(flows[number % FLOWS], 8 + number * (most - 8) / (MANY - 1))?;
+        client.endpoint.poll(&mut client.state);
+    }
+    Ok(flows)
+}
+
+fn close(client: &mut Client, flows: &[Remote]) {
+    flows.iter().for_each(|&to| client.endpoint.close(to));
+    client.endpoint.wait(&mut client.state, TURN);
+}

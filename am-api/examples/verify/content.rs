@@ -1,0 +1,80 @@
+//! What messages carry: bytes that depend on the message's number, its length and their place, so that a message
+//! that was cut, padded, shifted or mixed with another differs from every message that was sent.
+
+use am_api::Message;
+
+/// The most words of a message.
+const WORDS: usize = 4;
+const WORD: usize = 8;
+
+/// A message: how many words, how many bytes of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Messages without words have none to say it in: 0.
+    pub(crate) number: u64,
+    pub(crate) words: usize,
+    pub(crate) length: usize,
+}
+
+impl Shape {
+    /// Without words, all of it payload.
+    pub(crate) fn bare(length: usize) -> Shape {
+        Shape { number: 0, words: 0, length }
+    }
+
+    /// One to four words, by its number, and the rest of `body` bytes as payload; `None` where not even a word fits.
+    pub(crate) fn numbered(number: u64, body: usize) -> Option<Shape> {
+        let words = (1 + number as usize % WORDS).min(body / WORD);
+        (words > 0).then(|| Shape { number, words, length: body - words * WORD })
+    }
+
+    /// What it claims to be.
+    pub(crate) fn claimed(message: &Message<'_>) -> Shape {
+        Shape { number: message.word(0), words: message.words().len(), length: message.payload().len() }
+    }
+
+    /// Its words: number and length, then what both make.
+    pub(crate) fn words(&self) -> Vec<u64> {
+        let word = |at| match at {
+            0 => self.number,
+            1 => self.length as u64,
+            _ => mix(self.number ^ (self.length as u64) << 32 ^ at as u64),
+        };
+        (0..self.words).map(word).collect()
+    }
+
+    pub(crate) fn payload(&self) -> Vec<u8> {
+        fill(self.number, self.length)
+    }
+
+    /// What of this message is not as its sender made it.
+    pub(crate) fn flaw(message: &Message<'_>) -> Option<String> {
+        let shape = Shape::claimed(message);
+        let (length, number) = (shape.length, shape.number);
+        if message.words() != shape.words() {
+            return Some(format!("words {:?} with {length} bytes of payload", message.words()));
+        }
+        let at = difference(number, message.payload())?;
+        Some(format!("message {number} of {length} bytes is wrong from byte {at} on"))
+    }
+}
+
+/// The bytes of a payload, or of a bulk transfer.
+pub(crate) fn fill(number: u64, length: usize) -> Vec<u8> {
+    (0..length).map(|at| byte(number, length, at)).collect()
+}
+
+/// The first byte that is not as [`fill`] makes it.
+pub(crate) fn difference(number: u64, bytes: &[u8]) -> Option<usize> {
+    bytes.iter().enumerate().position(|(at, &found)| found != byte(number, bytes.len(), at))
+}
+
+fn byte(number: u64, length: usize, at: usize) -> u8 {
+    (mix(number ^ (length as u64) << 40 ^ at as u64) >> 56) as u8
+}
+
+/// Each bit of the product's upper half depends on all bits below it.
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (value ^ value >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}

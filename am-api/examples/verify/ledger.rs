@@ -1,0 +1,131 @@
+//! What was sent, what came, what of it was wrong.
+
+use std::collections::HashMap;
+use std::io::{Write, stdout};
+use std::time::Instant;
+
+use am_api::Message;
+use serde_json::json;
+
+use crate::content::Shape;
+
+/// What one phase counts.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) phase: &'static str,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// Bytes of payload that were compared.
+    pub(crate) bytes: u64,
+    pub(crate) wrong: u64,
+    /// Of what was wrong the first.
+    pub(crate) first: Option<String>,
+    /// Messages that are to be answered: the key of each, and how long it is.
+    awaited: HashMap<u64, Shape>,
+    /// Of phases that are over, those that never came.
+    lost: u64,
+    began: Instant,
+}
+
+impl Ledger {
+    pub(crate) fn new(phase: &'static str) -> Ledger {
+        Ledger {
+            phase,
+            sent: 0,
+            received: 0,
+            bytes: 0,
+            wrong: 0,
+            first: None,
+            awaited: HashMap::new(),
+            lost: 0,
+            began: Instant::now(),
+        }
+    }
+
+    /// This one was sent, and its echo is to come.
+    pub(crate) fn await_echo(&mut self, shape: Shape) {
+        self.sent += 1;
+        self.awaited.insert(key(shape), shape);
+    }
+
+    /// A message as it was sent, or not.
+    pub(crate) fn check(&mut self, message: &Message<'_>) {
+        self.received += 1;
+        self.bytes += message.payload().len() as u64;
+        if let Some(flaw) = Shape::flaw(message) {
+            self.wrong(flaw);
+        }
+    }
+
+    /// An echo, or a message of ours that came back: it is one that was awaited, and is so no longer.
+    pub(crate) fn check_echo(&mut self, message: &Message<'_>) {
+        self.check(message);
+        let shape = Shape::claimed(message);
+        if self.awaited.remove(&key(shape)) != Some(shape) {
+            self.wrong(format!("nobody waits for a message of {} words, {} bytes", shape.words, shape.length));
+        }
+    }
+
+    /// The peer got it, and not as it was sent.
+    pub(crate) fn spoilt(&mut self, number: u64) {
+        self.received += 1;
+        if number == 0 {
+            // It has no words to say which: it is the only one under way.
+            self.awaited.clear();
+        }
+        self.awaited.remove(&number);
+        self.wrong("the peer received it otherwise than it was sent; see its line".to_owned());
+    }
+
+    pub(crate) fn wrong(&mut self, what: String) {
+        self.wrong += 1;
+        self.first.get_or_insert(what);
+    }
+
+    /// What was sent and has not come back.
+    pub(crate) fn missing(&self) -> u64 {
+        self.lost + self.awaited.len() as u64
+    }
+
+    /// The same in a sum of several.
+    pub(crate) fn add(&mut self, phase: &Ledger) {
+        self.sent += phase.sent;
+        self.received += phase.received;
+        self.bytes += phase.bytes;
+        self.wrong += phase.wrong;
+        self.lost += phase.missing();
+        if self.first.is_none() {
+            self.first.clone_from(&phase.first);
+        }
+    }
+
+    /// So many, at most, are no longer waited for.
+    pub(crate) fn forget_up_to(&mut self, most: u64) {
+        if self.missing() <= most {
+            self.awaited.clear();
+        }
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        self.wrong == 0 && self.awaited.is_empty() && self.received > 0
+    }
+
+    /// A line of JSON.
+    pub(crate) fn print(&self, more: &serde_json::Value) {
+        let mut line = json!({
+            "phase": self.phase, "sent": self.sent, "received": self.received, "bytes": self.bytes,
+            "wrong": self.wrong, "missing": self.missing(), "first": self.first,
+            "seconds": (self.began.elapsed().as_secs_f64() * 100.0).round() / 100.0,
+        });
+        if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
+            line.extend(more.clone());
+        }
+        // A reader that went away is no failure of the network.
+        _ = writeln!(stdout(), "{line}");
+    }
+}
+
+/// Of messages without words, which say no number, one of each length is under way.
+fn key(shape: Shape) -> u64 {
+    if shape.words == 0 { u64::MAX - shape.length as u64 } else { shape.number }
+}

@@ -1,0 +1,94 @@
+//! Two nodes that check each other's messages: every length, every byte, in both directions.
+//!
+//!     verify serve xdp:eth0                            on one machine: the node "beta"
+//!     verify check xdp:eth0                            on the other: the node "alpha", which asks for everything
+//!     verify check xdp:eth0 framing=bare step=16       one framing, every 16th length and those around known limits
+//!     verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after so many seconds without a peer
+//!     verify both shm:trial                            both in one process
+//!
+//! Each side prints a line of JSON for each phase; `check` adds the sum. It ends with 0 where all that was sent came
+//! back as it was sent, with 1 where something was wrong or is missing, with 2 where it could not run.
+//!
+//! What is sent: `content.rs`. What is counted: `ledger.rs`. The phases: `client/`.
+
+mod client;
+mod content;
+mod ledger;
+mod protocol;
+mod server;
+
+use std::time::Duration;
+
+use am_api::{Builder, Framing, Node, Transport};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+struct Settings {
+    on: String,
+    framing: Option<Framing>,
+    /// Of lengths far from any limit each so many-th is sent.
+    step: usize,
+    /// The most that one phase may take, and a server waits for its first message.
+    patience: Duration,
+}
+
+const USAGE: &str = "usage: verify serve|check|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N]";
+
+impl Settings {
+    fn of(on: &str, settings: &[String]) -> Result<Settings, Error> {
+        let mut all = Settings { on: on.to_owned(), framing: None, step: 1, patience: Duration::from_secs(30) };
+        for setting in settings {
+            match setting.split_once('=') {
+                Some(("framing", "auto")) => all.framing = None,
+                Some(("framing", name)) => all.framing = Some(name.parse().map_err(|error| format!("{error}"))?),
+                Some(("step", step)) => all.step = step.parse::<usize>()?.max(1),
+                Some(("seconds", seconds)) => all.patience = Duration::from_secs(seconds.parse()?),
+                _ => return Err(format!("`{setting}`? {USAGE}").into()),
+            }
+        }
+        Ok(all)
+    }
+
+    fn builder(&self, name: &str) -> Builder {
+        // An emulated machine may be away for seconds.
+        let builder = Node::builder(name).patience(self.patience / 2);
+        match self.framing {
+            Some(framing) => builder.framing(framing),
+            None => builder,
+        }
+    }
+
+    fn transport(&self) -> Result<Box<dyn Transport>, Error> {
+        Ok(transports::open(&self.on)?)
+    }
+}
+
+fn run(arguments: &[String]) -> Result<bool, Error> {
+    let [what, on, settings @ ..] = arguments else { return Err(USAGE.into()) };
+    let settings = Settings::of(on, settings)?;
+    match what.as_str() {
+        "serve" => server::run(&settings),
+        "check" => client::run(&settings),
+        "both" => {
+            let far = settings.clone();
+            let serving = std::thread::spawn(move || server::run(&far));
+            let good = client::run(&settings)?;
+            Ok(serving.join().map_err(|_| "the server panicked")?? && good)
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let code = match run(&arguments) {
+        Ok(good) => i32::from(!good),
+        Err(error) => {
+            println!("{}", serde_json::json!({"phase": "error", "error": error.to_string()}));
+            2
+        }
+    };
+    std::process::exit(code);
+}

@@ -1,0 +1,123 @@
+//! The side that is asked.
+
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, Message, Node, Region, Rights, Token};
+use serde_json::json;
+
+use crate::content::{Shape, difference, fill};
+use crate::ledger::Ledger;
+use crate::protocol::{
+    ANSWER, BYE, COMPARE, ECHO, FILL, FULL, MAIN, OPEN, REGION, REGION_BYTES, ROOM, SAME, SHUT, SPOILT, WHILE,
+};
+use crate::{Error, Settings};
+
+/// A farewell may be lost: the server stays for those that are sent again.
+const LINGER: Duration = Duration::from_millis(500);
+const TURN: Duration = Duration::from_millis(5);
+
+struct State {
+    ledger: Ledger,
+    region: Region,
+    /// When the endpoint that can be full was shut, and what is to become of it.
+    shut: Option<(Instant, u64)>,
+    is_over: bool,
+    heard: Instant,
+}
+
+/// Serve until the peer says goodbye. `false` where something arrived wrong.
+pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
+    let node = settings.builder("beta").receive_frames(ROOM).open(settings.transport()?)?;
+    let mut main = node.endpoint::<State>(MAIN)?;
+    let region = main.register(vec![0; REGION_BYTES], Rights::BOTH);
+    if region.id() != REGION {
+        return Err("the region is not the first of its node".into());
+    }
+    let mut state =
+        State { ledger: Ledger::new("served"), region, shut: None, is_over: false, heard: Instant::now() };
+    main.on_request(ECHO, echo);
+    main.on_request(COMPARE, |state, message, token| {
+        let bytes = state.region.bytes();
+        let flaw = difference(message.word(0), &bytes[..message.word(1) as usize]);
+        drop(bytes);
+        if let Some(at) = flaw {
+            state.ledger.wrong(format!("a transfer of {} bytes is wrong from byte {at} on", message.word(1)));
+        }
+        answer(token, flaw.is_none());
+    });
+    main.on_request(FILL, |state, message, token| {
+        let bytes = fill(message.word(0), message.word(1) as usize);
+        state.region.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+        answer(token, true);
+    });
+    main.on_request(SHUT, |state, message, token| {
+        state.shut = Some((Instant::now(), message.word(0)));
+        answer(token, true);
+    });
+    main.on_request(BYE, |state, _, token| {
+        state.is_over = true;
+        answer(token, true);
+    });
+    let served = serve(&node, &mut main, &mut state, settings.patience);
+    state.ledger.print(&json!({"transport": node.transport(), "counters": counters(&node)}));
+    served.map(|()| state.ledger.wrong == 0)
+}
+
+fn serve(node: &Node, main: &mut Endpoint<State>, state: &mut State, patience: Duration) -> Result<(), Error> {
+    let mut full = Some(open_full(node)?);
+    while !state.is_over {
+        if main.wait(state, TURN) > 0 {
+            state.heard = Instant::now();
+        }
+        if state.heard.elapsed() > patience {
+            return Err(format!("no message for {patience:?}{}", trouble(node)).into());
+        }
+        match state.shut {
+            Some((since, _)) if since.elapsed() < WHILE => {}
+            Some((_, then)) => {
+                state.shut = None;
+                if then != OPEN {
+                    // With all that waits in it.
+                    drop(full.take());
+                    full = Some(open_full(node)?);
+                }
+            }
+            None => full.iter_mut().for_each(|full| _ = full.poll(state)),
+        }
+    }
+    main.wait_until(state, LINGER, |_| false);
+    Ok(())
+}
+
+fn open_full(node: &Node) -> Result<Endpoint<State>, Error> {
+    let mut full = node.endpoint(FULL)?;
+    full.on_request(ECHO, echo);
+    Ok(full)
+}
+
+fn trouble(node: &Node) -> String {
+    node.trouble().map_or(String::new(), |trouble| format!(": {trouble}"))
+}
+
+/// What arrived goes back; what is wrong does not.
+fn echo(state: &mut State, message: Message<'_>, token: Token) {
+    let before = state.ledger.wrong;
+    state.ledger.check(&message);
+    state.heard = Instant::now();
+    let sent = if state.ledger.wrong > before {
+        token.reply(SPOILT, &[Shape::claimed(&message).number], b"")
+    } else {
+        token.reply(SAME, message.words(), message.payload())
+    };
+    sent.unwrap_or_else(|error| eprintln!("verify: {error}"));
+}
+
+fn answer(token: Token, right: bool) {
+    token.reply(ANSWER, &[u64::from(right)], b"").unwrap_or_else(|error| eprintln!("verify: {error}"));
+}
+
+/// Those that have counted something.
+pub(crate) fn counters(node: &Node) -> serde_json::Value {
+    let counters = node.counters();
+    counters.iter().filter(|(_, value)| *value > 0).map(|(name, value)| (name.to_owned(), json!(value))).collect()
+}

@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# The programs that guests run, and the tests of crates bpf and afxdp among them. Sourced.
+
+# Tests that a guest can run, by their source. Left out: what compiles with clang in the test (root_differential, and
+# tests of root_process), what reads an object file of the build, and what counts seconds that an emulated machine
+# does not keep (root_conformance, root_raw, root_long, root_traffic).
+readonly GUEST_TESTS=(
+    bpf/src/lib.rs bpf/tests/constants.rs bpf/tests/root_attach.rs bpf/tests/root_bounce.rs bpf/tests/root_process.rs
+    datapath/afxdp/src/lib.rs datapath/afxdp/tests/root_errors.rs datapath/afxdp/tests/root_frames.rs
+)
+readonly SKIPPED=(
+    --skip a_program_left_by_another_tool_can_be_removed_as_we_say --skip a_program_that_the_verifier_rejects_comes_with_its_log
+    --skip an_object_that_is_none_of_ours --skip the_programs_for_older_kernels_load
+)
+# With --ci the tests of the AF_XDP crate run on this kernel only.
+readonly NEWEST=7.3
+
+# What cargo built, a line of JSON each. $AM_LAB_BUILD says which packages and features, where all is built already.
+readonly BUILT=$TARGET/lab-programs.json
+
+build_all() {
+    local packages=()
+    read -ra packages <<<"${AM_LAB_BUILD:-}"
+    if [ "${#packages[@]}" != 0 ]; then
+        cargo test "${packages[@]}" --no-run --message-format=json-render-diagnostics >"$BUILT.new" || return
+    else
+        cargo build -p am-bench -p am-api --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
+        if [ -n "$with_tests" ]; then
+            cargo test -p bpf -p afxdp --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
+        fi
+    fi
+    mv "$BUILT.new" "$BUILT"
+}
+
+# The program built from a source file.
+built_from() {
+    grep -F "\"src_path\":\"$PWD/$1\"" "$BUILT" | sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -n 1
+}
+
+# Under which name a guest has a test.
+name_of_test() { printf '%s' "${1#datapath/}" | sed -E 's|/tests/|-|; s|/src/lib||; s|\.rs$||'; }
+
+# Copy to where a guest may be running it.
+install_as() {
+    if [ ! -f "$1" ]; then die "scripts/lab: there is no $1; without --no-build it is built"; fi
+    cp "$1" "$LAB/bin/.new"
+    mv "$LAB/bin/.new" "$LAB/bin/$2"
+}
+
+install_programs() {
+    local program
+    install_as "$(built_from bench/src/main.rs)" am-bench
+    install_as "$(built_from am-api/examples/ping.rs)" ping
+    install_as "$(built_from am-api/examples/verify/main.rs)" verify
+    if [ -n "$with_tests" ]; then
+        for program in "${GUEST_TESTS[@]}"; do install_as "$(built_from "$program")" "$(name_of_test "$program")"; done
+    fi
+    for program in "${programs[@]}"; do install_as "$program" "${program##*/}"; done
+}
+
+# Run them in this pair, those of even places in one guest, the others in the other.
+guest_tests() {
+    local program names=() odd=()
+    for program in "${GUEST_TESTS[@]}"; do
+        if [ "$preset" = ci ] && [ "$kernel" != "$NEWEST" ] && [[ $program = datapath/* ]]; then continue; fi
+        if [ "${#odd[@]}" -lt "${#names[@]}" ]; then odd+=("$program"); else names+=("$program"); fi
+    done
+    tests_in alpha "${names[@]}" &
+    tests_in beta "${odd[@]}"
+    wait "$!"
+}
+
+tests_in() {
+    local guest=$1 program name status begin said started
+    for program in "${@:2}"; do
+        name=$(name_of_test "$program") status=0 begin=$SECONDS
+        run "$guest" "cd /tmp; $name ${SKIPPED[*]}" 200 || status=$?
+        record_test "$name" "$said" "$status" $((SECONDS - begin))
+    done
+}
+
+# record_test NAME OUTPUT STATUS SECONDS
+record_test() {
+    local passed failed why verdict=good
+    passed=$(sed -nE 's/^test result: .* ([0-9]+) passed.*/\1/p' "$2")
+    failed=$(sed -nE 's/^test result: .* ([0-9]+) failed.*/\1/p' "$2")
+    why=$(sed -nE 's/^test (.*) \.\.\. FAILED/\1/p' "$2" | paste -sd' ')
+    if [ "$3" != 0 ]; then verdict=BAD why="status $3${why:+, failed: $why}"; fi
+    printf '{"kernel":"%s","nic":"tests","mode":"%s","framing":"-","mtu":0,"queues":0,"sent":%s,"received":%s,"bytes":0,"wrong":%s,"missing":0,"seconds":%s,"verdict":"%s","why":"%s"}\n' \
+        "$kernel" "$1" "$((${passed:-0} + ${failed:-0}))" "${passed:-0}" "${failed:-0}" "$4" "$verdict" "$why" >>"$results"
+    progress "$kernel tests $1" "$4" "$verdict, ${passed:-0} passed${why:+: $why}"
+}
