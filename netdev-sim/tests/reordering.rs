@@ -12,6 +12,8 @@ use netdev_sim::{MS, Nanos, Netem, US};
 /// Long enough for many round trips of 2 ms.
 const SPAN: Span = Span { from: 200 * MS, until: 600 * MS };
 
+const LOSSY: Span = Span { from: 20 * MS, until: 60 * MS };
+
 /// `netem delay 2ms 1ms reorder 10%`, and the same mean delay without.
 const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };
 const DELAYS: Netem = Netem { delay: 1800 * US, jitter: 0, reorder: 0.0 };
@@ -50,9 +52,9 @@ fn probe() {
             }
         }
     }
-    for loss in [0.0, 0.01, 0.03] {
+    for loss in [0.0, 0.01, 0.03, 0.1] {
         for load in LOADS {
-            println!("{load:?} loss {loss} {}", one(load, [Netem::default(); 2], loss).run(SPAN));
+            println!("{load:?} loss {loss} {}", one(load, [Netem::default(); 2], loss).run(LOSSY));
         }
     }
 }

@@ -24,6 +24,10 @@ pub enum Bug {
     /// The last message of a window that came behind a gap is acknowledged
     /// although there is no credit yet: the news of it may be lost.
     LastIsTold,
+    /// What later messages have passed counts as lost, however often it only comes late.
+    LateIsLost,
+    /// What once came late is waited for as long for ever.
+    LostIsLate,
 }
 
 #[cfg(feature = "planted")]

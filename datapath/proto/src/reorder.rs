@@ -1,0 +1,315 @@
+//! Late or lost: what a sender makes of a message that later ones have passed.
+//!
+//! ```text
+//!   nothing came late so far      three have passed it: lost
+//!   some did                      lost when it is older than the *tolerance* (RACK: RFC 8985, §6.2)
+//! ```
+//!
+//! **The tolerance grows** when the receiver says that what was sent again for this reason came twice: to the age at
+//! which that is known, which would have been late enough. RACK's steps of a quarter round trip would be too short here: where
+//! everything is sent again, the few messages that say something of the round trip (Karn) are those that overtook others.
+//!
+//! **It shrinks** to the age of what comes late and is waited for, and to nothing when nothing does any more.
+//!
+//! The receiver, who has its own idea of what is lost (gaps, which it takes off the senders' [share](crate::share)), cannot tell late
+//! from lost. While there is a tolerance it is told how much was lost instead.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use wire::{Ack, Acks, Class, Flow, Low, Remark, Seq};
+
+use crate::flow::FlowRecord;
+use crate::gaps::Gaps;
+use crate::node::Core;
+use crate::planted::{self, Bug};
+use crate::rtt::{Rtt, Waits};
+use crate::send_queue::REORDERING;
+use crate::slots::{Link, Slot, Slots};
+use crate::time::Time;
+use crate::timers::Wait;
+
+/// So many tolerances long nothing has to be that late until it shrinks.
+const PERIODS: u64 = 16;
+
+/// The peer is told again with so many acknowledgements of gaps.
+const AGAIN: u8 = 16;
+
+/// The sender says how much was lost long before so many gaps have been passed again.
+const TRUST: u8 = 64;
+
+/// What both sides of a flow know of the network's order.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// Nanoseconds; 0 where nothing came late.
+    tolerance: u64,
+    /// The oldest that came late and was waited for, since the tolerance last shrank.
+    oldest: u64,
+    /// Then it may shrink.
+    until: Time,
+    /// Sent again: was it lost?
+    doubt: Option<Doubt>,
+    /// Messages of ours, of each class, that were taken for lost while there was a tolerance.
+    lost: [u32; 2],
+    /// Acknowledgements of gaps until the peer is told again.
+    untold: u8,
+    /// What the peer says of its own.
+    peer: [PeerLost; 2],
+    /// What the next acknowledgement says besides.
+    pub(crate) remark: Remark,
+}
+
+/// What the peer says it has lost of a class.
+#[derive(Debug, Default)]
+struct PeerLost {
+    count: Low,
+    /// Gaps for which that counts, and not what they are.
+    trust: u8,
+}
+
+/// Messages that were sent again because later ones had passed them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub(crate) class: Class,
+    pub(crate) first: Seq,
+    pub(crate) last: Seq,
+    /// When the last of them was sent at first, and when again.
+    pub(crate) sent_at: Time,
+    pub(crate) again_at: Time,
+}
+
+/// When a message counts as lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) now: Time,
+    pub(crate) tolerance: u64,
+    /// What was sent again already is older than this, or on its way.
+    pub(crate) patience: u64,
+}
+
+impl Rule {
+    /// So many later messages have to have arrived.
+    pub(crate) fn passed(&self) -> i32 {
+        if self.tolerance == 0 { REORDERING } else { 1 }
+    }
+
+    /// A message that so many have passed is lost from then on.
+    pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
+        let least = if slot.sent > 1 { self.patience } else { 0 };
+        slot.sent_at.later(least.max(self.tolerance))
+    }
+}
+
+impl Order {
+    /// Some were sent again. One doubt at a time is enough: at most one answer in a round trip, as in RACK.
+    fn watch(&mut self, doubt: Doubt, rtt: &Rtt) {
+        let wait = 2 * rtt.patience().max(self.tolerance);
+        if self.doubt.is_none_or(|earlier| doubt.again_at.since(earlier.again_at) > wait) {
+            self.doubt = Some(doubt);
+        }
+    }
+
+    /// The receiver had this message twice. Whether it was sent again for nothing.
+    fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
+        let Some(Doubt { first, last, sent_at, again_at, .. }) = self.doubt.filter(|doubt| doubt.class == class) else {
+            return false;
+        };
+        if number.since(first.into()) > last.since(first) as u32 {
+            return false;
+        }
+        self.doubt = None;
+        if planted::is(Bug::LateIsLost) {
+            return true;
+        }
+        // A round trip at least, of one of the two.
+        rtt.sample(now.since(again_at));
+        let most = 2 * rtt.patience().max(self.tolerance);
+        self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
+        self.oldest = self.tolerance;
+        true
+    }
+
+    fn set(&mut self, now: Time, tolerance: u64, waits: &Waits) {
+        self.tolerance = tolerance.min(waits.most);
+        self.until = now.later(PERIODS * self.tolerance);
+    }
+
+    /// A message came late, and not again.
+    pub(crate) fn came_late(&mut self, age: u64) {
+        if self.tolerance > 0 {
+            self.oldest = self.oldest.max(age);
+        }
+    }
+
+    /// With each acknowledgement of gaps: is so much tolerance still needed?
+    fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
+        if self.tolerance == 0 || now < self.until || planted::is(Bug::LostIsLate) {
+            return;
+        }
+        let needed = self.oldest + self.oldest / 8;
+        let least = if self.oldest == 0 && self.tolerance < 2 * rtt.patience() { 0 } else { self.tolerance / 2 };
+        self.set(now, needed.max(least), waits);
+        self.oldest = 0;
+    }
+
+    /// What the peer is to be told of what was lost.
+    fn tell(&mut self, class: Class, lost: u32) -> Remark {
+        if self.tolerance == 0 {
+            return Remark::None;
+        }
+        let count = &mut self.lost[class.index()];
+        *count = count.wrapping_add(lost);
+        self.untold = self.untold.saturating_sub(1);
+        if lost == 0 && self.untold > 0 {
+            return Remark::None;
+        }
+        self.untold = AGAIN;
+        Remark::Lost(class, Low::of(*count))
+    }
+}
+
+impl PeerLost {
+    /// How many are news. The first time that is not known.
+    fn told(&mut self, count: Low) -> u32 {
+        let is_first = mem::replace(&mut self.trust, TRUST) == 0;
+        let news = count.since(self.count);
+        // What comes late says less than what came before it.
+        let is_late = !is_first && news > Low::MOST / 2;
+        if !is_late {
+            self.count = count;
+        }
+        if is_first || is_late { 0 } else { news }
+    }
+
+    /// A gap was passed: whether what is missing is to be counted.
+    fn is_loss(&mut self) -> bool {
+        let is_loss = self.trust == 0;
+        self.trust = self.trust.saturating_sub(1);
+        is_loss
+    }
+}
+
+impl<B: wire::Buffer> Core<B> {
+    /// An acknowledgement said something besides.
+    #[cold]
+    pub(crate) fn on_remark(&mut self, flow: Flow, remark: Remark) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        match remark {
+            Remark::None => {}
+            Remark::Repeated(class, number) => {
+                let Some(order) = &mut record.order else { return };
+                let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.waits);
+                self.counters.spurious_retransmits += in_vain as u64;
+            }
+            Remark::Lost(class, count) => {
+                let lost = record.order().peer[class.index()].told(count);
+                self.gaps.lost(lost);
+            }
+        }
+    }
+
+    /// Messages beyond gaps have arrived.
+    #[cold]
+    pub(crate) fn look_at_selected(&mut self, now: Time, flow: Flow, acks: &Acks) {
+        for class in Class::ALL {
+            let ack = &acks.classes[class.index()];
+            if ack.sack != 0 {
+                self.on_selected(now, flow, class, ack);
+            }
+        }
+        if let Some(record) = self.flows.by_flow(flow) {
+            record.hurry(now, &mut self.timers, &self.waits);
+        }
+    }
+
+    fn on_selected(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let queue = &mut record.send[class];
+        if queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack) > 0 {
+            record.rtt.backoff = 0;
+            record.rejects.accepted();
+        }
+        if let Some(order) = &mut record.order {
+            order.shrink(now, &record.rtt, &self.waits);
+        }
+        let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
+        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready);
+        self.counters.fast_retransmits += lost as u64;
+        if record.tolerance() > 0 {
+            self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+            record.tell_lost(class, lost, &mut self.acks_due);
+        }
+    }
+
+    /// Some time has passed since later messages had arrived. When the next counts as lost.
+    #[cold]
+    pub(crate) fn resend_late(&mut self, now: Time, flow: Flow) -> Time {
+        let mut next = Time::NEVER;
+        let Some(record) = self.flows.by_flow(flow) else { return next };
+        for class in Class::ALL {
+            let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
+            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready);
+            self.counters.fast_retransmits += lost as u64;
+            record.tell_lost(class, lost, &mut self.acks_due);
+            next = next.min(due);
+        }
+        next
+    }
+}
+
+impl FlowRecord {
+    /// What is waited for so long is not lost; 0 where nothing came late.
+    #[inline]
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.order.as_ref().map_or(0, |order| order.tolerance)
+    }
+
+    /// What is known of the network's order, from now on.
+    #[cold]
+    pub(crate) fn order(&mut self) -> &mut Order {
+        self.order.get_or_insert_default()
+    }
+
+    /// What an acknowledgement that goes now says besides.
+    #[inline]
+    pub(crate) fn take_remark(&mut self) -> Remark {
+        self.order.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
+    }
+
+    /// So many are missing, and others have passed them: they count as lost, unless the sender says what was.
+    #[cold]
+    pub(crate) fn on_missing(&mut self, class: Class, missing: u32, gaps: &mut Gaps) {
+        if self.order.as_mut().is_none_or(|order| order.peer[class.index()].is_loss()) {
+            gaps.lost(missing);
+        }
+    }
+
+    /// So many more were lost: the peer hears of it.
+    fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
+        let order = self.order();
+        let remark = order.tell(class, lost);
+        if remark != Remark::None {
+            order.remark = remark;
+            self.ack_forced = true;
+            self.queue_ack(acks_due);
+        }
+    }
+
+    /// What is lost before `last`, which has arrived, goes out again: how many. When the next is lost.
+    fn resend_lost<B: wire::Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        last: Seq,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+    ) -> (u32, Time) {
+        let rule = Rule { now, tolerance: self.tolerance(), patience: self.rtt.patience() };
+        let lost = self.send[class].resend_lost(slots, ready, last, &rule);
+        if let Some((first, last, sent_at)) = lost.first_time {
+            let rtt = self.rtt;
+            self.order().watch(Doubt { class, first, last, sent_at, again_at: now }, &rtt);
+        }
+        (lost.count, lost.next)
+    }
+}
