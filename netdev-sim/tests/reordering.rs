@@ -6,13 +6,11 @@
 
 mod crowd;
 
-use crowd::{Crowd, Figures, Span, crowd};
+use crowd::{Crowd, Span, crowd};
 use netdev_sim::{MS, Nanos, Netem, US};
 
 /// Long enough for many round trips of 2 ms.
-const SPAN: Span = Span { from: 200 * MS, until: 600 * MS };
-
-const LOSSY: Span = Span { from: 20 * MS, until: 60 * MS };
+const SPAN: Span = Span { from: 100 * MS, until: 400 * MS };
 
 /// `netem delay 2ms 1ms reorder 10%`, and the same mean delay without.
 const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };
@@ -42,19 +40,43 @@ fn one(load: Load, netem: [Netem; 2], loss: f64) -> Crowd {
 }
 
 #[test]
+fn probe1() {
+    let f = Crowd { window: Some(128), ..one(Load::Answered, [REORDERS, REORDERS], 0.0) }.run(SPAN);
+    println!("{f}");
+}
+
+#[test]
 fn probe() {
-    for load in LOADS {
-        for (name, netem) in [("delay", DELAYS), ("reorders", REORDERS)] {
-            for both in [false, true] {
-                let ends = [if both { netem } else { Netem::default() }, netem];
-                let figures = one(load, ends, 0.0).run(SPAN);
-                println!("{load:?} {name} both={both} {figures}");
+    for loss in [0.0, 0.01] {
+        for load in LOADS {
+            for window in [128, 512] {
+                for both in [false, true] {
+                    let [a, b] = [DELAYS, REORDERS].map(|netem| {
+                        let ends = [if both { netem } else { Netem::default() }, netem];
+                        Crowd { window: Some(window), ..one(load, ends, loss) }.run(SPAN)
+                    });
+                    let ratio = b.of_link / a.of_link;
+                    println!("PROBE loss {loss} {load:?} {window} both={both} {ratio:.3} {:.6} p99 {:.0} {:.0} again {} {}", a.of_link, a.p99, b.p99, a.again, b.again);
+                }
             }
         }
     }
-    for loss in [0.0, 0.01, 0.03, 0.1] {
+}
+
+#[test]
+fn losses() {
+    for way in [0, 100 * US] {
         for load in LOADS {
-            println!("{load:?} loss {loss} {}", one(load, [Netem::default(); 2], loss).run(LOSSY));
+            for loss in [0.0, 0.001, 0.01, 0.03] {
+                let (mut sum, mut again, mut p99) = (0.0, 0, 0.0);
+                for seed in 0..8 {
+                    let mut one = one(load, [Netem::default(), Netem { delay: way, ..Netem::default() }], loss);
+                    one.options.seed = seed;
+                    let figures = one.run(Span { from: 10 * MS, until: 40 * MS });
+                    (sum, again, p99) = (sum + figures.of_link / 8.0, again + figures.again, p99 + figures.p99 / 8.0);
+                }
+                println!("LOSS way {way} {load:?} {loss} {sum:.5} p99 {p99:.0} again {again}");
+            }
         }
     }
 }

@@ -173,7 +173,7 @@ impl FlowRecord {
     pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
-            self.order().remark = Remark::Repeated(class, seq.into());
+            self.order().came_again(class, seq);
         }
     }
 

@@ -38,6 +38,12 @@ const AGAIN: u8 = 16;
 /// The sender says how much was lost long before so many gaps have been passed again.
 const TRUST: u8 = 64;
 
+/// What is sent again and again is waited for twice as long each time, so often.
+const MOST_DOUBLED: u8 = 3;
+
+/// See [`Order::doubts`].
+const MOST_UNANSWERED: u8 = 6;
+
 /// What both sides of a flow know of the network's order.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
@@ -49,14 +55,16 @@ pub(crate) struct Order {
     until: Time,
     /// Sent again: was it lost?
     doubt: Option<Doubt>,
+    /// Doubts in a row that stayed.
+    unanswered: u8,
     /// Messages of ours, of each class, that were taken for lost while there was a tolerance.
     lost: [u32; 2],
     /// Acknowledgements of gaps until the peer is told again.
-    untold: u8,
+    untold: [u8; 2],
     /// What the peer says of its own.
     peer: [PeerLost; 2],
     /// What the next acknowledgement says besides.
-    pub(crate) remark: Remark,
+    remark: Remark,
 }
 
 /// What the peer says it has lost of a class.
@@ -67,15 +75,14 @@ struct PeerLost {
     trust: u8,
 }
 
-/// Messages that were sent again because later ones had passed them.
+/// A message that was sent again, once, because later ones had passed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Doubt {
-    pub(crate) class: Class,
-    pub(crate) first: Seq,
-    pub(crate) last: Seq,
-    /// When the last of them was sent at first, and when again.
-    pub(crate) sent_at: Time,
-    pub(crate) again_at: Time,
+struct Doubt {
+    class: Class,
+    seq: Seq,
+    /// When it was sent at first, and when again.
+    sent_at: Time,
+    again_at: Time,
 }
 
 /// When a message counts as lost.
@@ -85,6 +92,8 @@ pub(crate) struct Rule {
     pub(crate) tolerance: u64,
     /// What was sent again already is older than this, or on its way.
     pub(crate) patience: u64,
+    /// It is to be known whether this one is among them.
+    pub(crate) doubted: Option<Seq>,
 }
 
 impl Rule {
@@ -95,37 +104,42 @@ impl Rule {
 
     /// A message that so many have passed is lost from then on.
     pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
-        let least = if slot.sent > 1 { self.patience } else { 0 };
+        let least = if slot.sent > 1 { self.patience << (slot.sent - 2).min(MOST_DOUBLED) } else { 0 };
         slot.sent_at.later(least.max(self.tolerance))
     }
 }
 
 impl Order {
-    /// Some were sent again. One doubt at a time is enough: at most one answer in a round trip, as in RACK.
-    fn watch(&mut self, doubt: Doubt, rtt: &Rtt) {
-        let wait = 2 * rtt.patience().max(self.tolerance);
-        if self.doubt.is_none_or(|earlier| doubt.again_at.since(earlier.again_at) > wait) {
-            self.doubt = Some(doubt);
+    /// This one is sent again, for the first time. One doubt at a time is enough: at most one answer in a round trip, as
+    /// in RACK. What that is may not be known well: each that stays without an answer is waited for the longer.
+    fn doubts(&mut self, now: Time, class: Class, (seq, sent_at): (Seq, Time), rtt: &Rtt, waits: &Waits) {
+        if let Some(earlier) = &self.doubt {
+            let wait = (waits.least << self.unanswered).max(4 * rtt.patience()).max(2 * self.tolerance);
+            if now.since(earlier.again_at) < wait {
+                return;
+            }
+            self.unanswered = (self.unanswered + 1).min(MOST_UNANSWERED);
         }
+        self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
     }
 
-    /// The receiver had this message twice. Whether it was sent again for nothing.
-    fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
-        let Some(Doubt { first, last, sent_at, again_at, .. }) = self.doubt.filter(|doubt| doubt.class == class) else {
-            return false;
-        };
-        if number.since(first.into()) > last.since(first) as u32 {
-            return false;
-        }
+    /// It is sent once more: that the receiver had it already would say nothing.
+    pub(crate) fn drop_doubt(&mut self) {
         self.doubt = None;
-        if planted::is(Bug::LateIsLost) {
-            return true;
+    }
+
+    /// The receiver had this message already. Whether that says that it was sent again for nothing.
+    fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
+        let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;
+        let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
+        (self.doubt, self.unanswered) = (None, 0);
+        if !planted::is(Bug::LateIsLost) {
+            // A round trip at least, of one of the two.
+            rtt.sample(now.since(again_at));
+            let most = 2 * rtt.patience().max(self.tolerance);
+            self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
+            self.oldest = self.tolerance;
         }
-        // A round trip at least, of one of the two.
-        rtt.sample(now.since(again_at));
-        let most = 2 * rtt.patience().max(self.tolerance);
-        self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
-        self.oldest = self.tolerance;
         true
     }
 
@@ -141,6 +155,13 @@ impl Order {
         }
     }
 
+    /// A message of the peer came again. What waits to be said goes first: of those that come together it is the first.
+    pub(crate) fn came_again(&mut self, class: Class, seq: Seq) {
+        if self.remark == Remark::None {
+            self.remark = Remark::Repeated(class, seq.into());
+        }
+    }
+
     /// With each acknowledgement of gaps: is so much tolerance still needed?
     fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
         if self.tolerance == 0 || now < self.until || planted::is(Bug::LostIsLate) {
@@ -152,25 +173,27 @@ impl Order {
         self.oldest = 0;
     }
 
-    /// What the peer is to be told of what was lost.
-    fn tell(&mut self, class: Class, lost: u32) -> Remark {
+    /// So many more were lost: whether the peer is to hear of it now.
+    fn tell(&mut self, class: Class, lost: u32) -> bool {
         if self.tolerance == 0 {
-            return Remark::None;
+            return false;
         }
-        let count = &mut self.lost[class.index()];
+        let (count, untold) = (&mut self.lost[class.index()], &mut self.untold[class.index()]);
         *count = count.wrapping_add(lost);
-        self.untold = self.untold.saturating_sub(1);
-        if lost == 0 && self.untold > 0 {
-            return Remark::None;
+        *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
+        // What waits to be said goes first: this is said with the next acknowledgement of gaps.
+        let is_due = *untold == 0 && self.remark == Remark::None;
+        if is_due {
+            *untold = AGAIN;
+            self.remark = Remark::Lost(class, Low::of(*count));
         }
-        self.untold = AGAIN;
-        Remark::Lost(class, Low::of(*count))
+        is_due
     }
 }
 
 impl PeerLost {
-    /// How many are news. The first time that is not known.
-    fn told(&mut self, count: Low) -> u32 {
+    /// How many are news; `None` where the peer says it for the first time, or for the first time in a while.
+    fn told(&mut self, count: Low) -> Option<u32> {
         let is_first = mem::replace(&mut self.trust, TRUST) == 0;
         let news = count.since(self.count);
         // What comes late says less than what came before it.
@@ -178,7 +201,7 @@ impl PeerLost {
         if !is_late {
             self.count = count;
         }
-        if is_first || is_late { 0 } else { news }
+        (!is_first).then_some(if is_late { 0 } else { news })
     }
 
     /// A gap was passed: whether what is missing is to be counted.
@@ -203,7 +226,10 @@ impl<B: wire::Buffer> Core<B> {
             }
             Remark::Lost(class, count) => {
                 let lost = record.order().peer[class.index()].told(count);
-                self.gaps.lost(lost);
+                self.gaps.lost(lost.unwrap_or_default());
+                if lost.is_none() {
+                    self.shares[class].undo();
+                }
             }
         }
     }
@@ -233,7 +259,7 @@ impl<B: wire::Buffer> Core<B> {
             order.shrink(now, &record.rtt, &self.waits);
         }
         let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
-        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready);
+        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
         self.counters.fast_retransmits += lost as u64;
         if record.tolerance() > 0 {
             self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
@@ -248,7 +274,7 @@ impl<B: wire::Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return next };
         for class in Class::ALL {
             let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
-            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready);
+            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
             self.counters.fast_retransmits += lost as u64;
             record.tell_lost(class, lost, &mut self.acks_due);
             next = next.min(due);
@@ -262,6 +288,12 @@ impl FlowRecord {
     #[inline]
     pub(crate) fn tolerance(&self) -> u64 {
         self.order.as_ref().map_or(0, |order| order.tolerance)
+    }
+
+    /// The message of this class that is in doubt.
+    pub(crate) fn doubted(&self, class: Class) -> Option<Seq> {
+        let doubt = self.order.as_ref()?.doubt?;
+        (doubt.class == class).then_some(doubt.seq)
     }
 
     /// What is known of the network's order, from now on.
@@ -286,10 +318,7 @@ impl FlowRecord {
 
     /// So many more were lost: the peer hears of it.
     fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
-        let order = self.order();
-        let remark = order.tell(class, lost);
-        if remark != Remark::None {
-            order.remark = remark;
+        if self.order().tell(class, lost) {
             self.ack_forced = true;
             self.queue_ack(acks_due);
         }
@@ -303,12 +332,19 @@ impl FlowRecord {
         last: Seq,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
+        waits: &Waits,
     ) -> (u32, Time) {
-        let rule = Rule { now, tolerance: self.tolerance(), patience: self.rtt.patience() };
-        let lost = self.send[class].resend_lost(slots, ready, last, &rule);
-        if let Some((first, last, sent_at)) = lost.first_time {
+        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.patience(), self.doubted(class));
+        let lost = self.send[class].resend_lost(slots, ready, last, &Rule { now, tolerance, patience, doubted });
+        if lost.count > 0 {
             let rtt = self.rtt;
-            self.order().watch(Doubt { class, first, last, sent_at, again_at: now }, &rtt);
+            let order = self.order();
+            if lost.doubted {
+                order.drop_doubt();
+            }
+            if let Some(message) = lost.first_time {
+                order.doubts(now, class, message, &rtt, waits);
+            }
         }
         (lost.count, lost.next)
     }

@@ -65,8 +65,10 @@ pub(crate) enum Closed {
 pub(crate) struct Lost {
     /// Messages to be sent again.
     pub(crate) count: u32,
-    /// Of these, those that had been sent once: the first, the last, and when that was sent.
-    pub(crate) first_time: Option<(Seq, Seq, Time)>,
+    /// The first of these that had been sent only once, and when.
+    pub(crate) first_time: Option<(Seq, Time)>,
+    /// The doubted one is among them.
+    pub(crate) doubted: bool,
     /// When the next one counts as lost.
     pub(crate) next: Time,
 }
@@ -263,7 +265,7 @@ impl SendQueue {
         last: Seq,
         rule: &Rule,
     ) -> Lost {
-        let (mut next, mut first_time) = (Time::NEVER, None);
+        let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
         let count = self.resend(slots, ready, usize::MAX, |slot| {
             if last.since(slot.seq) < rule.passed() {
                 return None;
@@ -271,28 +273,34 @@ impl SendQueue {
             if slot.rejected || slot.frame.is_none() || slot.is_waiting() {
                 return Some(false);
             }
-            let (seq, lost_at) = (slot.seq, rule.lost_at(slot));
+            let lost_at = rule.lost_at(slot);
             if lost_at > rule.now {
                 next = next.min(lost_at);
                 return Some(false);
             }
             if slot.sent == 1 {
-                let (first, ..) = first_time.unwrap_or((seq, seq, slot.sent_at));
-                first_time = Some((first, seq, slot.sent_at));
+                first_time = first_time.or(Some((slot.seq, slot.sent_at)));
             }
+            doubted |= rule.doubted == Some(slot.seq);
             Some(true)
         });
-        Lost { count, first_time, next }
+        Lost { count, first_time, doubted, next }
     }
 
-    /// A time-out: the oldest `most` messages go out again.
+    /// A time-out: the oldest `most` messages go out again. Whether the doubted one does.
     pub(crate) fn resend_oldest<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
         most: usize,
-    ) -> u32 {
-        self.resend(slots, ready, most, |slot| Some(!slot.rejected))
+        doubted: Option<Seq>,
+    ) -> bool {
+        let mut found = false;
+        self.resend(slots, ready, most, |slot| {
+            found |= doubted == Some(slot.seq) && slot.frame.is_some();
+            Some(!slot.rejected)
+        });
+        found
     }
 
     /// There may be room again: the oldest `most` in the reject queue go out again.

@@ -68,7 +68,10 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         self.counters.timeouts += 1;
         for class in Class::ALL {
-            record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
+            let doubted = record.doubted(class);
+            if record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST, doubted) {
+                record.order().drop_doubt();
+            }
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));
