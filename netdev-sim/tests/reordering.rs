@@ -46,22 +46,38 @@ fn probe1() {
 }
 
 #[test]
+fn dbg1() {
+    let f = Crowd { window: Some(128), ..one(Load::Shared, [Netem::default(), REORDERS], 0.0) }.seeded(2).run(SPAN);
+    println!("DBG {f}");
+}
+
+#[test]
+fn dbg2() {
+    let f = Crowd { window: Some(128), ..one(Load::Full, [Netem::default(), REORDERS], 0.01) }.seeded(1).run(SPAN);
+    println!("DBG {f}");
+}
+
+#[test]
 fn probe() {
+    for seed in 0..4 {
     for loss in [0.0, 0.01] {
         for load in LOADS {
-            for window in [128, 512] {
+            for window in [128] {
                 for both in [false, true] {
                     let [a, b] = [DELAYS, REORDERS].map(|netem| {
                         let ends = [if both { netem } else { Netem::default() }, netem];
-                        Crowd { window: Some(window), ..one(load, ends, loss) }.run(SPAN)
+                        Crowd { window: Some(window), ..one(load, ends, loss) }.seeded(seed).run(SPAN)
                     });
                     let ratio = b.of_link / a.of_link;
-                    println!("PROBE loss {loss} {load:?} {window} both={both} {ratio:.3} {:.6} p99 {:.0} {:.0} again {} {}", a.of_link, a.p99, b.p99, a.again, b.again);
+                    println!("PROBE seed {seed} loss {loss} {load:?} {window} both={both} {ratio:.3} {:.6} p99 {:.0} {:.0} again {} {}", a.of_link, a.p99, b.p99, a.again, b.again);
                 }
             }
         }
     }
+    }
 }
+
+impl Crowd { fn seeded(mut self, seed: u64) -> Crowd { self.options.seed = seed; self } }
 
 #[test]
 fn losses() {

@@ -38,8 +38,11 @@ const AGAIN: u8 = 16;
 /// The sender says how much was lost long before so many gaps have been passed again.
 const TRUST: u8 = 64;
 
-/// What is sent again and again is waited for twice as long each time, so often.
-const MOST_DOUBLED: u8 = 3;
+/// The tolerance grows to so many time-outs, or so many times itself, at once at most: the peer may have been away.
+const FASTEST: u64 = 8;
+
+/// One may get lost.
+const LATE: u8 = 2;
 
 /// See [`Order::doubts`].
 const MOST_UNANSWERED: u8 = 6;
@@ -61,6 +64,8 @@ pub(crate) struct Order {
     lost: [u32; 2],
     /// Acknowledgements of gaps until the peer is told again.
     untold: [u8; 2],
+    /// So often it is told that what seemed lost came late.
+    late: [u8; 2],
     /// What the peer says of its own.
     peer: [PeerLost; 2],
     /// What the next acknowledgement says besides.
@@ -104,7 +109,7 @@ impl Rule {
 
     /// A message that so many have passed is lost from then on.
     pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
-        let least = if slot.sent > 1 { self.patience << (slot.sent - 2).min(MOST_DOUBLED) } else { 0 };
+        let least = if slot.sent > 1 { self.patience } else { 0 };
         slot.sent_at.later(least.max(self.tolerance))
     }
 }
@@ -136,9 +141,10 @@ impl Order {
         if !planted::is(Bug::LateIsLost) {
             // A round trip at least, of one of the two.
             rtt.sample(now.since(again_at));
-            let most = 2 * rtt.patience().max(self.tolerance);
+            let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
             self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
-            self.oldest = self.tolerance;
+            self.oldest = 0;
+            (self.late, self.untold) = ([LATE; 2], [0; 2]);
         }
         true
     }
@@ -168,8 +174,8 @@ impl Order {
             return;
         }
         let needed = self.oldest + self.oldest / 8;
-        let least = if self.oldest == 0 && self.tolerance < 2 * rtt.patience() { 0 } else { self.tolerance / 2 };
-        self.set(now, needed.max(least), waits);
+        let none = if self.tolerance < 2 * rtt.patience() { 0 } else { self.tolerance / 2 };
+        self.set(now, if needed > 0 { needed } else { none }, waits);
         self.oldest = 0;
     }
 
@@ -185,15 +191,17 @@ impl Order {
         let is_due = *untold == 0 && self.remark == Remark::None;
         if is_due {
             *untold = AGAIN;
-            self.remark = Remark::Lost(class, Low::of(*count));
+            let (late, count) = (&mut self.late[class.index()], Low::of(*count));
+            self.remark = if *late > 0 { Remark::Late(class, count) } else { Remark::Lost(class, count) };
+            *late = late.saturating_sub(1);
         }
         is_due
     }
 }
 
 impl PeerLost {
-    /// How many are news; `None` where the peer says it for the first time, or for the first time in a while.
-    fn told(&mut self, count: Low) -> Option<u32> {
+    /// How many are news; none where the peer says it for the first time, or for the first time in a while.
+    fn told(&mut self, count: Low) -> u32 {
         let is_first = mem::replace(&mut self.trust, TRUST) == 0;
         let news = count.since(self.count);
         // What comes late says less than what came before it.
@@ -201,7 +209,7 @@ impl PeerLost {
         if !is_late {
             self.count = count;
         }
-        (!is_first).then_some(if is_late { 0 } else { news })
+        if is_first || is_late { 0 } else { news }
     }
 
     /// A gap was passed: whether what is missing is to be counted.
@@ -223,11 +231,14 @@ impl<B: wire::Buffer> Core<B> {
                 let Some(order) = &mut record.order else { return };
                 let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.waits);
                 self.counters.spurious_retransmits += in_vain as u64;
+                if in_vain {
+                    record.tell_lost(class, 0, &mut self.acks_due);
+                }
             }
-            Remark::Lost(class, count) => {
+            Remark::Lost(class, count) | Remark::Late(class, count) => {
                 let lost = record.order().peer[class.index()].told(count);
-                self.gaps.lost(lost.unwrap_or_default());
-                if lost.is_none() {
+                self.gaps.lost(lost);
+                if matches!(remark, Remark::Late(..)) {
                     self.shares[class].undo();
                 }
             }
@@ -251,11 +262,13 @@ impl<B: wire::Buffer> Core<B> {
     fn on_selected(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let queue = &mut record.send[class];
-        if queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack) > 0 {
+        let (acked, late) = queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
+        if acked > 0 {
             record.rtt.backoff = 0;
             record.rejects.accepted();
         }
         if let Some(order) = &mut record.order {
+            order.came_late(late.map_or(0, |sent_at| now.since(sent_at)));
             order.shrink(now, &record.rtt, &self.waits);
         }
         let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());

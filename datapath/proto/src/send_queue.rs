@@ -224,9 +224,15 @@ impl SendQueue {
     }
 
     /// Beyond the first gap these have arrived as well: bit `i` stands for
-    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame.
-    pub(crate) fn acknowledge_selected<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq, sack: u64) -> u32 {
-        let mut acked = 0;
+    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame. How many are news; and when the
+    /// oldest of these was sent that others had passed, sent once only.
+    pub(crate) fn acknowledge_selected<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        accepted: Seq,
+        sack: u64,
+    ) -> (u32, Option<Time>) {
+        let (mut acked, mut oldest, mut late) = (0, None, None);
         let mut link = self.head;
         while link != NONE && link != self.unsent {
             let slot = &mut slots[link];
@@ -234,13 +240,16 @@ impl SendQueue {
             if bit >= u64::BITS as i32 {
                 break;
             }
-            if bit >= 0 && sack >> bit & 1 == 1 && slot.frame.take().is_some() {
-                slot.rejected = false;
+            if slot.frame.is_none() {
+                late = oldest;
+            } else if bit >= 0 && sack >> bit & 1 == 1 {
+                (slot.frame, slot.rejected) = (None, false);
                 acked += 1;
+                oldest = oldest.or((slot.sent == 1).then_some(slot.sent_at));
             }
             link = slot.next;
         }
-        acked
+        (acked, late)
     }
 
     /// The last message beyond a gap that is known to have arrived.

@@ -5,6 +5,7 @@
 //!  bit 15  14       13         12 … 0
 //!     1 repeated   class   of the number
 //!     2 lost               of the count
+//!     3 late
 //! ```
 
 use crate::{Class, Seq};
@@ -20,6 +21,8 @@ pub enum Remark {
     /// The network reorders: gaps are no measure of what is lost. Of its own messages the sender of this has taken so
     /// many for lost, since the flow is open.
     Lost(Class, Low),
+    /// The same; and what seemed to be lost so far came late.
+    Late(Class, Low),
 }
 
 /// 13 bits of a number, many times as many as there are in a window.
@@ -55,6 +58,7 @@ impl Remark {
             Remark::None => 0,
             Remark::Repeated(class, low) => 1 << 14 | (class.index() as u32) << 13 | low.0 as u32,
             Remark::Lost(class, low) => 2 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            Remark::Late(class, low) => 3 << 14 | (class.index() as u32) << 13 | low.0 as u32,
         }
     }
 
@@ -64,6 +68,7 @@ impl Remark {
         match bits >> 14 {
             1 => Remark::Repeated(class, low),
             2 => Remark::Lost(class, low),
+            3 => Remark::Late(class, low),
             _ => Remark::None,
         }
     }
@@ -77,14 +82,13 @@ mod tests {
     fn sixteen_bits_say_it() {
         for class in Class::ALL {
             for number in [0, 1, 8191, 8192, u32::MAX] {
-                for remark in [Remark::Repeated(class, Low::of(number)), Remark::Lost(class, Low::of(number))] {
+                for remark in [Remark::Repeated, Remark::Lost, Remark::Late].map(|of| of(class, Low::of(number))) {
                     assert_eq!(Remark::from_bits(remark.to_bits()), remark);
                     assert!(remark.to_bits() < 1 << 16 && remark.to_bits() != 0);
                 }
             }
         }
-        assert_eq!((Remark::from_bits(0), Remark::from_bits(3 << 14)), (Remark::None, Remark::None));
-        assert_eq!(Remark::from_bits(1 << 30), Remark::None);
+        assert_eq!((Remark::from_bits(0), Remark::from_bits(1 << 30)), (Remark::None, Remark::None));
     }
 
     #[test]

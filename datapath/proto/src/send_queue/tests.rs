@@ -113,11 +113,11 @@ fn gaps_that_three_later_messages_passed_are_lost() {
     bench.transmit(5);
     // 0, 2 and 3 arrived: 1 may still be under way.
     bench.acknowledge(1);
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), 2);
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), (2, None));
     assert_eq!(bench.queue.last_selected(&bench.slots), Some(FIRST.plus(3)));
     assert_eq!(bench.resend_lost(3, at(10)).count, 0);
     // 4 as well: 1 is lost.
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), 1);
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), (1, None));
     let lost = bench.resend_lost(4, at(10));
     let first_time = Some((FIRST.plus(1), Time(5)));
     assert_eq!(lost, Lost { count: 1, first_time, doubted: true, next: Time::NEVER });
@@ -153,6 +153,12 @@ fn what_came_late_is_told_from_what_was_repaired() {
     bench.transmit(5);
     bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11);
     assert_eq!(bench.acknowledge(4).closed, Closed::Late(Time(5)));
+    let mut bench = Bench::new(8, 6);
+    bench.transmit(5);
+    let mut select = |sack| bench.queue.acknowledge_selected(&mut bench.slots, FIRST, sack);
+    assert_eq!(select(0b00100), (1, None));
+    assert_eq!(select(0b11101), (3, Some(Time(5))), "1 came after 3");
+    assert_eq!(select(0b11111), (1, Some(Time(5))));
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn what_is_rejected_waits_for_its_own_time() {
     assert!(!bench.reject(2), "twice");
     assert!(!bench.reject(-1) && !bench.reject(6) && !bench.reject(1 << 20), "never sent");
     let accepted = FIRST;
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100), 3, "3, 4 and 5 have arrived");
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100).0, 3, "3, 4 and 5");
     bench.resend_lost(5, at(1));
     assert_eq!(bench.transmit(2), [1], "0 and 2 are not lost");
     bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 9, None);
