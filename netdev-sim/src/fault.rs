@@ -18,10 +18,15 @@ impl Dice {
         Dice { random, until }
     }
 
+    /// Whether faults last.
+    pub(crate) fn lasts(&self, now: Nanos) -> bool {
+        now < self.until
+    }
+
     /// With this probability, while faults last. Nothing is drawn for what
     /// never happens, which keeps a run of few faults fast.
     pub(crate) fn strikes(&mut self, now: Nanos, probability: f64) -> bool {
-        probability > 0.0 && now < self.until && self.random.random::<f64>() < probability
+        probability > 0.0 && self.lasts(now) && self.random.random::<f64>() < probability
     }
 
     /// Up to `most`.

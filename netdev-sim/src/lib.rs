@@ -104,7 +104,7 @@ pub use clock::{Clock, MS, Nanos, US};
 pub use link::{Link, LinkCount};
 pub use net::{Happening, Net, Step};
 pub use nic::{Nic, Station};
-pub use options::{Death, Options, Partition, Stall};
+pub use options::{Death, Netem, Options, Partition, Stall};
 pub use plug::{Cut, Plug};
 pub use signal::Signal;
 pub use switch::{Switch, SwitchCount};

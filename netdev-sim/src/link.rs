@@ -2,7 +2,7 @@
 
 use crate::clock::Nanos;
 use crate::fault::Dice;
-use crate::options::Options;
+use crate::options::{Netem, Options};
 use crate::signal::{Buffers, Signal};
 
 /// Preamble, check sequence and the gap between frames.
@@ -16,6 +16,7 @@ pub struct Link {
     free: Nanos,
     /// Longer than others by so much.
     farther: Nanos,
+    netem: Netem,
     dice: Dice,
     count: LinkCount,
 }
@@ -31,13 +32,15 @@ pub struct LinkCount {
     pub duplicated: u64,
     /// Frames that others may have overtaken.
     pub late: u64,
+    /// Frames that went before those that waited for their delay.
+    pub early: u64,
     /// Copies of which a bit flipped.
     pub damaged: u64,
 }
 
 impl Link {
-    pub(crate) fn new(dice: Dice, farther: Nanos) -> Link {
-        Link { free: 0, farther, dice, count: LinkCount::default() }
+    pub(crate) fn new(dice: Dice, farther: Nanos, netem: Netem) -> Link {
+        Link { free: 0, farther, netem, dice, count: LinkCount::default() }
     }
 
     /// Everything counted.
@@ -73,8 +76,21 @@ impl Link {
         self.count.late += is_late as u64;
         let late = if is_late { self.dice.up_to(options.reorder_by) } else { 0 };
         let signal = self.befall(now, options, signal, buffers);
-        arrives(at + late, signal);
+        arrives(at + late + self.queued(now), signal);
         self.free
+    }
+
+    /// How long a frame waits in the queue.
+    fn queued(&mut self, now: Nanos) -> Nanos {
+        let Netem { delay, jitter, reorder } = self.netem;
+        if !self.dice.lasts(now) || delay == 0 {
+            return 0;
+        }
+        if self.dice.strikes(now, reorder) {
+            self.count.early += 1;
+            return 0;
+        }
+        (delay + self.dice.up_to(2 * jitter)).saturating_sub(jitter)
     }
 
     fn befall(&mut self, now: Nanos, options: &Options, signal: Signal, buffers: &mut Buffers) -> Signal {
@@ -90,11 +106,13 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::US;
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
     fn carried(frames: usize, options: &Options) -> Vec<(Nanos, Signal)> {
-        let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0);
+        let netem = options.netem.first().copied().unwrap_or_default();
+        let mut link = Link::new(Dice::new(SmallRng::seed_from_u64(3), 1_000_000_000), 0, netem);
         let (mut arrived, mut buffers) = (vec![], Buffers::default());
         for number in 0..frames {
             let signal = Signal::new(&[number as u8; 226]);
@@ -123,6 +141,19 @@ mod tests {
         let late = carried(1000, &Options { reorder: 0.3, ..calm });
         let overtaken = late.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
         assert!((200..350).contains(&overtaken), "{overtaken}");
+    }
+
+    #[test]
+    fn a_queue_delays_more_or_less_and_lets_some_go_at_once() {
+        let netem = Netem { delay: 2000 * US, jitter: 1000 * US, reorder: 0.1 };
+        let options = Options { rate: 100_000_000_000_000, delay: 0, netem: vec![netem], ..Options::calm(2) };
+        let times: Vec<Nanos> = carried(2000, &options).into_iter().map(|(at, _)| at).collect();
+        let early = times.iter().filter(|&&at| at < 100 * US).count();
+        assert!((150..250).contains(&early), "{early}");
+        let waited = || times.iter().filter(|&&at| at >= 100 * US);
+        let mean = waited().sum::<Nanos>() / waited().count() as Nanos;
+        assert!((1950 * US..2050 * US).contains(&mean), "{mean}");
+        assert!(waited().all(|at| (1000 * US..3010 * US).contains(at)));
     }
 
     #[test]

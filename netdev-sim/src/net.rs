@@ -10,7 +10,7 @@ use crate::clock::{Clock, Nanos};
 use crate::fault::Dice;
 use crate::link::Link;
 use crate::nic::{Nic, Station};
-use crate::options::Options;
+use crate::options::{Netem, Options};
 use crate::signal::{Buffers, Signal};
 use crate::switch::{Seat, Switch};
 
@@ -112,8 +112,9 @@ impl<N: Station> Net<N> {
             let (nic, up, down) = (net.open(node), net.dice(), net.dice());
             net.nics.push(nic);
             let farther = net.options.farther.get(node).copied().unwrap_or_default();
-            net.up.push(Link::new(up, farther));
-            net.down.push(Link::new(down, farther));
+            let netem = net.options.netem.get(node).copied().unwrap_or_default();
+            net.up.push(Link::new(up, farther, netem));
+            net.down.push(Link::new(down, farther, Netem::default()));
         }
         net.plan();
         net

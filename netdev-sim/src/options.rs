@@ -68,6 +68,9 @@ pub struct Options {
     pub reorder: f64,
     /// See `reorder`.
     pub reorder_by: Nanos,
+    /// What a queue like Linux's netem does to the frames that the first node sends, the second, ...; nothing where
+    /// the list ends.
+    pub netem: Vec<Netem>,
     /// Bits of a frame flip.
     pub corrupt: f64,
     /// Whether damage is noticed by Ethernet's check sequence, and the frame dropped.
@@ -84,6 +87,17 @@ pub struct Options {
     pub stalls: Vec<Stall>,
     /// Nodes that die.
     pub deaths: Vec<Death>,
+}
+
+/// `netem delay D J reorder R` on a node's way to the switch. Frames whose delays differ overtake each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Netem {
+    /// A frame takes so much longer,
+    pub delay: Nanos,
+    /// more or less by up to this,
+    pub jitter: Nanos,
+    /// unless it goes at once, before all that wait.
+    pub reorder: f64,
 }
 
 /// In `from..until` no frame passes between the nodes of `side` (a bit for each) and the others.
@@ -147,6 +161,7 @@ impl Options {
             duplicate: 0.0,
             reorder: 0.0,
             reorder_by: 100 * US,
+            netem: vec![],
             corrupt: 0.0,
             check: true,
             switch_buffer: 128 * 1024,

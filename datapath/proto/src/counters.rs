@@ -48,6 +48,7 @@ counters! {
     retransmitted: "Messages sent again, for whatever reason.",
     timeouts: "Retransmission time-outs that fired.",
     fast_retransmits: "Messages sent again because later ones had arrived.",
+    spurious_retransmits: "Times that the receiver said that those had only been late: it takes longer now until they count as lost.",
     returned: "Messages that came back to their sender.",
     control_sent: "Discovery and set-up frames sent.",
     control_received: "The same, received.",

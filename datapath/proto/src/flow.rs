@@ -9,6 +9,7 @@ use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 use crate::output::{FlowState, FramingWhy, ReturnReason};
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
+use crate::reorder::Order;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
@@ -121,6 +122,11 @@ impl Silence {
         Silence { since: now, asked: 0 }
     }
 
+    /// When the peer was last heard.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
     /// Whether the peer was ever heard on this flow, or waited for.
     pub(crate) fn has_begun(&self) -> bool {
         self.since != Time::default()
@@ -168,11 +174,13 @@ pub(crate) struct FlowRecord {
     pub(crate) is_first: bool,
     /// Acknowledgements that rode in on messages and have not been looked at.
     pub(crate) told: Option<Piggyback>,
-    /// When a message left that is acknowledged now: a round trip to note.
-    pub(crate) sampled: Option<Time>,
+    /// When a message left that is acknowledged now: a round trip to note. [`Time::NEVER`] where there is none.
+    pub(crate) sampled: Time,
     pub(crate) ack_armed: Armed,
     pub(crate) resend_armed: Armed,
     pub(crate) setup_armed: Armed,
+    /// What is known of the network's order, since something was lost or came again.
+    pub(crate) order: Option<Box<Order>>,
 }
 
 impl FlowRecord {
@@ -204,10 +212,11 @@ impl FlowRecord {
             touched: false,
             is_first: false,
             told: None,
-            sampled: None,
+            sampled: Time::NEVER,
             ack_armed: Armed::default(),
             resend_armed: Armed::default(),
             setup_armed: Armed::default(),
+            order: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use wire::control::Control;
 use wire::frame::{self, Parsed};
-use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Remark, Seq, expand};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::gaps::Gaps;
@@ -92,7 +92,7 @@ impl<B: Buffer> Core<B> {
         let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
         let verdict = queue.verdict(seq);
         if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
-            self.not_new(verdict, header.flow);
+            self.not_new(verdict, header.flow, class, seq);
             return Ok(());
         }
         if !self.endpoints.has_room(class) {
@@ -118,13 +118,11 @@ impl<B: Buffer> Core<B> {
         Ok(())
     }
 
-    /// A message that came again, or too early: its sender should hear where
-    /// we are.
     #[cold]
-    fn not_new(&mut self, verdict: Verdict, flow: Flow) {
+    fn not_new(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
         self.counters.not_new(verdict);
         if let Some(record) = self.flows.by_flow(flow) {
-            record.ack_forced = true;
+            record.not_new(verdict, class, seq);
             record.queue_ack(&mut self.acks_due);
         }
     }
@@ -137,6 +135,9 @@ impl<B: Buffer> Core<B> {
             record.check(parsed.framing, &parsed.header)?;
         }
         self.put_acks(flow, Acks::parse(parsed.payload)?);
+        if parsed.header.seq != 0 {
+            self.on_remark(flow, Remark::from_bits(parsed.header.seq));
+        }
         Ok(())
     }
 }
@@ -159,10 +160,21 @@ impl FlowRecord {
     /// gathered: whether it has to go now.
     #[inline(always)]
     pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, every: u16, gaps: &mut Gaps) -> bool {
-        self.receive[class].accept(seq, gaps);
+        let missing = self.receive[class].accept(seq, gaps);
+        if missing > 0 {
+            self.on_missing(class, missing, gaps);
+        }
         self.unacked += 1;
         self.ack_forced |= verdict == Verdict::Ahead;
         self.ack_forced || self.unacked >= every
+    }
+
+    /// A message that came again, or too early: its sender should hear where we are, and which it was.
+    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq) {
+        self.ack_forced = true;
+        if verdict == Verdict::Duplicate {
+            self.order().came_again(class, seq);
+        }
     }
 
     /// An acknowledgement of this flow goes out with the next outputs.

@@ -49,6 +49,7 @@ pub mod planted;
 mod probe;
 mod receive_queue;
 mod reject_queue;
+mod reorder;
 mod rtt;
 mod send;
 mod send_queue;

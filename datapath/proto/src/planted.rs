@@ -26,6 +26,10 @@ pub enum Bug {
     LastIsTold,
     /// A frame is taken with whatever length it arrives.
     LengthIgnored,
+    /// What later messages have passed counts as lost, however often it only comes late.
+    LateIsLost,
+    /// What once came late is waited for as long for ever.
+    LostIsLate,
 }
 
 #[cfg(feature = "planted")]

@@ -72,9 +72,10 @@ impl Rtt {
     }
 
     /// A message is sent again before its time-out only if so long ago it was
-    /// sent last: a round trip and a half. 0 before the first sample.
+    /// sent last: a round trip and a half.
     pub(crate) fn patience(&self) -> u64 {
-        self.smoothed as u64 * 3 / 2
+        let way = if self.is_measured() { self.smoothed as u64 } else { GUESS };
+        way * 3 / 2
     }
 }
 

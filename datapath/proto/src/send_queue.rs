@@ -16,11 +16,12 @@ use std::collections::VecDeque;
 use wire::{Buffer, Seq};
 
 use crate::WINDOW;
+use crate::reorder::Rule;
 use crate::slots::{Link, NONE, Skip, Slot, Slots};
 use crate::time::Time;
 
-/// Later messages that must have arrived before an earlier one counts as lost:
-/// the network may reorder a little.
+/// Later messages that must have arrived before an earlier one counts as lost, where nothing says
+/// that the network reorders more than a little: see [`crate::reorder`].
 pub(crate) const REORDERING: i32 = 3;
 
 #[derive(Debug)]
@@ -41,10 +42,35 @@ pub(crate) struct SendQueue {
 pub(crate) struct Progress {
     /// Messages newly known to be accepted.
     pub(crate) acked: u32,
-    /// A gap was closed that later messages had passed: something had been lost.
-    pub(crate) repaired: bool,
+    /// A gap was closed that later messages had passed.
+    pub(crate) closed: Closed,
     /// When the last of them was sent, if all of them were sent once only.
     pub(crate) sample: Option<Time>,
+}
+
+/// Whether a gap was closed that later messages had passed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// There was none.
+    #[default]
+    No,
+    /// Something had been sent again.
+    Repaired,
+    /// What was sent then, once, came late.
+    Late(Time),
+}
+
+/// What [`SendQueue::resend_lost`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Messages to be sent again.
+    pub(crate) count: u32,
+    /// The first of these that had been sent only once, and when.
+    pub(crate) first_time: Option<(Seq, Time)>,
+    /// The doubted one is among them.
+    pub(crate) doubted: bool,
+    /// When the next one counts as lost.
+    pub(crate) next: Time,
 }
 
 impl SendQueue {
@@ -184,8 +210,8 @@ impl SendQueue {
                 // What came behind a gap was acknowledged when the gap was
                 // filled: that says how long the repair took, not the way.
                 progress.sample = (!resent).then_some(slot.sent_at);
-            } else {
-                progress.repaired = true;
+            } else if progress.closed == Closed::No {
+                progress.closed = progress.sample.map_or(Closed::Repaired, Closed::Late);
             }
             self.head = slot.next;
             self.unacked = self.unacked.plus(1);
@@ -198,9 +224,15 @@ impl SendQueue {
     }
 
     /// Beyond the first gap these have arrived as well: bit `i` stands for
-    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame.
-    pub(crate) fn acknowledge_selected<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq, sack: u64) -> u32 {
-        let mut acked = 0;
+    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame. How many are news; and when the
+    /// oldest of these was sent that others had passed, sent once only.
+    pub(crate) fn acknowledge_selected<B: Buffer>(
+        &mut self,
+        slots: &mut Slots<B>,
+        accepted: Seq,
+        sack: u64,
+    ) -> (u32, Option<Time>) {
+        let (mut acked, mut oldest, mut late) = (0, None, None);
         let mut link = self.head;
         while link != NONE && link != self.unsent {
             let slot = &mut slots[link];
@@ -208,41 +240,76 @@ impl SendQueue {
             if bit >= u64::BITS as i32 {
                 break;
             }
-            if bit >= 0 && sack >> bit & 1 == 1 && slot.frame.take().is_some() {
-                slot.rejected = false;
+            if slot.frame.is_none() {
+                late = oldest;
+            } else if bit >= 0 && sack >> bit & 1 == 1 {
+                (slot.frame, slot.rejected) = (None, false);
                 acked += 1;
+                oldest = oldest.or((slot.sent == 1).then_some(slot.sent_at));
             }
             link = slot.next;
         }
-        acked
+        (acked, late)
     }
 
-    /// Messages that must be lost: at least [`REORDERING`] later ones have
-    /// arrived, which left after them. Who was sent again left after those: it
-    /// counts as lost once more if that was before `before`. Queued to be sent again.
+    /// The last message beyond a gap that is known to have arrived.
+    pub(crate) fn last_selected<B: Buffer>(&self, slots: &Slots<B>) -> Option<Seq> {
+        let (mut link, mut last) = (self.head, None);
+        for _ in 0..=u64::BITS {
+            if link == NONE || link == self.unsent {
+                break;
+            }
+            let slot = &slots[link];
+            last = if slot.frame.is_none() { Some(slot.seq) } else { last };
+            link = slot.next;
+        }
+        last
+    }
+
+    /// Messages that are lost by that rule: they left before `last`, which has arrived. Queued to be sent again.
     pub(crate) fn resend_lost<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
-        accepted: Seq,
-        sack: u64,
-        before: Time,
-    ) -> u32 {
-        let last = accepted.plus(u64::BITS - sack.leading_zeros());
-        self.resend(slots, ready, usize::MAX, |slot| {
-            let lost = slot.sent <= 1 || slot.sent_at <= before;
-            (last.since(slot.seq) >= REORDERING).then_some(lost && !slot.rejected)
-        })
+        last: Seq,
+        rule: &Rule,
+    ) -> Lost {
+        let (mut next, mut first_time, mut doubted) = (Time::NEVER, None, false);
+        let count = self.resend(slots, ready, usize::MAX, |slot| {
+            if last.since(slot.seq) < rule.passed() {
+                return None;
+            }
+            if slot.rejected || slot.frame.is_none() || slot.is_waiting() {
+                return Some(false);
+            }
+            let lost_at = rule.lost_at(slot);
+            if lost_at > rule.now {
+                next = next.min(lost_at);
+                return Some(false);
+            }
+            if slot.sent == 1 {
+                first_time = first_time.or(Some((slot.seq, slot.sent_at)));
+            }
+            doubted |= rule.doubted == Some(slot.seq);
+            Some(true)
+        });
+        Lost { count, first_time, doubted, next }
     }
 
-    /// A time-out: the oldest `most` messages go out again.
+    /// A time-out: the oldest `most` messages go out again. Whether the doubted one does.
     pub(crate) fn resend_oldest<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
         most: usize,
-    ) -> u32 {
-        self.resend(slots, ready, most, |slot| Some(!slot.rejected))
+        doubted: Option<Seq>,
+    ) -> bool {
+        let mut found = false;
+        self.resend(slots, ready, most, |slot| {
+            found |= doubted == Some(slot.seq) && slot.frame.is_some();
+            Some(!slot.rejected)
+        });
+        found
     }
 
     /// There may be room again: the oldest `most` in the reject queue go out again.
@@ -262,7 +329,7 @@ impl SendQueue {
         slots: &mut Slots<B>,
         ready: &mut VecDeque<Link>,
         most: usize,
-        due: impl Fn(&Slot<B>) -> Option<bool>,
+        mut due: impl FnMut(&Slot<B>) -> Option<bool>,
     ) -> u32 {
         let mut count = 0;
         let mut link = self.head;

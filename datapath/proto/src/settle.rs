@@ -9,13 +9,14 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use wire::{Ack, Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
+use wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
 use crate::credits::Budget;
 use crate::flow::{FlowRecord, PerClass, Phase, Silence};
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::output::Event;
+use crate::send_queue::Closed;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
 use crate::time::Time;
@@ -110,12 +111,11 @@ impl<B: Buffer> Core<B> {
                 let ack = acks.classes[class.index()];
                 record.on_told(class, ack.accepted, ack.limit, &mut self.slots, &mut self.ready);
                 record.take_sample(now);
-                if ack.sack != 0 {
-                    let resent = record.on_selected(now, class, &ack, &mut self.slots, &mut self.ready);
-                    self.counters.fast_retransmits += resent as u64;
-                }
             }
             record.hurry(now, &mut self.timers, &self.waits);
+            if acks.classes.iter().any(|ack| ack.sack != 0) {
+                self.look_at_selected(now, flow, &acks);
+            }
         }
     }
 
@@ -192,12 +192,10 @@ impl FlowRecord {
         let progress = queue.acknowledge(slots, accepted);
         queue.allow(limit);
         queue.give_out(slots, ready);
-        // Otherwise each message may have been sent again before its
-        // acknowledgement could come: only a longer wait ends that (Karn).
-        if progress.repaired {
-            self.rtt.backoff = 0;
+        if progress.closed != Closed::No {
+            self.on_closed(&progress.closed);
         }
-        self.sampled = progress.sample.or(self.sampled);
+        self.sampled = progress.sample.unwrap_or(self.sampled);
         if progress.acked > 0 {
             self.rejects.accepted();
         }
@@ -207,28 +205,23 @@ impl FlowRecord {
     /// which may be looked at when it is not known how late it is.
     #[inline]
     fn take_sample(&mut self, now: Time) {
-        if let Some(sent_at) = self.sampled.take() {
+        if self.sampled != Time::NEVER {
+            let sent_at = mem::replace(&mut self.sampled, Time::NEVER);
             self.rtt.sample(now.since(sent_at));
             self.rtt.backoff = 0;
         }
     }
 
-    /// Messages beyond a gap have arrived. Returns how many before them are
-    /// sent again.
+    /// A gap was closed that later messages had passed: something had been lost, or came late.
     #[cold]
-    fn on_selected<B: Buffer>(
-        &mut self,
-        now: Time,
-        class: Class,
-        ack: &Ack,
-        slots: &mut Slots<B>,
-        ready: &mut VecDeque<Link>,
-    ) -> u32 {
-        let queue = &mut self.send[class];
-        if queue.acknowledge_selected(slots, ack.accepted, ack.sack) > 0 {
-            self.rtt.backoff = 0;
-            self.rejects.accepted();
+    fn on_closed(&mut self, closed: &Closed) {
+        // Otherwise each message may have been sent again before its
+        // acknowledgement could come: only a longer wait ends that (Karn).
+        self.rtt.backoff = 0;
+        if let &Closed::Late(sent_at) = closed {
+            // The peer was heard just now, or, where the clock was not looked at since, earlier.
+            let age = self.silence.since().since(sent_at);
+            self.order().came_late(age);
         }
-        queue.resend_lost(slots, ready, ack.accepted, ack.sack, now.earlier(self.rtt.patience()))
     }
 }

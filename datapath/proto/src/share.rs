@@ -146,6 +146,12 @@ impl Share {
         }
     }
 
+    /// What seemed to be lost came late.
+    pub(crate) fn undo(&mut self) {
+        self.lost = 0;
+        self.total = self.total.max(self.window);
+    }
+
     fn next_round(&mut self, now: Time) {
         let (counted, squares) = (self.counted.pow(2).max(1), self.squares.max(1));
         self.senders = ((counted + squares / 2) / squares) as u16;

@@ -22,12 +22,6 @@ impl Time {
     pub(crate) const fn later(self, nanoseconds: u64) -> Time {
         Time(self.0.saturating_add(nanoseconds))
     }
-
-    /// So many nanoseconds earlier.
-    #[inline]
-    pub(crate) const fn earlier(self, nanoseconds: u64) -> Time {
-        Time(self.0.saturating_sub(nanoseconds))
-    }
 }
 
 impl Add<Duration> for Time {

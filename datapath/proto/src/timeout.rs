@@ -49,11 +49,14 @@ impl<B: Buffer> Core<B> {
             return;
         }
         let id = record.id;
-        let timeout = record.rtt.timeout(&self.waits);
+        let tolerance = record.tolerance();
+        let timeout = record.rtt.timeout(&self.waits).max(tolerance);
         let Some(since) = record.waits_since(now, &self.slots) else { return };
         let due = since.later(timeout);
         if now < due {
-            return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), due);
+            let next = if tolerance > 0 { self.resend_late(now, id.flow).min(due) } else { due };
+            let Some(record) = self.flows.by_flow(id.flow) else { return };
+            return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), next);
         }
         if record.silence.is_over(now, self.config.patience) {
             return self.end(id, ReturnReason::Unreachable);
@@ -65,7 +68,10 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow) else { return };
         self.counters.timeouts += 1;
         for class in Class::ALL {
-            record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST);
+            let doubted = record.doubted(class);
+            if record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST, doubted) {
+                record.order().drop_doubt();
+            }
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);
         let next = now.later(record.rtt.timeout(&self.waits));

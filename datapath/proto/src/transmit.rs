@@ -93,7 +93,8 @@ impl<B: Buffer> Core<B> {
             };
             record.ack_queued = false;
             let (route, acks) = (record.route, record.acks());
-            let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: 0 };
+            let seq = record.take_remark().to_bits();
+            let header = Header { kind: Kind::Ack, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq };
             self.counters.acks_sent += 1;
             return self.build(frame, route.to, route.framing, &header, &acks.to_bytes());
         }

@@ -84,8 +84,7 @@ impl<B: Buffer> Arrival<'_, B> {
         match verdict {
             Verdict::Duplicate | Verdict::Beyond => {
                 self.counters.not_new(verdict);
-                // Its sender should hear where we are.
-                record.ack_forced = true;
+                record.not_new(verdict, self.class, seq);
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,

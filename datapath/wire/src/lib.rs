@@ -56,6 +56,7 @@ mod plain;
 #[cfg(feature = "planted")]
 pub mod planted;
 mod reason;
+mod remark;
 mod seq;
 mod split;
 pub mod steer;
@@ -68,5 +69,6 @@ pub use buffer::Buffer;
 pub use framing::{Framing, Framings};
 pub use header::{Class, Flow, Header, Kind, MAX_WORDS, WORD};
 pub use reason::Reason;
+pub use remark::{Low, Remark};
 pub use seq::{Seq, expand};
 pub use trailer::Piggyback;

@@ -18,6 +18,13 @@ impl Seen {
     pub fn new(senders: usize) -> Seen {
         Seen { bytes: vec![0; senders], late: vec![] }
     }
+
+    /// A message: when it was sent, by which sender, and more.
+    pub fn note(&mut self, now: Nanos, payload: &[u8]) {
+        let number = |at: usize| u64::from_be_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
+        self.bytes[number(8) as usize - 1] += payload.len() as u64;
+        self.late.push(now - number(0));
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use ring::Frame;
 use transport::Transport;
 use wire::control::{Incarnation, Name, NodeId};
-use wire::{Class, Framing};
+use wire::{Class, Framing, Kind};
 
 use super::figures::Seen;
 use super::{Crowd, TURN};
@@ -75,14 +75,14 @@ impl Host {
         let is_slow = self.at > crowd.senders;
         let most = if is_slow { 1 } else { usize::MAX };
         for _ in 0..most {
-            let Some(message) = self.engine.core_mut().poll_deliver(self.endpoint) else { break };
+            let core = self.engine.core_mut();
+            let message = if crowd.bulk { core.poll_bulk(self.endpoint) } else { core.poll_deliver(self.endpoint) };
+            let Some(message) = message else { break };
             let (flow, class) = (message.flow, message.class);
-            if class == Class::Request {
-                let (sent, from) = (message.words().at(0), message.words().at(1) as usize);
-                if !is_slow {
-                    seen.bytes[from - 1] += message.payload().len() as u64 + 16;
-                    seen.late.push(now - sent);
-                }
+            if !is_slow && class == Class::Request {
+                seen.note(now, message.payload());
+            }
+            if class == Class::Request && !crowd.bulk {
                 drop(message);
                 let frame = if crowd.answers { self.engine.pool().take() } else { None };
                 let core = self.engine.core_mut();
@@ -101,20 +101,24 @@ impl Host {
         let body = crowd.body.unwrap_or(max_body);
         while self.engine.core().credit(flow, Class::Request) > 0 {
             let Some(frame) = self.engine.pool().take() else { return true };
-            if !self.send_one(flow, body, frame, now) {
+            if !self.send_one(crowd, flow, body, frame, now) {
                 return true;
             }
         }
         false
     }
 
-    fn send_one(&mut self, flow: FlowId, body: usize, frame: Frame, now: Nanos) -> bool {
+    fn send_one(&mut self, crowd: &Crowd, flow: FlowId, body: usize, frame: Frame, now: Nanos) -> bool {
         let from = self.at as u64;
         let write = |place: &mut [u8]| {
             place[..8].copy_from_slice(&now.to_be_bytes());
             place[8..16].copy_from_slice(&from.to_be_bytes());
         };
-        self.engine.core_mut().send(flow, Class::Request, 0, 2, frame, body, write).is_ok()
+        let core = self.engine.core_mut();
+        if crowd.bulk {
+            return core.send_bulk(flow, Kind::Put, frame, body, write).is_ok();
+        }
+        core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
     }
 
     /// What each flow to us has of credit.

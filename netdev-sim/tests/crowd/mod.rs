@@ -21,6 +21,8 @@ pub struct Crowd {
     pub body: Option<usize>,
     /// The receiver answers each request.
     pub answers: bool,
+    /// Segments of bulk transfers instead of requests: each has a frame of its own.
+    pub bulk: bool,
     /// The node behind the last sender receives as well, a message with each
     /// turn: all send to it too.
     pub slow: bool,
@@ -42,7 +44,7 @@ pub const SETTLED: Span = Span { from: 20 * MS, until: 40 * MS };
 pub fn crowd(senders: usize, buffer: usize) -> Crowd {
     let calm = Options::calm(senders + 2);
     let options = Options { rx: 1024, fill: 1024, frames: 4096, switch_buffer: buffer, switch_addresses: 8192, ..calm };
-    Crowd { options, senders, window: None, body: None, answers: false, slow: false, sends: |_, _| true }
+    Crowd { options, senders, window: None, body: None, answers: false, bulk: false, slow: false, sends: |_, _| true }
 }
 
 /// A run under way.

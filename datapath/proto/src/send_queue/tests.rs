@@ -57,6 +57,11 @@ impl Bench {
         self.queue.reject(&mut self.slots, FIRST.plus(number as u32)) > 0
     }
 
+    /// Those before `last`, counted from the first, that are lost by this rule; how many.
+    fn resend_lost(&mut self, last: u32, rule: Rule) -> Lost {
+        self.queue.resend_lost(&mut self.slots, &mut self.ready, FIRST.plus(last), &rule)
+    }
+
     fn acknowledge(&mut self, accepted: u32) -> Progress {
         self.queue.acknowledge(&mut self.slots, FIRST.plus(accepted))
     }
@@ -88,7 +93,7 @@ fn acknowledged_slots_are_free_again() {
     let mut bench = Bench::new(8, 8);
     bench.transmit(5);
     let progress = bench.acknowledge(5);
-    assert_eq!(progress, Progress { acked: 5, repaired: false, sample: Some(Time(5)) });
+    assert_eq!(progress, Progress { acked: 5, closed: Closed::No, sample: Some(Time(5)) });
     assert_eq!(bench.slots.free(), 1024 - 3);
     assert_eq!(bench.acknowledge(5), Progress::default(), "old news");
     assert_eq!(bench.acknowledge(3), Progress::default(), "older news");
@@ -97,34 +102,74 @@ fn acknowledged_slots_are_free_again() {
     assert_eq!((bench.slots.free(), bench.queue.in_flight()), (1024, false));
 }
 
+/// Nothing came late so far: what was sent again is waited for 15.
+fn at(now: u64) -> Rule {
+    Rule { now: Time(now), tolerance: 0, patience: 15, doubted: Some(FIRST.plus(1)) }
+}
+
 #[test]
 fn gaps_that_three_later_messages_passed_are_lost() {
     let mut bench = Bench::new(8, 8);
     bench.transmit(5);
     // 0, 2 and 3 arrived: 1 may still be under way.
     bench.acknowledge(1);
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), 2);
-    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b11, Time(10)), 0);
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), (2, None));
+    assert_eq!(bench.queue.last_selected(&bench.slots), Some(FIRST.plus(3)));
+    assert_eq!(bench.resend_lost(3, at(10)).count, 0);
     // 4 as well: 1 is lost.
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), 1);
-    assert_eq!(bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(4)), 1);
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b111), (1, None));
+    let lost = bench.resend_lost(4, at(10));
+    let first_time = Some((FIRST.plus(1), Time(5)));
+    assert_eq!(lost, Lost { count: 1, first_time, doubted: true, next: Time::NEVER });
     assert_eq!(bench.transmit(20), [1]);
-    let again = |bench: &mut Bench, before| {
-        bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, FIRST.plus(1), 0b111, Time(before))
-    };
-    assert_eq!(again(&mut bench, 19), 0, "too soon: it left after those that have arrived");
-    assert_eq!(again(&mut bench, 20), 1, "lost once more");
+    let again = bench.resend_lost(4, at(34));
+    let wait = |until| Lost { count: 0, first_time: None, doubted: false, next: Time(until) };
+    assert_eq!(again, wait(35), "it left after those that have arrived");
+    assert_eq!(bench.resend_lost(4, at(35)).count, 1, "lost once more");
     assert_eq!(bench.transmit(40), [1]);
     let progress = bench.acknowledge(5);
-    assert_eq!(progress, Progress { acked: 1, repaired: true, sample: None }, "no sample from what was sent twice");
+    let none = Progress { acked: 1, closed: Closed::Repaired, sample: None };
+    assert_eq!(progress, none, "no sample from what was sent twice");
+}
+
+#[test]
+fn where_some_come_late_time_decides() {
+    let mut bench = Bench::new(8, 8);
+    let rule = |now| Rule { now: Time(now), tolerance: 100, patience: 150, doubted: None };
+    bench.transmit(5);
+    bench.queue.acknowledge_selected(&mut bench.slots, FIRST, 0b100_1111);
+    let wait = Lost { count: 0, first_time: None, doubted: false, next: Time(105) };
+    assert_eq!(bench.resend_lost(7, rule(104)), wait, "however many have passed it");
+    let lost = bench.resend_lost(7, rule(105));
+    assert_eq!((lost.count, lost.first_time), (3, Some((FIRST, Time(5)))), "and however few");
+    assert_eq!(bench.transmit(105), [0, 5, 6]);
+    assert_eq!(bench.resend_lost(7, rule(254)).next, Time(255), "sent again, it has a round trip at least");
+    assert_eq!(bench.acknowledge(5).closed, Closed::Repaired);
+}
+
+#[test]
+fn what_came_late_is_told_from_what_was_repaired() {
+    let mut bench = Bench::new(8, 4);
+    bench.transmit(5);
+    bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11);
+    assert_eq!(bench.acknowledge(4).closed, Closed::Late(Time(5)));
+    let mut bench = Bench::new(8, 6);
+    bench.transmit(5);
+    let mut select = |sack| bench.queue.acknowledge_selected(&mut bench.slots, FIRST, sack);
+    assert_eq!(select(0b00100), (1, None));
+    assert_eq!(select(0b11101), (3, Some(Time(5))), "1 came after 3");
+    assert_eq!(select(0b11111), (1, Some(Time(5))));
 }
 
 #[test]
 fn a_timeout_sends_the_oldest_again_and_nothing_twice() {
     let mut bench = Bench::new(8, 8);
     bench.transmit(5);
-    assert_eq!(bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3), 3);
-    assert_eq!(bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3), 3, "those queued are passed over");
+    let mut again = |doubted| {
+        let doubted = Some(FIRST.plus(doubted));
+        bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 3, doubted)
+    };
+    assert!(!again(3) && again(5), "those queued are passed over");
     assert_eq!(bench.transmit(9), [0, 1, 2, 3, 4, 5]);
 }
 
@@ -132,7 +177,7 @@ fn a_timeout_sends_the_oldest_again_and_nothing_twice() {
 fn what_is_acknowledged_while_queued_is_not_sent() {
     let mut bench = Bench::new(4, 4);
     bench.transmit(5);
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 4);
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 4, None);
     bench.acknowledge(3);
     assert_eq!(bench.slots.free(), 1020, "queued slots are not used again yet");
     assert_eq!(bench.transmit(6), [3]);
@@ -156,9 +201,9 @@ fn draining_gives_everything_oldest_first() {
 fn what_waited_behind_a_gap_says_nothing_of_the_round_trip() {
     let mut bench = Bench::new(10, 4);
     bench.transmit(1);
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1);
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 1, None);
     bench.transmit(100);
-    assert_eq!(bench.acknowledge(4), Progress { acked: 4, repaired: false, sample: None });
+    assert_eq!(bench.acknowledge(4), Progress { acked: 4, closed: Closed::No, sample: None });
 }
 
 #[test]
@@ -169,10 +214,10 @@ fn what_is_rejected_waits_for_its_own_time() {
     assert!(!bench.reject(2), "twice");
     assert!(!bench.reject(-1) && !bench.reject(6) && !bench.reject(1 << 20), "never sent");
     let accepted = FIRST;
-    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100), 3, "3, 4 and 5 have arrived");
-    bench.queue.resend_lost(&mut bench.slots, &mut bench.ready, accepted, 0b11100, Time(1));
+    assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, accepted, 0b11100).0, 3, "3, 4 and 5");
+    bench.resend_lost(5, at(1));
     assert_eq!(bench.transmit(2), [1], "0 and 2 are not lost");
-    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 9);
+    bench.queue.resend_oldest(&mut bench.slots, &mut bench.ready, 9, None);
     assert_eq!(bench.transmit(3), [1]);
     assert_eq!(bench.queue.oldest(&bench.slots).map(|link| bench.slots[link].seq), Some(FIRST.plus(1)));
     assert_eq!(bench.queue.resend_rejected(&mut bench.slots, &mut bench.ready, 1), 1);

@@ -1,0 +1,364 @@
+//! Late or lost: what a sender makes of a message that later ones have passed.
+//!
+//! ```text
+//!   nothing came late so far      three have passed it: lost
+//!   some did                      lost when it is older than the *tolerance* (RACK: RFC 8985, §6.2)
+//! ```
+//!
+//! **The tolerance grows** when the receiver says that what was sent again for this reason came twice: to the age at
+//! which that is known, which would have been late enough. RACK's steps of a quarter round trip would be too short here: where
+//! everything is sent again, the few messages that say something of the round trip (Karn) are those that overtook others.
+//!
+//! **It shrinks** to the age of what comes late and is waited for, and to nothing when nothing does any more.
+//!
+//! The receiver, who has its own idea of what is lost (gaps, which it takes off the senders' [share](crate::share)), cannot tell late
+//! from lost. While there is a tolerance it is told how much was lost instead.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use wire::{Ack, Acks, Class, Flow, Low, Remark, Seq};
+
+use crate::flow::FlowRecord;
+use crate::gaps::Gaps;
+use crate::node::Core;
+use crate::planted::{self, Bug};
+use crate::rtt::{Rtt, Waits};
+use crate::send_queue::REORDERING;
+use crate::slots::{Link, Slot, Slots};
+use crate::time::Time;
+use crate::timers::Wait;
+
+/// So many tolerances long nothing has to be that late until it shrinks.
+const PERIODS: u64 = 16;
+
+/// The peer is told again with so many acknowledgements of gaps.
+const AGAIN: u8 = 16;
+
+/// The sender says how much was lost long before so many gaps have been passed again.
+const TRUST: u8 = 64;
+
+/// The tolerance grows to so many time-outs, or so many times itself, at once at most: the peer may have been away.
+const FASTEST: u64 = 8;
+
+/// One may get lost.
+const LATE: u8 = 2;
+
+/// See [`Order::doubts`].
+const MOST_UNANSWERED: u8 = 6;
+
+/// What both sides of a flow know of the network's order.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// Nanoseconds; 0 where nothing came late.
+    tolerance: u64,
+    /// The oldest that came late and was waited for, since the tolerance last shrank.
+    oldest: u64,
+    /// Then it may shrink.
+    until: Time,
+    /// Sent again: was it lost?
+    doubt: Option<Doubt>,
+    /// Doubts in a row that stayed.
+    unanswered: u8,
+    /// Messages of ours, of each class, that were taken for lost while there was a tolerance.
+    lost: [u32; 2],
+    /// Acknowledgements of gaps until the peer is told again.
+    untold: [u8; 2],
+    /// So often it is told that what seemed lost came late.
+    late: [u8; 2],
+    /// What the peer says of its own.
+    peer: [PeerLost; 2],
+    /// What the next acknowledgement says besides.
+    remark: Remark,
+}
+
+/// What the peer says it has lost of a class.
+#[derive(Debug, Default)]
+struct PeerLost {
+    count: Low,
+    /// Gaps for which that counts, and not what they are.
+    trust: u8,
+}
+
+/// A message that was sent again, once, because later ones had passed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Doubt {
+    class: Class,
+    seq: Seq,
+    /// When it was sent at first, and when again.
+    sent_at: Time,
+    again_at: Time,
+}
+
+/// When a message counts as lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) now: Time,
+    pub(crate) tolerance: u64,
+    /// What was sent again already is older than this, or on its way.
+    pub(crate) patience: u64,
+    /// It is to be known whether this one is among them.
+    pub(crate) doubted: Option<Seq>,
+}
+
+impl Rule {
+    /// So many later messages have to have arrived.
+    pub(crate) fn passed(&self) -> i32 {
+        if self.tolerance == 0 { REORDERING } else { 1 }
+    }
+
+    /// A message that so many have passed is lost from then on.
+    pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
+        let least = if slot.sent > 1 { self.patience } else { 0 };
+        slot.sent_at.later(least.max(self.tolerance))
+    }
+}
+
+impl Order {
+    /// This one is sent again, for the first time. One doubt at a time is enough: at most one answer in a round trip, as
+    /// in RACK. What that is may not be known well: each that stays without an answer is waited for the longer.
+    fn doubts(&mut self, now: Time, class: Class, (seq, sent_at): (Seq, Time), rtt: &Rtt, waits: &Waits) {
+        if let Some(earlier) = &self.doubt {
+            let wait = (waits.least << self.unanswered).max(4 * rtt.patience()).max(2 * self.tolerance);
+            if now.since(earlier.again_at) < wait {
+                return;
+            }
+            self.unanswered = (self.unanswered + 1).min(MOST_UNANSWERED);
+        }
+        self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
+    }
+
+    /// It is sent once more: that the receiver had it already would say nothing.
+    pub(crate) fn drop_doubt(&mut self) {
+        self.doubt = None;
+    }
+
+    /// The receiver had this message already. Whether that says that it was sent again for nothing.
+    fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
+        let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;
+        let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
+        (self.doubt, self.unanswered) = (None, 0);
+        if !planted::is(Bug::LateIsLost) {
+            // A round trip at least, of one of the two.
+            rtt.sample(now.since(again_at));
+            let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
+            self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
+            self.oldest = 0;
+            (self.late, self.untold) = ([LATE; 2], [0; 2]);
+        }
+        true
+    }
+
+    fn set(&mut self, now: Time, tolerance: u64, waits: &Waits) {
+        self.tolerance = tolerance.min(waits.most);
+        self.until = now.later(PERIODS * self.tolerance);
+    }
+
+    /// A message came late, and not again.
+    pub(crate) fn came_late(&mut self, age: u64) {
+        if self.tolerance > 0 {
+            self.oldest = self.oldest.max(age);
+        }
+    }
+
+    /// A message of the peer came again. What waits to be said goes first: of those that come together it is the first.
+    pub(crate) fn came_again(&mut self, class: Class, seq: Seq) {
+        if self.remark == Remark::None {
+            self.remark = Remark::Repeated(class, seq.into());
+        }
+    }
+
+    /// With each acknowledgement of gaps: is so much tolerance still needed?
+    fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
+        if self.tolerance == 0 || now < self.until || planted::is(Bug::LostIsLate) {
+            return;
+        }
+        let needed = self.oldest + self.oldest / 8;
+        let none = if self.tolerance < 2 * rtt.patience() { 0 } else { self.tolerance / 2 };
+        self.set(now, if needed > 0 { needed } else { none }, waits);
+        self.oldest = 0;
+    }
+
+    /// So many more were lost: whether the peer is to hear of it now.
+    fn tell(&mut self, class: Class, lost: u32) -> bool {
+        if self.tolerance == 0 {
+            return false;
+        }
+        let (count, untold) = (&mut self.lost[class.index()], &mut self.untold[class.index()]);
+        *count = count.wrapping_add(lost);
+        *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
+        // What waits to be said goes first: this is said with the next acknowledgement of gaps.
+        let is_due = *untold == 0 && self.remark == Remark::None;
+        if is_due {
+            *untold = AGAIN;
+            let (late, count) = (&mut self.late[class.index()], Low::of(*count));
+            self.remark = if *late > 0 { Remark::Late(class, count) } else { Remark::Lost(class, count) };
+            *late = late.saturating_sub(1);
+        }
+        is_due
+    }
+}
+
+impl PeerLost {
+    /// How many are news; none where the peer says it for the first time, or for the first time in a while.
+    fn told(&mut self, count: Low) -> u32 {
+        let is_first = mem::replace(&mut self.trust, TRUST) == 0;
+        let news = count.since(self.count);
+        // What comes late says less than what came before it.
+        let is_late = !is_first && news > Low::MOST / 2;
+        if !is_late {
+            self.count = count;
+        }
+        if is_first || is_late { 0 } else { news }
+    }
+
+    /// A gap was passed: whether what is missing is to be counted.
+    fn is_loss(&mut self) -> bool {
+        let is_loss = self.trust == 0;
+        self.trust = self.trust.saturating_sub(1);
+        is_loss
+    }
+}
+
+impl<B: wire::Buffer> Core<B> {
+    /// An acknowledgement said something besides.
+    #[cold]
+    pub(crate) fn on_remark(&mut self, flow: Flow, remark: Remark) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        match remark {
+            Remark::None => {}
+            Remark::Repeated(class, number) => {
+                let Some(order) = &mut record.order else { return };
+                let in_vain = order.repeated(self.now, class, number, &mut record.rtt, &self.waits);
+                self.counters.spurious_retransmits += in_vain as u64;
+                if in_vain {
+                    record.tell_lost(class, 0, &mut self.acks_due);
+                }
+            }
+            Remark::Lost(class, count) | Remark::Late(class, count) => {
+                let lost = record.order().peer[class.index()].told(count);
+                self.gaps.lost(lost);
+                if matches!(remark, Remark::Late(..)) {
+                    self.shares[class].undo();
+                }
+            }
+        }
+    }
+
+    /// Messages beyond gaps have arrived.
+    #[cold]
+    pub(crate) fn look_at_selected(&mut self, now: Time, flow: Flow, acks: &Acks) {
+        for class in Class::ALL {
+            let ack = &acks.classes[class.index()];
+            if ack.sack != 0 {
+                self.on_selected(now, flow, class, ack);
+            }
+        }
+        if let Some(record) = self.flows.by_flow(flow) {
+            record.hurry(now, &mut self.timers, &self.waits);
+        }
+    }
+
+    fn on_selected(&mut self, now: Time, flow: Flow, class: Class, ack: &Ack) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let queue = &mut record.send[class];
+        let (acked, late) = queue.acknowledge_selected(&mut self.slots, ack.accepted, ack.sack);
+        if acked > 0 {
+            record.rtt.backoff = 0;
+            record.rejects.accepted();
+        }
+        if let Some(order) = &mut record.order {
+            order.came_late(late.map_or(0, |sent_at| now.since(sent_at)));
+            order.shrink(now, &record.rtt, &self.waits);
+        }
+        let last = ack.accepted.plus(u64::BITS - ack.sack.leading_zeros());
+        let (lost, next) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
+        self.counters.fast_retransmits += lost as u64;
+        if record.tolerance() > 0 {
+            self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), next);
+            record.tell_lost(class, lost, &mut self.acks_due);
+        }
+    }
+
+    /// Some time has passed since later messages had arrived. When the next counts as lost.
+    #[cold]
+    pub(crate) fn resend_late(&mut self, now: Time, flow: Flow) -> Time {
+        let mut next = Time::NEVER;
+        let Some(record) = self.flows.by_flow(flow) else { return next };
+        for class in Class::ALL {
+            let Some(last) = record.send[class].last_selected(&self.slots) else { continue };
+            let (lost, due) = record.resend_lost(now, class, last, &mut self.slots, &mut self.ready, &self.waits);
+            self.counters.fast_retransmits += lost as u64;
+            record.tell_lost(class, lost, &mut self.acks_due);
+            next = next.min(due);
+        }
+        next
+    }
+}
+
+impl FlowRecord {
+    /// What is waited for so long is not lost; 0 where nothing came late.
+    #[inline]
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.order.as_ref().map_or(0, |order| order.tolerance)
+    }
+
+    /// The message of this class that is in doubt.
+    pub(crate) fn doubted(&self, class: Class) -> Option<Seq> {
+        let doubt = self.order.as_ref()?.doubt?;
+        (doubt.class == class).then_some(doubt.seq)
+    }
+
+    /// What is known of the network's order, from now on.
+    #[cold]
+    pub(crate) fn order(&mut self) -> &mut Order {
+        self.order.get_or_insert_default()
+    }
+
+    /// What an acknowledgement that goes now says besides.
+    #[inline]
+    pub(crate) fn take_remark(&mut self) -> Remark {
+        self.order.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
+    }
+
+    /// So many are missing, and others have passed them: they count as lost, unless the sender says what was.
+    #[cold]
+    pub(crate) fn on_missing(&mut self, class: Class, missing: u32, gaps: &mut Gaps) {
+        if self.order.as_mut().is_none_or(|order| order.peer[class.index()].is_loss()) {
+            gaps.lost(missing);
+        }
+    }
+
+    /// So many more were lost: the peer hears of it.
+    fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
+        if self.order().tell(class, lost) {
+            self.ack_forced = true;
+            self.queue_ack(acks_due);
+        }
+    }
+
+    /// What is lost before `last`, which has arrived, goes out again: how many. When the next is lost.
+    fn resend_lost<B: wire::Buffer>(
+        &mut self,
+        now: Time,
+        class: Class,
+        last: Seq,
+        slots: &mut Slots<B>,
+        ready: &mut VecDeque<Link>,
+        waits: &Waits,
+    ) -> (u32, Time) {
+        let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.patience(), self.doubted(class));
+        let lost = self.send[class].resend_lost(slots, ready, last, &Rule { now, tolerance, patience, doubted });
+        if lost.count > 0 {
+            let rtt = self.rtt;
+            let order = self.order();
+            if lost.doubted {
+                order.drop_doubt();
+            }
+            if let Some(message) = lost.first_time {
+                order.doubts(now, class, message, &rtt, waits);
+            }
+        }
+        (lost.count, lost.next)
+    }
+}

@@ -1,0 +1,99 @@
+//! What an acknowledgement says besides: 16 bits, in the sequence number of its header, which means nothing else there.
+//! Nodes that know nothing of it send 0 and look at nothing.
+//!
+//! ```text
+//!  bit 15  14       13         12 … 0
+//!     1 repeated   class   of the number
+//!     2 lost               of the count
+//!     3 late
+//! ```
+
+use crate::{Class, Seq};
+
+/// What an acknowledgement says besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Remark {
+    /// Nothing.
+    #[default]
+    None,
+    /// This message came again: the low bits of its number (RFC 2883 says so with a block of its own).
+    Repeated(Class, Low),
+    /// The network reorders: gaps are no measure of what is lost. Of its own messages the sender of this has taken so
+    /// many for lost, since the flow is open.
+    Lost(Class, Low),
+    /// The same; and what seemed to be lost so far came late.
+    Late(Class, Low),
+}
+
+/// 13 bits of a number, many times as many as there are in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Low(u16);
+
+impl Low {
+    const MASK: u32 = (1 << 13) - 1;
+    /// The longest distance between two.
+    pub const MOST: u32 = Self::MASK;
+
+    /// Of that number.
+    pub const fn of(number: u32) -> Low {
+        Low((number & Self::MASK) as u16)
+    }
+
+    /// How far it is behind `earlier`, less than 8192.
+    pub const fn since(self, earlier: Low) -> u32 {
+        (self.0 as u32).wrapping_sub(earlier.0 as u32) & Self::MASK
+    }
+}
+
+impl From<Seq> for Low {
+    fn from(seq: Seq) -> Low {
+        Low::of(seq.0)
+    }
+}
+
+impl Remark {
+    /// As it stands in a header.
+    pub const fn to_bits(self) -> u32 {
+        match self {
+            Remark::None => 0,
+            Remark::Repeated(class, low) => 1 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            Remark::Lost(class, low) => 2 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+            Remark::Late(class, low) => 3 << 14 | (class.index() as u32) << 13 | low.0 as u32,
+        }
+    }
+
+    /// From a header. What makes no sense says nothing.
+    pub const fn from_bits(bits: u32) -> Remark {
+        let (class, low) = (if bits >> 13 & 1 == 0 { Class::Request } else { Class::Reply }, Low::of(bits));
+        match bits >> 14 {
+            1 => Remark::Repeated(class, low),
+            2 => Remark::Lost(class, low),
+            3 => Remark::Late(class, low),
+            _ => Remark::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_bits_say_it() {
+        for class in Class::ALL {
+            for number in [0, 1, 8191, 8192, u32::MAX] {
+                for remark in [Remark::Repeated, Remark::Lost, Remark::Late].map(|of| of(class, Low::of(number))) {
+                    assert_eq!(Remark::from_bits(remark.to_bits()), remark);
+                    assert!(remark.to_bits() < 1 << 16 && remark.to_bits() != 0);
+                }
+            }
+        }
+        assert_eq!((Remark::from_bits(0), Remark::from_bits(1 << 30)), (Remark::None, Remark::None));
+    }
+
+    #[test]
+    fn distance_wraps() {
+        assert_eq!(Low::of(8193).since(Low::of(8190)), 3);
+        assert_eq!(Low::of(5).since(Low::of(6)), 8191);
+    }
+}
