@@ -3,10 +3,11 @@
 
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
-use bpf::{Config, Probe, Raw, Steer};
+use bpf::{Config, Probe, Raw, Share, Steer};
 use wire::{Address, EtherType};
 
 static STEER: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+static SHARE: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/share.o"));
 static RAW: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/raw.o"));
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
@@ -18,9 +19,12 @@ fn settings() -> impl Iterator<Item = [u8; 16]> {
         .map(|(counts, lost)| [2, 0, 0, 0, 0, 1, 0x88, 0xb5, 0x88, 0xb6, counts, 0, lost, lost, lost, lost])
 }
 
-fn load(object: &[u8], program: &str, global: (&str, &[u8])) -> Result<(), String> {
-    let ebpf = EbpfLoader::new().override_global(global.0, global.1, true).load(object);
-    let mut ebpf: Ebpf = ebpf.map_err(|error| format!("{error:#?}"))?;
+fn load(object: &[u8], program: &str, global: Option<(&str, &[u8])>) -> Result<(), String> {
+    let mut loader = EbpfLoader::new();
+    if let Some((name, value)) = global {
+        loader.override_global(name, value, true);
+    }
+    let mut ebpf: Ebpf = loader.load(object).map_err(|error| format!("{error:#?}"))?;
     let program: &mut Xdp = ebpf.program_mut(program).unwrap().try_into().unwrap();
     program.load().map_err(|error| format!("{error:#?}"))
 }
@@ -36,19 +40,23 @@ fn knows_frags() -> bool {
 fn for_frames_in_one_piece() {
     for config in settings() {
         for program in ["steer_linear", "steer_probe_linear"] {
-            load(STEER, program, ("config", &config)).unwrap_or_else(|error| panic!("{program}: {error}"));
+            load(STEER, program, Some(("config", &config))).unwrap_or_else(|error| panic!("{program}: {error}"));
         }
     }
-    load(RAW, "raw_linear", ("ethertype", &[0x88, 0xb5])).unwrap_or_else(|error| panic!("{error}"));
+    load(SHARE, "share_linear", None).unwrap_or_else(|error| panic!("{error}"));
+    load(RAW, "raw_linear", Some(("ethertype", &[0x88, 0xb5]))).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
 fn for_frames_in_several_pieces() {
-    let programs = [(STEER, "steer"), (STEER, "steer_probe"), (RAW, "raw")];
+    let programs = [(STEER, "steer"), (STEER, "steer_probe"), (SHARE, "share"), (RAW, "raw")];
     for (object, program) in programs {
         for config in settings() {
-            let global: (&str, &[u8]) =
-                if program == "raw" { ("ethertype", &config[6..8]) } else { ("config", &config) };
+            let global: Option<(&str, &[u8])> = match program {
+                "raw" => Some(("ethertype", &config[6..8])),
+                "share" => None,
+                _ => Some(("config", &config)),
+            };
             let loaded = load(object, program, global);
             assert_eq!(loaded.is_ok(), knows_frags(), "{program}: {loaded:?}");
         }
@@ -68,5 +76,6 @@ fn as_the_loader_picks_them() {
         Steer::load(&config).unwrap_or_else(|error| panic!("{error}"));
         Probe::load(&config).unwrap_or_else(|error| panic!("{error}"));
     }
+    Share::load().unwrap_or_else(|error| panic!("{error}"));
     Raw::load(0x88b5).unwrap_or_else(|error| panic!("{error}"));
 }

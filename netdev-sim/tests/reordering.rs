@@ -60,24 +60,32 @@ fn dbg2() {
 #[test]
 fn probe() {
     for seed in 0..4 {
-    for loss in [0.0, 0.01] {
-        for load in LOADS {
-            for window in [128] {
-                for both in [false, true] {
-                    let [a, b] = [DELAYS, REORDERS].map(|netem| {
-                        let ends = [if both { netem } else { Netem::default() }, netem];
-                        Crowd { window: Some(window), ..one(load, ends, loss) }.seeded(seed).run(SPAN)
-                    });
-                    let ratio = b.of_link / a.of_link;
-                    println!("PROBE seed {seed} loss {loss} {load:?} {window} both={both} {ratio:.3} {:.6} p99 {:.0} {:.0} again {} {}", a.of_link, a.p99, b.p99, a.again, b.again);
+        for loss in [0.0, 0.01] {
+            for load in LOADS {
+                for window in [128] {
+                    for both in [false, true] {
+                        let [a, b] = [DELAYS, REORDERS].map(|netem| {
+                            let ends = [if both { netem } else { Netem::default() }, netem];
+                            Crowd { window: Some(window), ..one(load, ends, loss) }.seeded(seed).run(SPAN)
+                        });
+                        let ratio = b.of_link / a.of_link;
+                        println!(
+                            "PROBE seed {seed} loss {loss} {load:?} {window} both={both} {ratio:.3} {:.6} p99 {:.0} {:.0} again {} {}",
+                            a.of_link, a.p99, b.p99, a.again, b.again
+                        );
+                    }
                 }
             }
         }
     }
-    }
 }
 
-impl Crowd { fn seeded(mut self, seed: u64) -> Crowd { self.options.seed = seed; self } }
+impl Crowd {
+    fn seeded(mut self, seed: u64) -> Crowd {
+        self.options.seed = seed;
+        self
+    }
+}
 
 #[test]
 fn losses() {

@@ -33,8 +33,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     if region.id() != REGION {
         return Err("the region is not the first of its node".into());
     }
-    let mut state =
-        State { ledger: Ledger::new("served"), region, shut: None, is_over: false, heard: Instant::now() };
+    let mut state = State { ledger: Ledger::new("served"), region, shut: None, is_over: false, heard: Instant::now() };
     main.on_request(ECHO, echo);
     main.on_request(COMPARE, |state, message, token| {
         let bytes = state.region.bytes();

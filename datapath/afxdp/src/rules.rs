@@ -174,7 +174,7 @@ mod tests {
     }
 
     const OURS: [Match; 2] = [Match::EtherType(0x88b5), Match::EtherType(0x88b6)];
-    const SECOND: Match = Match::To(Address([6, 0, 0, 0, 0, 1]));
+    const SECOND: Match = Match::To(Address([0x86, 0, 0, 0, 0, 1]));
 
     fn nic(rules: &[Rule]) -> Nic {
         Nic { rules: RefCell::new(rules.to_vec()), size: 4 }
@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn the_advice_is_what_the_driver_can_do() {
-        let second = Address([6, 0, 0, 0, 0, 1]);
+        let second = Address([0x86, 0, 0, 0, 0, 1]);
         let first = interface("").address;
         for (driver, own, queue, rules, says) in [
             ("ice", first, 3, Some(true), "; ethtool -N eth1 flow-type ether proto 0x88b6 action 3`"),
-            ("ice", second, 3, Some(true), "`ethtool -N eth1 flow-type ether dst 06:00:00:00:00:01 action 3`"),
+            ("ice", second, 3, Some(true), "`ethtool -N eth1 flow-type ether dst 86:00:00:00:00:01 action 3`"),
             ("igb", first, 3, Some(false), "`ethtool -K eth1 ntuple on; ethtool -N eth1 flow-type"),
             ("igb", first, 0, Some(false), "where igb refuses: `ethtool -L eth1 combined 1`"),
             ("virtio_net", second, 3, None, "open this node on another interface"),
@@ -262,7 +262,7 @@ mod tests {
         let igb = interface("igb");
         let both = [0x88b5, 0x88b6].map(Match::EtherType);
         assert_eq!(wanted(&igb, igb.address, EtherType::DEFAULT), both);
-        let second = Address([6, 0, 0, 0, 0, 1]);
+        let second = Address([0x86, 0, 0, 0, 0, 1]);
         assert_eq!(wanted(&igb, second, EtherType::DEFAULT), [Match::To(second)]);
     }
 }

@@ -242,10 +242,10 @@ fn address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool)
     all.find(|address| is_free(*address)).unwrap_or(interface.address)
 }
 
-/// Locally administered, and none that carries a header: those have a version, not 0, in the two highest bits.
+/// Locally administered, and none that carries a header: the two highest bits are a version that there is not.
 fn made(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
     let [c, d, e, f] = rest;
-    Address([2 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
+    Address([0x82 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])
 }
 
 #[cfg(test)]
@@ -259,12 +259,12 @@ mod tests {
 
     #[test]
     fn each_node_has_an_address_of_its_own() {
-        for first in [[0x52, 0x54, 0, 1, 2, 3], [2, 9, 0, 1, 2, 3], [6, 9, 0, 1, 2, 3]] {
+        for first in [[0x52, 0x54, 0, 1, 2, 3], [0x82, 9, 0, 1, 2, 3], [0x86, 9, 0, 1, 2, 3]] {
             let interface = interface(first);
             let mut taken: Vec<Address> = Vec::new();
             for queue in 0..200 {
                 let own = address(&interface, queue, |own| !taken.contains(&own));
-                assert!(!own.is_group() && (own.0[0] >> 6 == 0 || own == interface.address), "{own}");
+                assert!(!own.is_group() && (own.0[0] >> 6 == 2 || own == interface.address), "{own}");
                 assert_eq!(own == interface.address, queue == 0, "{own}");
                 taken.push(own);
             }
@@ -273,9 +273,9 @@ mod tests {
 
     #[test]
     fn the_interfaces_own_address_is_taken_again_when_it_is_free() {
-        let interface = interface([2, 0, 0, 0, 0, 1]);
+        let interface = interface([0x52, 0, 0, 0, 0, 1]);
         let second = address(&interface, 1, |own| own != interface.address);
-        assert_eq!(second, Address([6, 0, 0, 0, 0, 1]));
+        assert_eq!(second, Address([0x86, 0, 0, 0, 0, 1]));
         assert_eq!(address(&interface, 0, |own| own != second), interface.address);
     }
 }
