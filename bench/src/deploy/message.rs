@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestError};
 
 use crate::error::Error;
+use crate::out::note;
 use crate::plan::{Answer, How, Place, Plan};
 use crate::serve::answer;
 use crate::session::{Control, Placed};
@@ -38,6 +39,7 @@ impl Control for Asking<'_> {
         let mut endpoint: Endpoint<Option<Answer>> = node.endpoint(ENDPOINT).map_err(facility)?;
         self.ask_by(&mut endpoint, plan, watch).map_err(|error| match error {
             Error::PeerUnknown { name, on, waited, .. } => {
+                node.trouble().into_iter().for_each(|trouble| note(&trouble));
                 let heard = node.peers().iter().map(|peer| peer.name.to_string()).collect();
                 Error::PeerUnknown { name, on, waited, heard }
             }
@@ -134,7 +136,8 @@ struct Listening {
 /// The interface cannot be used, or no longer as it is; or [`Error::Interrupted`].
 pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
     let interface = link.interface()?;
-    let mut endpoint: Endpoint<Listening> = endpoint(link, how, watch)?;
+    let node = link.node(how, watch)?;
+    let mut endpoint: Endpoint<Listening> = node.endpoint(ENDPOINT).map_err(facility)?;
     let here = link.clone();
     endpoint.on_request(PLAN, move |listening, request, token| {
         let answer = listening.hear(&request, here.here());
@@ -144,7 +147,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
     });
     endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
 
-    let (mut listening, mut looked) = (Listening::default(), Instant::now());
+    let (mut listening, mut looked, mut known) = (Listening::default(), Instant::now(), None);
     ready();
     loop {
         endpoint.wait(&mut listening, LOOK);
@@ -155,6 +158,9 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
             if link.interface()? != interface {
                 return Err(Error::Facility(format!("{} has another MTU, address or driver than before", link.on())));
             }
+            let trouble = node.trouble();
+            trouble.iter().filter(|_| trouble != known).for_each(|trouble| note(trouble));
+            known = trouble;
         }
         // It stays, so that whoever else asks meanwhile is refused.
         if let Some(plan) = listening.plan.clone() {
@@ -181,9 +187,4 @@ impl Listening {
         }
         answer
     }
-}
-
-fn endpoint<S>(link: &Anchor, how: How, watch: &Watch) -> Result<Endpoint<S>, Error> {
-    // The endpoint keeps its node running.
-    link.node(how, watch)?.endpoint(ENDPOINT).map_err(facility)
 }
