@@ -15,14 +15,15 @@ use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{MultiBuffer, Options};
+use crate::options::Options;
+use crate::plan::memory_and_socket;
 use crate::program::Attached;
 use crate::rules::{self, Steered};
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
 use crate::siblings::Place;
 use crate::tx::Tx;
-use crate::umem::{Count, Memory};
+use crate::umem::Memory;
 use crate::watch::Watch;
 use crate::xdp::{Path, Pieces, Whole, Xdp};
 use crate::{OpenError, kernel, rights, send_room};
@@ -41,8 +42,8 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
 
     // 2. Memory for frames, shared with the kernel, and
     // 3. a socket, bound to the queue, in the best mode there is.
-    let (memory, bound) = memory_and_socket(options, &interface, sg::chunks)?;
-    let mut mode = Mode::of(&bound, &interface, &memory)?;
+    let ((memory, bound), tried) = memory_and_socket(options, &interface, sg::chunks)?;
+    let mut mode = Mode::of(&bound, &interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
 
@@ -74,27 +75,6 @@ fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mo
         return Steered::not();
     }
     Steered::new(interface, options.queue, own, options.ethertype, &mut mode.notes)
-}
-
-/// Memory, and a socket over it. Where the kernel does not do frames of several
-/// chunks, ours are shorter.
-///
-/// # Errors
-/// Those of [`Memory::new`] and [`Bound::new`].
-pub(crate) fn memory_and_socket(
-    options: &Options,
-    interface: &Interface,
-    count: Count,
-) -> Result<(Memory, Bound), OpenError> {
-    let memory = Memory::new(options, interface, count)?;
-    match Bound::new(options, interface, &memory) {
-        Err(error) if !memory.cut.is_one_each() && error.is_refusal() => {
-            drop(memory);
-            let shorter = Options { multi_buffer: MultiBuffer::Never, ..options.clone() };
-            memory_and_socket(&shorter, interface, count)
-        }
-        bound => bound.map(|bound| (memory, bound)),
-    }
 }
 
 fn busy_polling(
