@@ -109,6 +109,7 @@ mod options;
 mod plan;
 mod program;
 pub mod raw;
+mod reopen;
 mod rights;
 mod rules;
 mod rx;

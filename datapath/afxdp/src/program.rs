@@ -25,7 +25,7 @@ const ANY_MTU: u32 = 1500;
 /// A program on the interface. Dropping it detaches it first, then unloads it.
 pub(crate) enum Attached {
     Steer { place: Place, steer: Steer },
-    Raw { attachment: Attachment, _raw: Raw },
+    Raw { attachment: Attachment, raw: Raw },
 }
 
 /// The steering program of a node with this address, and its socket.
@@ -77,7 +77,7 @@ impl Attached {
                 let mut raw = Raw::load(options.ethertype.hidden())?;
                 raw.set_socket(options.queue, socket).map_err(no_socket)?;
                 let attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
-                Ok(Attached::Raw { attachment, _raw: raw })
+                Ok(Attached::Raw { attachment, raw })
             }
         }
     }
@@ -113,6 +113,14 @@ impl Attached {
                 Deferred::default()
             }
             Attached::Raw { .. } => deferred,
+        }
+    }
+
+    /// Frames are for another socket from now on.
+    pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), OpenError> {
+        match self {
+            Attached::Steer { steer, .. } => steer.set_socket(SOCKET, queue, socket).map_err(no_socket),
+            Attached::Raw { raw, .. } => raw.set_socket(queue, socket).map_err(no_socket),
         }
     }
 
