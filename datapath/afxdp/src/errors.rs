@@ -166,7 +166,7 @@ pub enum OpenError {
     Attach(#[from] AttachError),
     /// The driver takes no XDP program at this MTU.
     #[error(
-        "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu}: \
+        "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
     )]
     AttachMtu {
@@ -178,6 +178,8 @@ pub enum OpenError {
         mtu: u32,
         /// One that works.
         most: u32,
+        /// What the driver says.
+        said: String,
     },
     /// The kernel refused for another reason.
     #[error("{doing}: {source}")]

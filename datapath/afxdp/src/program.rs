@@ -15,9 +15,10 @@ use crate::siblings::Place;
 /// The index of this transport's socket in the program's table.
 const SOCKET: u8 = 0;
 
-/// The largest MTU of a veth whose program takes no frames in several pieces:
-/// a page less XDP's headroom, the kernel's own data and the Ethernet header.
-const VETH_MTU: u32 = 3506;
+/// The largest MTU of drivers that do not say it, and take no frames in several pieces: a page less XDP's
+/// headroom, the kernel's own data, the Ethernet header, and what each leaves for tags (`docs/nics.md`).
+const MTUS: [(&str, u32); 6] =
+    [("veth", 3506), ("virtio_net", 3506), ("igb", 3046), ("ixgbe", 3046), ("i40e", 3046), ("ice", 3046)];
 
 /// The largest MTU that every driver with XDP takes.
 const ANY_MTU: u32 = 1500;
@@ -159,9 +160,11 @@ impl Attached {
 
 fn explain(error: AttachError, interface: &Interface) -> OpenError {
     let Interface { name, driver, mtu, .. } = interface.clone();
-    let most = if driver == "veth" { VETH_MTU } else { ANY_MTU };
+    let usual = MTUS.iter().find(|(known, _)| *known == driver).map_or(ANY_MTU, |&(_, most)| most);
     match error {
-        AttachError::MtuTooLarge { .. } if mtu > most => OpenError::AttachMtu { interface: name, driver, mtu, most },
+        AttachError::MtuTooLarge { said, most, .. } if mtu > most.unwrap_or(usual) => {
+            OpenError::AttachMtu { interface: name, driver, mtu, most: most.unwrap_or(usual), said }
+        }
         other => other.into(),
     }
 }
@@ -181,10 +184,18 @@ mod tests {
             driver: "veth".to_owned(),
             queues: None,
         };
-        let refusal = || AttachError::MtuTooLarge { interface: "eth1".to_owned() };
-        let error = explain(refusal(), &interface).to_string();
-        assert!(error.contains("dev eth1 mtu 3506"), "{error}");
-        let other = explain(refusal(), &Interface { driver: "ixgbe".to_owned(), ..interface }).to_string();
-        assert!(other.contains("dev eth1 mtu 1500"), "{other}");
+        let said = |driver: &str, most| {
+            let refusal = AttachError::MtuTooLarge { interface: "eth1".into(), said: "too large".into(), most };
+            explain(refusal, &Interface { driver: driver.to_owned(), ..interface.clone() }).to_string()
+        };
+        for (driver, most, advice) in [
+            ("veth", None, "dev eth1 mtu 3506"),
+            ("ixgbe", None, "dev eth1 mtu 3046"),
+            ("vmxnet3", None, "dev eth1 mtu 1500"),
+            ("ena", Some(3498), "dev eth1 mtu 3498"),
+        ] {
+            let error = said(driver, most);
+            assert!(error.contains(advice) && error.contains("(too large)"), "{error}");
+        }
     }
 }

@@ -59,10 +59,15 @@ impl Xdp {
             return;
         }
         let (interface, driver) = (&self.interface.name, &self.interface.driver);
-        let note = format!("no zero-copy any more: frames arrive cut by {driver}; `xdp:{interface},copy=always` opens it so");
+        let note =
+            format!("no zero-copy any more: frames arrive cut by {driver}; `xdp:{interface},copy=always` opens it so");
         match self.reopen_in_copy_mode(note) {
-            Ok(()) => tracing::warn!(interface = self.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut"),
-            Err(why) => tracing::error!(interface = self.interface.name, %why, "cannot be opened anew, though frames arrive cut"),
+            Ok(()) => {
+                tracing::warn!(interface = self.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut")
+            }
+            Err(why) => {
+                tracing::error!(interface = self.interface.name, %why, "cannot be opened anew, though frames arrive cut")
+            }
         }
     }
 

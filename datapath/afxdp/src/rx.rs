@@ -8,8 +8,8 @@ use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::expected::Expected;
 use crate::frames::Frames;
-use crate::stats::RxCounters;
 use crate::stats;
+use crate::stats::RxCounters;
 
 /// Frames taken from, or put into, a ring at once: one update of the index
 /// that kernel and we share.

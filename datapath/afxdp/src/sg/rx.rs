@@ -6,8 +6,8 @@ use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::rx::{BURST, ask};
-use crate::stats::RxCounters;
 use crate::stats;
+use crate::stats::RxCounters;
 
 use super::gather::{Gather, Gathered};
 use super::{Landings, LongFrames};

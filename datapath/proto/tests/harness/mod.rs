@@ -79,7 +79,10 @@ pub enum Loss {
     None,
     All,
     /// What this node's NIC cuts, and its XDP program drops.
-    LongerThan { node: usize, bytes: usize },
+    LongerThan {
+        node: usize,
+        bytes: usize,
+    },
     /// So many of those with questions or answers about the path.
     FirstProbes(usize),
 }
