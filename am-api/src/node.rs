@@ -156,11 +156,12 @@ impl Node {
     }
 
     /// Why nothing leaves or arrives now, if that is so: the interface is down,
-    /// the socket was closed. Or what else somebody has to see to: two nodes that live have one name.
+    /// the socket was closed. Or what else somebody has to see to: two nodes that live have one name, or long frames
+    /// do not reach a peer.
     pub fn trouble(&self) -> Option<String> {
         let mut shared = self.shared.borrow_mut();
         let broken = shared.transport.broken().map(str::to_owned);
-        broken.or_else(|| shared.contested())
+        broken.or_else(|| shared.contested()).or_else(|| shared.shortened())
     }
 
     /// Everything counted so far, in every layer.

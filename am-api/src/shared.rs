@@ -88,6 +88,17 @@ impl Shared {
         ))
     }
 
+    /// A peer that frames of the full length do not reach.
+    pub(crate) fn shortened(&self) -> Option<String> {
+        let core = self.engine.core();
+        let (peer, most) = core.shortened().next()?;
+        Some(format!(
+            "frames of more than {most} bytes do not arrive at `{}`, so messages to it are shorter: its NIC's driver cuts \
+             them, or an MTU between is smaller; give all ports between one MTU, or open its interface with `copy=always`",
+            peer.name
+        ))
+    }
+
     /// First half of a turn; see [`Engine::inhale`].
     #[inline]
     pub(crate) fn inhale(&mut self, look: Look) -> usize {

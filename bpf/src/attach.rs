@@ -1,8 +1,10 @@
+use std::os::fd::AsFd;
+
 use aya::programs::links::FdLink;
 use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
-use crate::AttachError;
+use crate::{AttachError, extack};
 
 /// Where on the receive path the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -45,11 +47,16 @@ impl Attachment {
             AttachMode::Native => XdpMode::Driver,
             AttachMode::Generic => XdpMode::Skb,
         };
-        let failed = |error| AttachError::new(interface, &error);
-        let id = program.attach_to_if_index(index, flag).map_err(failed)?;
-        let link = program.take_link(id).map_err(failed)?;
+        let id = match program.attach_to_if_index(index, flag) {
+            Ok(id) => id,
+            Err(error) => {
+                let said = program.fd().ok().and_then(|fd| extack::why_not(fd.as_fd(), index, mode));
+                return Err(AttachError::new(interface, &error, said));
+            }
+        };
+        let link = program.take_link(id).map_err(|error| AttachError::new(interface, &error, None))?;
         // What is no bpf_link would outlive us: dropping it here detaches it.
-        let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error))?;
+        let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error, None))?;
         Ok(Attachment { link, interface: interface.to_owned(), mode })
     }
 
@@ -57,10 +64,10 @@ impl Attachment {
     /// left, or the interface is gone, and then none is attached.
     pub(crate) fn replaced_by(self, program: &mut Xdp) -> Result<Attachment, AttachError> {
         let Attachment { link, interface, mode } = self;
-        let link = XdpLink::try_from(link).map_err(|error| AttachError::new(&interface, &error))?;
-        let id = program.attach_to_link(link).map_err(|error| AttachError::new(&interface, &error))?;
-        let link = program.take_link(id).map_err(|error| AttachError::new(&interface, &error))?;
-        let link = FdLink::try_from(link).map_err(|error| AttachError::new(&interface, &error))?;
+        let link = XdpLink::try_from(link).map_err(|error| AttachError::new(&interface, &error, None))?;
+        let id = program.attach_to_link(link).map_err(|error| AttachError::new(&interface, &error, None))?;
+        let link = program.take_link(id).map_err(|error| AttachError::new(&interface, &error, None))?;
+        let link = FdLink::try_from(link).map_err(|error| AttachError::new(&interface, &error, None))?;
         Ok(Attachment { link, interface, mode })
     }
 

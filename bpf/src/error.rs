@@ -79,25 +79,42 @@ pub enum AttachError {
         interface: String,
     },
     /// The MTU is more than the driver can give to an XDP program.
-    #[error("the MTU of {interface} is too large for XDP: `ip link set dev {interface} mtu 1500`")]
+    #[error(
+        "the MTU of {interface} is too large for XDP ({said}): \
+         `ip link set dev {interface} mtu {}`, and the same at the other ends", .most.unwrap_or(1500)
+    )]
     MtuTooLarge {
         /// The interface.
         interface: String,
+        /// What the driver says, or the number of its error.
+        said: String,
+        /// The largest that works, where the driver says it.
+        most: Option<u32>,
     },
     /// A veth needs as many receive queues as its peer has transmit queues.
     #[error(
-        "{interface} has fewer receive queues than its peer has transmit queues: \
+        "{interface} has fewer receive queues than its peer has transmit queues ({said}): \
          `ethtool -L` evens them out, or make the pair with equal numrxqueues and numtxqueues"
     )]
     TooFewQueues {
         /// The interface.
         interface: String,
+        /// What the driver says, or the number of its error.
+        said: String,
     },
     /// The process may not attach programs.
     #[error("not permitted to attach an XDP program to {interface}: {}", advice())]
     NotPermitted {
         /// The interface.
         interface: String,
+    },
+    /// The driver asks for something else to be changed first.
+    #[error("the driver of {interface} takes no XDP program as it is set now: {said}{}", hint(.interface, .said))]
+    Setting {
+        /// The interface.
+        interface: String,
+        /// What the driver says.
+        said: String,
     },
     /// The kernel or the driver refused for another reason.
     #[error("attaching to {interface}: {reason}")]
@@ -110,18 +127,66 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    pub(crate) fn new(interface: &str, error: &(dyn Error + 'static)) -> AttachError {
+    /// What the number of an error means differs from driver to driver; where one says more in a sentence, that counts.
+    pub(crate) fn new(interface: &str, error: &(dyn Error + 'static), said: Option<String>) -> AttachError {
         let interface = interface.to_owned();
-        match root_cause(error).raw_os_error().unwrap_or_default() {
-            libc::ENODEV => AttachError::NoSuchInterface { interface },
-            libc::EBUSY | libc::EEXIST => AttachError::Occupied { interface },
-            libc::EOPNOTSUPP => AttachError::NoNativeMode { interface },
-            libc::ERANGE | libc::EFBIG => AttachError::MtuTooLarge { interface },
-            libc::ENOSPC => AttachError::TooFewQueues { interface },
-            libc::EPERM | libc::EACCES => AttachError::NotPermitted { interface },
-            _ => AttachError::Refused { interface, reason: chain(error) },
+        let number = root_cause(error).raw_os_error().unwrap_or_default();
+        match (number, said) {
+            (libc::ENODEV, _) => AttachError::NoSuchInterface { interface },
+            (libc::EPERM | libc::EACCES, _) => AttachError::NotPermitted { interface },
+            (_, Some(said)) if is_about(&said, &MTU) => {
+                AttachError::MtuTooLarge { interface, most: limit(&said), said }
+            }
+            (libc::ERANGE | libc::EFBIG, said) => {
+                AttachError::MtuTooLarge { interface, said: said.unwrap_or_else(|| chain(error)), most: None }
+            }
+            (libc::EBUSY | libc::EEXIST, said) if said.as_ref().is_none_or(|said| is_about(said, &TAKEN)) => {
+                AttachError::Occupied { interface }
+            }
+            (libc::EOPNOTSUPP, said) if said.as_ref().is_none_or(|said| is_about(said, &NO_XDP)) => {
+                AttachError::NoNativeMode { interface }
+            }
+            (libc::ENOSPC, said) => AttachError::TooFewQueues { interface, said: said.unwrap_or_else(|| chain(error)) },
+            (_, Some(said)) => AttachError::Setting { interface, said },
+            (_, None) => AttachError::Refused { interface, reason: chain(error) },
         }
     }
+}
+
+/// How drivers call frames that are too long.
+const MTU: [&str; 3] = ["mtu", "frame size", "jumbo"];
+/// How the kernel says that there is a program already.
+const TAKEN: [&str; 3] = ["already", "active", "exist"];
+/// How the kernel says that a driver has no XDP.
+const NO_XDP: [&str; 1] = ["does not support xdp"];
+/// How drivers say that a number is the largest.
+const LIMIT: [&str; 4] = ["larger than", "less than", "maximum", "at most"];
+/// No limit is smaller: such a number is something else.
+const LEAST_LIMIT: u32 = 1000;
+
+fn is_about(said: &str, words: &[&str]) -> bool {
+    let said = said.to_lowercase();
+    words.iter().any(|word| said.contains(word))
+}
+
+/// The largest MTU, where a driver's sentence names it: beside the present one, which is larger.
+fn limit(said: &str) -> Option<u32> {
+    let numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+    let limits = numbers.filter(|&number| number >= LEAST_LIMIT && is_about(said, &LIMIT));
+    limits.min()
+}
+
+/// The command for what drivers ask for most.
+fn hint(interface: &str, said: &str) -> String {
+    let command = match said {
+        _ if is_about(said, &["gro_hw", "gro-hw", "guest_tso", "implementing lro"]) => {
+            format!("ethtool -K {interface} rx-gro-hw off")
+        }
+        _ if is_about(said, &["lro"]) => format!("ethtool -K {interface} lro off"),
+        _ if is_about(said, &["queue", "channel", "ring"]) => format!("ethtool -L {interface} combined 1"),
+        _ => return String::new(),
+    };
+    format!("; perhaps `{command}`")
 }
 
 /// Why a socket could not be put into steering's table.
@@ -201,9 +266,47 @@ mod tests {
     use super::*;
 
     fn attach_error(number: i32) -> AttachError {
+        said(number, None)
+    }
+
+    fn said(number: i32, said: Option<&str>) -> AttachError {
         let io_error = io::Error::from_raw_os_error(number);
         let error = aya::sys::SyscallError { call: "bpf_link_create", io_error };
-        AttachError::new("eth1", &aya::programs::ProgramError::from(error))
+        AttachError::new("eth1", &aya::programs::ProgramError::from(error), said.map(str::to_owned))
+    }
+
+    /// What drivers of 7.3 say, each with the error that it says it with.
+    #[test]
+    fn a_drivers_sentence_counts_more_than_its_number() {
+        for (number, text, advice) in [
+            (
+                libc::EOPNOTSUPP,
+                "MTU 4000 too large for XDP",
+                "(MTU 4000 too large for XDP): `ip link set dev eth1 mtu 1500`",
+            ),
+            (libc::EINVAL, "The RX buffer size is too small for the frame size", "eth1 mtu 1500`"),
+            (libc::EOPNOTSUPP, "Jumbo frames not supported", "eth1 mtu 1500`"),
+            (libc::EINVAL, "MTU 9000 larger than 3502 without XDP frag support", "eth1 mtu 3502`"),
+            (
+                libc::EINVAL,
+                "the current MTU (9001) is larger than the maximum allowed MTU (3498) while xdp is on",
+                "mtu 3498`",
+            ),
+            (libc::ERANGE, "Peer MTU is too large to set XDP", "(Peer MTU is too large to set XDP): `ip link"),
+            (libc::EOPNOTSUPP, "Underlying driver does not support XDP in native mode", "does not run XDP programs"),
+            (libc::EOPNOTSUPP, "Can't set XDP while host is implementing GRO_HW/CSUM", "rx-gro-hw off`"),
+            (
+                libc::EINVAL,
+                "can't set XDP while LRO is on, disable LRO first",
+                "LRO first; perhaps `ethtool -K eth1 lro off`",
+            ),
+            (libc::EBUSY, "XDP program already attached", "another XDP program is attached"),
+            (libc::EBUSY, "Cannot change XDP program while resetting", "as it is set now: Cannot change"),
+            (libc::EINVAL, "something new", "takes no XDP program as it is set now: something new"),
+        ] {
+            let error = said(number, Some(text)).to_string();
+            assert!(error.contains(advice), "{text}: {error}");
+        }
     }
 
     #[test]

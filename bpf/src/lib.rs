@@ -48,6 +48,7 @@ mod attach;
 mod config;
 mod counters;
 mod error;
+mod extack;
 mod kernel;
 mod object;
 mod probe;

@@ -60,7 +60,7 @@ impl Object {
     }
 
     pub(crate) fn attach(&mut self, interface: &str, mode: AttachMode) -> Result<Attachment, AttachError> {
-        let program = self.program().map_err(|error| AttachError::new(interface, &error))?;
+        let program = self.program().map_err(|error| AttachError::new(interface, &error, None))?;
         Attachment::new(program, interface, mode)
     }
 
@@ -71,7 +71,7 @@ impl Object {
 
     /// The program on an interface where another of ours is: from one frame to the next.
     pub(crate) fn replace(&mut self, attachment: Attachment) -> Result<Attachment, AttachError> {
-        let program = self.program().map_err(|error| AttachError::new(attachment.interface(), &error))?;
+        let program = self.program().map_err(|error| AttachError::new(attachment.interface(), &error, None))?;
         attachment.replaced_by(program)
     }
 

@@ -204,7 +204,11 @@ fn a_veth_with_too_few_queues() {
     let (one, two) = (["numrxqueues", "1", "numtxqueues", "1"], ["numrxqueues", "2", "numtxqueues", "2"]);
     let pair = [&["link", "add", "name", "q0"][..], &one, &["type", "veth", "peer", "name", "q1"], &two].concat();
     cable.ip(&pair);
-    assert!(matches!(refusal(&cable, "q0", AttachMode::Native), AttachError::TooFewQueues { .. }));
+    let error = refusal(&cable, "q0", AttachMode::Native);
+    assert!(matches!(&error, AttachError::TooFewQueues { .. }));
+    assert!(error.to_string().contains("peer tx queues"), "and the driver's own words: {error}");
+    let two = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
+    drop(two.attach(&mut two.steer()));
 }
 
 #[test]

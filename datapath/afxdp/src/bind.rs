@@ -9,10 +9,11 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use xsk_rs::config::{BindFlags, LibxdpFlags, SocketConfig};
 use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue, Umem};
 
+use crate::cut::Writer;
 use crate::errors::system_error;
 use crate::holders::Holders;
 use crate::interface::Interface;
-use crate::options::{Attach, Copying, Options};
+use crate::options::Options;
 use crate::umem::{Memory, queue_size};
 use crate::{OpenError, rights};
 
@@ -26,31 +27,27 @@ pub(crate) struct Bound {
     pub(crate) tx: TxQueue,
     pub(crate) fill: FillQueue,
     pub(crate) done: CompQueue,
-    /// Why it is not zero-copy, if that was tried.
-    pub(crate) refused: Option<io::Error>,
 }
 
 impl Bound {
-    /// Make a socket and bind it.
+    /// Make a socket and bind it, in copy or in zero-copy mode.
     ///
     /// # Errors
     /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`]
     /// and what else can be in the way.
-    pub(crate) fn new(options: &Options, interface: &Interface, memory: &Memory) -> Result<Bound, OpenError> {
+    pub(crate) fn new(
+        options: &Options,
+        interface: &Interface,
+        memory: &Memory,
+        writer: Writer,
+    ) -> Result<Bound, OpenError> {
         let sg = if memory.cut.is_one_each() { BindFlags::empty() } else { BindFlags::XDP_USE_SG };
         let attempt = Attempt { options, interface, umem: &memory.umem, sg };
-        let zero_copy = options.copy != Copying::Copy && options.attach != Attach::Generic;
-        if !zero_copy {
-            return attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error));
-        }
-        match attempt.bind(BindFlags::XDP_ZEROCOPY) {
-            Ok(bound) => Ok(bound),
-            Err(error) if is_final(&error) => Err(attempt.explain(error)),
-            Err(error) if options.copy == Copying::ZeroCopy => Err(attempt.no_zero_copy(error)),
-            Err(error) => {
-                let bound = attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error))?;
-                Ok(Bound { refused: Some(error), ..bound })
-            }
+        match writer {
+            Writer::Kernel => attempt.bind(BindFlags::XDP_COPY).map_err(|error| attempt.explain(error)),
+            Writer::Nic => attempt
+                .bind(BindFlags::XDP_ZEROCOPY)
+                .map_err(|error| if is_final(&error) { attempt.explain(error) } else { attempt.no_zero_copy(error) }),
         }
     }
 
@@ -118,7 +115,7 @@ impl Attempt<'_> {
         let (fill, done) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
         // libxdp leaves the socket to our children, where it would keep the queue.
         fcntl(borrow(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-        Ok(Bound { rx, tx, fill, done, refused: None })
+        Ok(Bound { rx, tx, fill, done })
     }
 
     fn no_zero_copy(&self, source: io::Error) -> OpenError {

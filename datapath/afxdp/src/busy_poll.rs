@@ -89,6 +89,11 @@ impl Deferred {
         self.write(directory.join("gro_flush_timeout"), defer.nanoseconds.to_string())
     }
 
+    /// Set nothing back.
+    pub(crate) fn forget(mut self) {
+        self.0.clear();
+    }
+
     fn write(&mut self, path: PathBuf, value: String) -> io::Result<()> {
         let before = read(&path)?;
         fs::write(&path, value)?;

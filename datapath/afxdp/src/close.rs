@@ -47,6 +47,15 @@ impl CloseOnDrop {
         Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, nothing, zero_copy })
     }
 
+    /// The same for the socket that comes after another: whoever waits for that one waits for this one from now on.
+    pub(crate) fn again(bound: &Bound, umem: Umem, wake: Arc<OwnedFd>) -> Result<CloseOnDrop, OpenError> {
+        let mut again = CloseOnDrop::new(bound, umem, None)?;
+        // SAFETY: both numbers are ours and open. The second is /dev/null: see `drop`. It cannot fail.
+        unsafe { libc::dup3(again.wake.as_raw_fd(), wake.as_raw_fd(), libc::O_CLOEXEC) };
+        again.wake = wake;
+        Ok(again)
+    }
+
     /// Becomes readable when frames arrive, and always is once the socket is closed.
     pub(crate) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()

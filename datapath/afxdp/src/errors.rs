@@ -105,6 +105,19 @@ pub enum OpenError {
         /// The kernel's word.
         source: io::Error,
     },
+    /// Its frames are longer than what a NIC surely writes into a chunk as a whole.
+    #[error(
+        "at an MTU of {mtu} a NIC may cut the frames of {interface}, as it may fill only 3 KiB of a chunk: \
+         `ip link set dev {interface} mtu {most}`, and the same at the other ends, or let frames be in several chunks"
+    )]
+    ZeroCopyMtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The largest that works.
+        most: u32,
+    },
     /// There are no huge pages, and they were required.
     #[error(
         "{bytes} bytes in huge pages are not to be had ({source}): \
@@ -153,7 +166,7 @@ pub enum OpenError {
     Attach(#[from] AttachError),
     /// The driver takes no XDP program at this MTU.
     #[error(
-        "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu}: \
+        "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
     )]
     AttachMtu {
@@ -165,6 +178,8 @@ pub enum OpenError {
         mtu: u32,
         /// One that works.
         most: u32,
+        /// What the driver says.
+        said: String,
     },
     /// The kernel refused for another reason.
     #[error("{doing}: {source}")]
@@ -185,8 +200,14 @@ impl OpenError {
 impl OpenError {
     /// The kernel does not know or not do what was asked of a socket.
     pub(crate) fn is_refusal(&self) -> bool {
-        let (OpenError::System { source, .. } | OpenError::NoZeroCopy { source, .. }) = self else { return false };
+        let OpenError::System { source, .. } = self else { return false };
         matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    }
+
+    /// With less memory it would do.
+    pub(crate) fn is_about_memory(&self) -> bool {
+        use OpenError::{Frames, HugePages, LockedMemory, Memory};
+        matches!(self, Frames(_) | HugePages { .. } | LockedMemory { .. } | Memory { .. })
     }
 }
 

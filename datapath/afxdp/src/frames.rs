@@ -13,8 +13,9 @@ use wire::Buffer;
 use xsk_rs::{FrameDesc, Umem};
 
 use crate::OpenError;
+use crate::cut::HEADROOM;
 use crate::options::MOST_ENTRIES;
-use crate::umem::{HEADROOM, Memory};
+use crate::umem::Memory;
 
 /// Shared memory as frames.
 pub(crate) struct Frames {

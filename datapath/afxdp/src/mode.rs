@@ -7,8 +7,9 @@ use std::os::fd::BorrowedFd;
 use bpf::AttachMode;
 
 use crate::bind::Bound;
+use crate::cut::Cut;
 use crate::interface::Interface;
-use crate::umem::{Cut, Memory};
+use crate::umem::Memory;
 use crate::{OpenError, sockopt};
 
 /// How frames go between NIC and memory, as the kernel says, not as we asked.
@@ -40,13 +41,17 @@ impl fmt::Display for Mode {
 }
 
 impl Mode {
-    /// What the kernel gave, before options and program are added.
-    pub(crate) fn of(bound: &Bound, interface: &Interface, memory: &Memory) -> Result<Mode, OpenError> {
+    /// What the kernel gave, before options and program are added, after what was tried in vain.
+    pub(crate) fn of(
+        bound: &Bound,
+        interface: &Interface,
+        memory: &Memory,
+        tried: Vec<String>,
+    ) -> Result<Mode, OpenError> {
         let huge = memory.huge.clone();
         let zero_copy = is_zero_copy(bound.fd()).map_err(|error| OpenError::system("asking for the mode", error))?;
         let driver = interface.driver.clone();
-        let refused = bound.refused.as_ref().map(|error| format!("no zero-copy: {driver} says {error}"));
-        let notes = refused.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut)).collect();
+        let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut)).collect();
         let huge_pages = huge.unwrap_or(false);
         Ok(Mode {
             driver,

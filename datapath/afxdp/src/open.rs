@@ -15,14 +15,16 @@ use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{MultiBuffer, Options};
+use crate::options::Options;
+use crate::plan::memory_and_socket;
 use crate::program::Attached;
+use crate::reopen::Cuts;
 use crate::rules::{self, Steered};
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
 use crate::siblings::Place;
 use crate::tx::Tx;
-use crate::umem::{Count, Memory};
+use crate::umem::Memory;
 use crate::watch::Watch;
 use crate::xdp::{Path, Pieces, Whole, Xdp};
 use crate::{OpenError, kernel, rights, send_room};
@@ -41,8 +43,8 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
 
     // 2. Memory for frames, shared with the kernel, and
     // 3. a socket, bound to the queue, in the best mode there is.
-    let (memory, bound) = memory_and_socket(options, &interface, sg::chunks)?;
-    let mut mode = Mode::of(&bound, &interface, &memory)?;
+    let ((memory, bound), tried) = memory_and_socket(options, &interface, sg::chunks)?;
+    let mut mode = Mode::of(&bound, &interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
 
@@ -51,21 +53,37 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
 
     // 5. Its rings, with blanks for the NIC before the first frame comes.
-    let (longest, wake) = (memory.cut.longest, std::iter::once(socket.wake()));
+    let (longest, wake) = (memory.cut.longest, socket.wake());
     let (path, pool) = path(bound, options, &mode, memory, socket)?;
 
     // 6. The program that steers frames to it: from here on they come.
-    let mut program = Attached::new(options, &interface, &path)?;
+    let mut program = Attached::new(options, &interface, &*wake)?;
     mode.attach = program.mode();
     let deferred = program.defer(deferred);
     let own = program.place().map_or(interface.address, Place::own);
     let steered = steered(options, &interface, own, &mut mode);
-    let caps = caps(options, &interface, &mode, (longest, pool), (own, wake.chain(program.place().map(Place::bell))));
+    let wakes = std::iter::once(wake.clone()).chain(program.place().map(Place::bell));
+    let caps = caps(options, &interface, &mode, (longest, pool), (own, wakes));
 
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
     let carrier = Carrier::of(&interface.name, interface.index);
     let watch = Watch::new(&interface.name, options.queue, rules::advice(&interface, options.queue, own));
-    Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch })
+    let (options, cuts, promised) = (options.clone(), Cuts::default(), 0);
+    Ok(Xdp {
+        program,
+        _steered: steered,
+        path,
+        _deferred: deferred,
+        caps,
+        mode,
+        carrier,
+        watch,
+        cuts,
+        options,
+        interface,
+        wake,
+        promised,
+    })
 }
 
 /// Rules of the NIC for the node's queue, where they are asked for and there are others.
@@ -76,28 +94,7 @@ fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mo
     Steered::new(interface, options.queue, own, options.ethertype, &mut mode.notes)
 }
 
-/// Memory, and a socket over it. Where the kernel does not do frames of several
-/// chunks, ours are shorter.
-///
-/// # Errors
-/// Those of [`Memory::new`] and [`Bound::new`].
-pub(crate) fn memory_and_socket(
-    options: &Options,
-    interface: &Interface,
-    count: Count,
-) -> Result<(Memory, Bound), OpenError> {
-    let memory = Memory::new(options, interface, count)?;
-    match Bound::new(options, interface, &memory) {
-        Err(error) if !memory.cut.is_one_each() && error.is_refusal() => {
-            drop(memory);
-            let shorter = Options { multi_buffer: MultiBuffer::Never, ..options.clone() };
-            memory_and_socket(&shorter, interface, count)
-        }
-        bound => bound.map(|bound| (memory, bound)),
-    }
-}
-
-fn busy_polling(
+pub(crate) fn busy_polling(
     options: &Options,
     socket: BorrowedFd<'_>,
     interface: &Interface,
@@ -109,7 +106,7 @@ fn busy_polling(
         .map_err(|error| OpenError::system("switching on busy polling, which needs Linux 5.11 or newer", error))
 }
 
-fn path(
+pub(crate) fn path(
     bound: Bound,
     options: &Options,
     mode: &Mode,

@@ -15,9 +15,10 @@ use crate::siblings::Place;
 /// The index of this transport's socket in the program's table.
 const SOCKET: u8 = 0;
 
-/// The largest MTU of a veth whose program takes no frames in several pieces:
-/// a page less XDP's headroom, the kernel's own data and the Ethernet header.
-const VETH_MTU: u32 = 3506;
+/// The largest MTU of drivers that do not say it, and take no frames in several pieces: a page less XDP's
+/// headroom, the kernel's own data, the Ethernet header, and what each leaves for tags (`docs/nics.md`).
+const MTUS: [(&str, u32); 6] =
+    [("veth", 3506), ("virtio_net", 3506), ("igb", 3046), ("ixgbe", 3046), ("i40e", 3046), ("ice", 3046)];
 
 /// The largest MTU that every driver with XDP takes.
 const ANY_MTU: u32 = 1500;
@@ -25,7 +26,7 @@ const ANY_MTU: u32 = 1500;
 /// A program on the interface. Dropping it detaches it first, then unloads it.
 pub(crate) enum Attached {
     Steer { place: Place, steer: Steer },
-    Raw { attachment: Attachment, _raw: Raw },
+    Raw { attachment: Attachment, raw: Raw },
 }
 
 /// The steering program of a node with this address, and its socket.
@@ -77,7 +78,7 @@ impl Attached {
                 let mut raw = Raw::load(options.ethertype.hidden())?;
                 raw.set_socket(options.queue, socket).map_err(no_socket)?;
                 let attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
-                Ok(Attached::Raw { attachment, _raw: raw })
+                Ok(Attached::Raw { attachment, raw })
             }
         }
     }
@@ -116,6 +117,14 @@ impl Attached {
         }
     }
 
+    /// Frames are for another socket from now on.
+    pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), OpenError> {
+        match self {
+            Attached::Steer { steer, .. } => steer.set_socket(SOCKET, queue, socket).map_err(no_socket),
+            Attached::Raw { raw, .. } => raw.set_socket(queue, socket).map_err(no_socket),
+        }
+    }
+
     /// Frames of this flow are for us from now on, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
         if let Some(steer) = self.steer_program() {
@@ -151,9 +160,11 @@ impl Attached {
 
 fn explain(error: AttachError, interface: &Interface) -> OpenError {
     let Interface { name, driver, mtu, .. } = interface.clone();
-    let most = if driver == "veth" { VETH_MTU } else { ANY_MTU };
+    let usual = MTUS.iter().find(|(known, _)| *known == driver).map_or(ANY_MTU, |&(_, most)| most);
     match error {
-        AttachError::MtuTooLarge { .. } if mtu > most => OpenError::AttachMtu { interface: name, driver, mtu, most },
+        AttachError::MtuTooLarge { said, most, .. } if mtu > most.unwrap_or(usual) => {
+            OpenError::AttachMtu { interface: name, driver, mtu, most: most.unwrap_or(usual), said }
+        }
         other => other.into(),
     }
 }
@@ -173,10 +184,18 @@ mod tests {
             driver: "veth".to_owned(),
             queues: None,
         };
-        let refusal = || AttachError::MtuTooLarge { interface: "eth1".to_owned() };
-        let error = explain(refusal(), &interface).to_string();
-        assert!(error.contains("dev eth1 mtu 3506"), "{error}");
-        let other = explain(refusal(), &Interface { driver: "ixgbe".to_owned(), ..interface }).to_string();
-        assert!(other.contains("dev eth1 mtu 1500"), "{other}");
+        let said = |driver: &str, most| {
+            let refusal = AttachError::MtuTooLarge { interface: "eth1".into(), said: "too large".into(), most };
+            explain(refusal, &Interface { driver: driver.to_owned(), ..interface.clone() }).to_string()
+        };
+        for (driver, most, advice) in [
+            ("veth", None, "dev eth1 mtu 3506"),
+            ("ixgbe", None, "dev eth1 mtu 3046"),
+            ("vmxnet3", None, "dev eth1 mtu 1500"),
+            ("ena", Some(3498), "dev eth1 mtu 3498"),
+        ] {
+            let error = said(driver, most);
+            assert!(error.contains(advice) && error.contains("(too large)"), "{error}");
+        }
     }
 }

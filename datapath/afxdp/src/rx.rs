@@ -1,6 +1,6 @@
 //! Frames that arrive.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 
 use nix::sys::socket::{MsgFlags, recv};
 use ring::Frame;
@@ -8,8 +8,8 @@ use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::expected::Expected;
 use crate::frames::Frames;
+use crate::stats;
 use crate::stats::RxCounters;
-use crate::{bind, stats};
 
 /// Frames taken from, or put into, a ring at once: one update of the index
 /// that kernel and we share.
@@ -177,11 +177,4 @@ impl Rx {
 pub(crate) fn ask(socket: RawFd) {
     // What it returns is how the link is; sending notices that too.
     let _ = recv(socket, &mut [], MsgFlags::MSG_DONTWAIT);
-}
-
-/// The socket itself.
-impl AsFd for Rx {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        bind::borrow(&self.arrived)
-    }
 }

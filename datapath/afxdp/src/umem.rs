@@ -1,5 +1,5 @@
 //! The memory that the kernel and we share: registered once, cut into chunks of
-//! one frame each.
+//! one frame each ([`crate::cut`] says how large).
 //!
 //! ```text
 //!  chunk i, 2048 or 4096 bytes
@@ -12,73 +12,20 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroU32;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use transport::memory;
-use wire::frame::ETHERNET;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
 
+use crate::cut::Cut;
 use crate::errors::system_error;
-use crate::interface::Interface;
-use crate::options::{HugePages, MultiBuffer, Options, OptionsError, Rings};
+use crate::options::{HugePages, Options, OptionsError, Rings};
 use crate::{OpenError, rights};
 
-/// Bytes before a frame that the kernel keeps for XDP programs (`XDP_PACKET_HEADROOM`).
-pub(crate) const HEADROOM: usize = 256;
-
-/// The two sizes of a chunk that the kernel takes: half a page and a page.
-const CHUNKS: [usize; 2] = [2048, 4096];
-
-/// The largest MTU of an interface whose frames fit a chunk each.
-pub const ONE_CHUNK_MTU: u32 = (CHUNKS[1] - HEADROOM - ETHERNET) as u32;
-
-/// The largest MTU of all, with frames of several chunks: more than a packet of
-/// IPv4 is nobody's, and 17 pages the most that a packet of the kernel's has.
-pub const MOST_MTU: u32 = 65535;
-
-/// How the frames of an interface lie in chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// Bytes of a chunk.
-    pub(crate) chunk: usize,
-    /// Bytes of the longest frame.
-    pub(crate) longest: usize,
-}
-
-impl Cut {
-    /// # Errors
-    /// [`OpenError::Mtu`].
-    fn new(options: &Options, interface: &Interface) -> Result<Cut, OpenError> {
-        let Interface { name, mtu, .. } = interface.clone();
-        if mtu > MOST_MTU {
-            return Err(OpenError::Mtu { interface: name, mtu, most: MOST_MTU });
-        }
-        let longest = interface.max_frame();
-        let fits = |chunk: &usize| longest <= chunk - HEADROOM;
-        if let Some(chunk) = CHUNKS.into_iter().find(fits) {
-            return Ok(Cut { chunk, longest });
-        }
-        let [_, chunk] = CHUNKS;
-        let longest = if options.multi_buffer == MultiBuffer::Never { chunk - HEADROOM } else { longest };
-        Ok(Cut { chunk, longest })
-    }
-
-    /// Each frame lies in a chunk of its own.
-    pub(crate) fn is_one_each(&self) -> bool {
-        self.longest <= self.chunk - HEADROOM
-    }
-
-    /// Consecutive chunks that hold the longest frame as a whole.
-    pub(crate) fn chunks(&self) -> usize {
-        (HEADROOM + self.longest).div_ceil(self.chunk)
-    }
-
-    /// Chunks that the kernel fills with the longest frame that arrives: each
-    /// has its own headroom.
-    pub(crate) fn landings(&self) -> usize {
-        self.longest.div_ceil(self.chunk - HEADROOM)
-    }
-}
+/// Memory that was just given back is free a moment later, as the kernel lets go of it on the side: wait so long for it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The shared memory, and one descriptor per frame.
 pub(crate) struct Memory {
@@ -91,15 +38,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Map and register memory for the frames of this interface, as many
-    /// chunks as `count` says.
+    /// Map and register memory for frames that lie so, as many chunks as `count`
+    /// says. `freed`: there was other memory until now, in huge pages or not.
     ///
     /// # Errors
-    /// [`OpenError::Mtu`], and all that can be missing: memory, huge pages,
-    /// locked memory, rights, AF_XDP itself.
-    pub(crate) fn new(options: &Options, interface: &Interface, count: Count) -> Result<Memory, OpenError> {
-        let cut = Cut::new(options, interface)?;
-        let shape = Shape { cut, chunks: count(options, &cut)?, rings: options.rings };
+    /// All that can be missing: memory, huge pages, locked memory, rights, AF_XDP itself.
+    pub(crate) fn new(options: &Options, cut: Cut, count: Count, freed: Option<bool>) -> Result<Memory, OpenError> {
+        let shape = Shape { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
         if options.huge_pages == HugePages::Never {
             return shape.map_normal(Ok(false));
         }
@@ -119,6 +64,7 @@ struct Shape {
     cut: Cut,
     chunks: u32,
     rings: Rings,
+    freed: Option<bool>,
 }
 
 impl Shape {
@@ -147,6 +93,27 @@ impl Shape {
     }
 
     fn create(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.create_now(huge) {
+                Err(error) if self.is_being_freed(&error, huge) && Instant::now() < deadline => {
+                    sleep(Duration::from_millis(1));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether what is missing may be what was just given back.
+    fn is_being_freed(&self, error: &io::Error, huge: bool) -> bool {
+        match error.raw_os_error() {
+            Some(libc::ENOMEM) => huge && self.freed == Some(true),
+            Some(libc::ENOBUFS) => self.freed.is_some(),
+            _ => false,
+        }
+    }
+
+    fn create_now(&self, huge: bool) -> io::Result<(Umem, Vec<FrameDesc>)> {
         let chunks = NonZeroU32::new(self.chunks).ok_or(io::ErrorKind::InvalidInput)?;
         let config = UmemConfig::builder()
             .frame_size(FrameSize::new(self.cut.chunk as u32).map_err(io::Error::other)?)
@@ -204,39 +171,11 @@ fn parse_huge_page(meminfo: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Address;
+    use crate::cut::Writer;
+    use crate::cut::tests::cut;
 
-    fn interface(mtu: u32) -> Interface {
-        let (name, driver) = ("eth1".to_owned(), "veth".to_owned());
-        Interface { name, index: 2, mtu, address: Address::default(), driver, queues: None }
-    }
-
-    fn cut(mtu: u32) -> Result<Cut, OpenError> {
-        Cut::new(&Options::new("eth1"), &interface(mtu))
-    }
-
-    #[test]
-    fn the_chunk_holds_the_longest_frame() {
-        for (mtu, chunk) in [(1500, 2048), (1778, 2048), (1779, 4096), (ONE_CHUNK_MTU, 4096)] {
-            let cut = cut(mtu).unwrap();
-            assert_eq!((cut.chunk, cut.is_one_each(), cut.chunks(), cut.landings()), (chunk, true, 1, 1), "{mtu}");
-        }
-    }
-
-    #[test]
-    fn what_no_chunk_holds_lies_in_several() {
-        for (mtu, chunks, landings) in [(3827, 2, 2), (9000, 3, 3), (65000, 16, 17), (MOST_MTU, 17, 18)] {
-            let cut = cut(mtu).unwrap();
-            assert_eq!((cut.is_one_each(), cut.chunks(), cut.landings()), (false, chunks, landings), "{mtu}");
-        }
-        let never = Options { multi_buffer: MultiBuffer::Never, ..Options::new("eth1") };
-        assert_eq!(Cut::new(&never, &interface(9000)).unwrap(), cut(ONE_CHUNK_MTU).unwrap());
-    }
-
-    #[test]
-    fn too_large_an_mtu_is_named_with_one_that_works() {
-        let error = cut(65536).unwrap_err().to_string();
-        assert!(error.contains("MTU of eth1 is 65536") && error.contains("dev eth1 mtu 65535"), "{error}");
+    fn shape(mtu: u32, chunks: u32) -> Shape {
+        Shape { cut: cut(mtu, Writer::Kernel), chunks, rings: Rings::default(), freed: None }
     }
 
     #[test]
@@ -248,7 +187,7 @@ mod tests {
 
     #[test]
     fn more_frames_than_there_is_memory_for_are_refused_before_it_is_taken() {
-        let shape = Shape { cut: cut(9000).unwrap(), chunks: 1 << 31, rings: Rings::default() };
+        let shape = shape(9000, 1 << 31);
         let error = shape.map_normal(Ok(false)).err().unwrap();
         assert!(matches!(error, OpenError::Frames(_)), "{error}");
         let (error, mib) = (error.to_string(), 1 << 23);
@@ -257,7 +196,7 @@ mod tests {
 
     #[test]
     fn refusals_of_memory_are_told_apart() {
-        let shape = Shape { cut: cut(1500).unwrap(), chunks: 8192, rings: Rings::default() };
+        let shape = shape(1500, 8192);
         let explain = |number| shape.explain(io::Error::from_raw_os_error(number));
         assert!(matches!(explain(libc::EAFNOSUPPORT), OpenError::NoAfXdp));
         assert!(matches!(explain(libc::ENOBUFS), OpenError::LockedMemory { bytes: 16_777_216 }));
@@ -265,5 +204,16 @@ mod tests {
         assert!(matches!(explain(libc::EINVAL), OpenError::System { .. }));
         let error = shape.no_huge_pages(io::Error::from_raw_os_error(libc::ENOMEM)).to_string();
         assert!(error.contains("vm.nr_hugepages="), "{error}");
+    }
+    #[test]
+    fn only_what_was_given_back_is_waited_for() {
+        let waits = |freed, number, huge| {
+            let shape = Shape { freed, ..shape(1500, 8192) };
+            shape.is_being_freed(&io::Error::from_raw_os_error(number), huge)
+        };
+        assert!(waits(Some(true), libc::ENOMEM, true) && waits(Some(false), libc::ENOBUFS, false));
+        assert!(!waits(None, libc::ENOBUFS, false), "nothing was");
+        assert!(!waits(Some(false), libc::ENOMEM, true), "that was in normal pages");
+        assert!(!waits(Some(true), libc::EINVAL, true));
     }
 }

@@ -1,7 +1,8 @@
 //! The transport: what is open.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ring::{Frame, Pool};
 use transport::{Caps, Transport};
@@ -12,13 +13,16 @@ use crate::busy_poll::Deferred;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
+use crate::interface::Interface;
 use crate::mode::Mode;
+use crate::options::Options;
 use crate::program::Attached;
+use crate::reopen::Cuts;
 use crate::rules::Steered;
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
 use crate::siblings::Place;
-use crate::stats::RxCounters;
+use crate::stats::{RxCounters, TxCounters};
 use crate::tx::Tx;
 use crate::watch::Watch;
 
@@ -37,6 +41,13 @@ pub struct Xdp {
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
     pub(crate) watch: Watch,
+    pub(crate) cuts: Cuts,
+    // What it takes to open it anew.
+    pub(crate) options: Options,
+    pub(crate) interface: Interface,
+    pub(crate) wake: Arc<OwnedFd>,
+    /// The most frames that were promised.
+    pub(crate) promised: usize,
 }
 
 /// The rings, and the frames that go through them.
@@ -46,6 +57,16 @@ pub(crate) enum Path {
     Whole(Whole),
     /// Frames of several chunks among them.
     Pieces(Box<Pieces>),
+    /// None: its socket is closed.
+    Closed(Box<Closed>),
+}
+
+/// What is left of a closed one.
+pub(crate) struct Closed {
+    rx: RxCounters,
+    tx: TxCounters,
+    /// Why there is no other.
+    why: String,
 }
 
 pub(crate) struct Whole {
@@ -64,29 +85,53 @@ pub(crate) struct Pieces {
     pub(crate) frames: LongFrames,
 }
 
-/// The socket itself.
-impl AsFd for Path {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Path::Whole(whole) => whole.rx.as_fd(),
-            Path::Pieces(pieces) => pieces.rx.as_fd(),
-        }
-    }
-}
-
 impl Path {
     #[inline]
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         match self {
             Path::Whole(Whole { rx, frames, .. }) => rx.receive(frames, budget, each),
             Path::Pieces(pieces) => pieces.rx.receive(&pieces.frames, budget, each),
+            Path::Closed(_) => 0,
         }
     }
 
-    fn rx_counters(&self) -> &RxCounters {
+    /// Close its socket. Why there is none then.
+    pub(crate) fn close(&mut self, why: String) {
+        let (&rx, &tx) = self.counters();
+        *self = Path::Closed(Box::new(Closed { rx, tx, why }));
+    }
+
+    /// Go on counting where another stopped.
+    pub(crate) fn count_on(&mut self, before: &Path) {
+        let counters = before.counters();
         match self {
-            Path::Whole(whole) => &whole.rx.counters,
-            Path::Pieces(pieces) => &pieces.rx.counters,
+            Path::Whole(Whole { rx, tx, .. }) => (rx.counters, tx.counters) = (*counters.0, *counters.1),
+            Path::Pieces(pieces) => (pieces.rx.counters, pieces.tx.counters) = (*counters.0, *counters.1),
+            Path::Closed(closed) => (closed.rx, closed.tx) = (*counters.0, *counters.1),
+        }
+    }
+
+    fn counters(&self) -> (&RxCounters, &TxCounters) {
+        match self {
+            Path::Whole(Whole { rx, tx, .. }) => (&rx.counters, &tx.counters),
+            Path::Pieces(pieces) => (&pieces.rx.counters, &pieces.tx.counters),
+            Path::Closed(closed) => (&closed.rx, &closed.tx),
+        }
+    }
+
+    fn blanks(&self) -> usize {
+        match self {
+            Path::Whole(whole) => whole.rx.blanks(),
+            Path::Pieces(pieces) => pieces.rx.blanks(),
+            Path::Closed(_) => 0,
+        }
+    }
+
+    fn kernel_statistics(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        match self {
+            Path::Whole(whole) => whole.rx.kernel_statistics(each),
+            Path::Pieces(pieces) => pieces.rx.kernel_statistics(each),
+            Path::Closed(_) => (),
         }
     }
 }
@@ -127,6 +172,7 @@ impl Transport for Xdp {
         match &mut self.path {
             Path::Whole(Whole { tx, frames, .. }) => tx.send(frames, frame),
             Path::Pieces(pieces) => pieces.tx.send(&mut pieces.frames, frame),
+            Path::Closed(_) => Err(frame),
         }
     }
 
@@ -135,6 +181,7 @@ impl Transport for Xdp {
         match &mut self.path {
             Path::Whole(Whole { tx, frames, .. }) => tx.flush(frames),
             Path::Pieces(pieces) => pieces.tx.flush(&mut pieces.frames),
+            Path::Closed(_) => (),
         }
     }
 
@@ -155,33 +202,33 @@ impl Transport for Xdp {
     }
 
     fn broken(&mut self) -> Option<&str> {
+        self.look_for_cuts();
         let Xdp { carrier, watch, path, program, .. } = self;
+        if let Path::Closed(closed) = path {
+            return Some(&closed.why);
+        }
         if carrier.look().is_some() {
             return carrier.trouble();
         }
         let taken = program.place().map_or(0, |place| place.mailbox().counts().0);
-        watch.look(path.rx_counters().frames + taken, || program.counters().map(|counters| counters.wrong_queue()))
+        watch.look(path.counters().0.frames + taken, || program.counters().map(|counters| counters.wrong_queue()))
     }
 
     fn promise(&mut self, frames: usize) {
+        self.promised = self.promised.max(frames);
         match &mut self.path {
             Path::Whole(whole) => whole.rx.promise(frames),
             Path::Pieces(pieces) => pieces.rx.promise(frames),
+            Path::Closed(_) => (),
         }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        let (rx, blanks, tx) = match &self.path {
-            Path::Whole(Whole { rx, tx, .. }) => (&rx.counters, rx.blanks(), &tx.counters),
-            Path::Pieces(pieces) => (&pieces.rx.counters, pieces.rx.blanks(), &pieces.tx.counters),
-        };
+        let (rx, tx) = self.path.counters();
         rx.each(each);
-        each("rx_blanks", blanks as u64);
+        each("rx_blanks", self.path.blanks() as u64);
         tx.each(each);
-        match &self.path {
-            Path::Whole(whole) => whole.rx.kernel_statistics(each),
-            Path::Pieces(pieces) => pieces.rx.kernel_statistics(each),
-        }
+        self.path.kernel_statistics(each);
         if let Some(counters) = self.program.counters() {
             counters.each(each);
         }

@@ -21,6 +21,18 @@ fn the_mode_is_the_kernels_word() {
     assert!(pair.near.mode().notes.iter().any(|note| note.starts_with("no zero-copy: veth says")));
 }
 
+/// Zero-copy is tried with chunks that a NIC may round down; the kernel needs no such room.
+#[test]
+fn in_copy_mode_chunks_are_as_small_as_the_mtu_allows() {
+    let room = |mtu| {
+        let cable = Cable::new(&VethOptions { mtu, ..VethOptions::default() });
+        let end = cable.open(0, &Options::new("am0")).unwrap();
+        let mut frame = end.caps().pool.take().unwrap();
+        (frame.space().unwrap().len(), end.mode().multi_buffer)
+    };
+    assert_eq!([1500, 1778, 1779, 3500].map(room), [1792, 1792, 3840, 3840].map(|room| (room, false)));
+}
+
 /// Several times around every ring.
 #[test]
 fn frames_keep_their_order() {

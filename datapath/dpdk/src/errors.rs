@@ -42,13 +42,12 @@ pub enum OpenError {
         device: String,
     },
     /// A PCI device that DPDK does not get.
-    #[error(
-        "DPDK finds no device {device} that it may use: `dpdk-devbind.py --status` shows what there is, \
-         `dpdk-devbind.py --bind=vfio-pci {device}` gives it to DPDK (and takes it from the kernel); {source}: {why}"
-    )]
+    #[error("DPDK does not get the device {device}: {advice}; {source}: {why}")]
     Pci {
         /// The device.
         device: String,
+        /// What the system shows of it, and what to do.
+        advice: String,
         /// DPDK's word.
         source: io::Error,
         /// And its words.

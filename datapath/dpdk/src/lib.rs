@@ -62,6 +62,7 @@ mod leftovers;
 mod open;
 mod options;
 mod pages;
+mod pci;
 pub mod raw;
 mod rx;
 mod shim;

@@ -11,7 +11,7 @@ use wire::{Address, EtherType};
 use crate::abi::Wanted;
 use crate::border::{Chunks, LEVEL, Port, Probed};
 use crate::eal::{self, Eal, Started};
-use crate::{OpenError, Options, leftovers, words};
+use crate::{OpenError, Options, leftovers, pci, words};
 
 /// Frames where nobody says how many: as many as the queues take and as many
 /// again, but not fewer than these.
@@ -111,7 +111,10 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
 fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
     let wanted = Wanted { rx: options.rx, tx: options.tx, mtu: options.mtu };
     Probed::new(started.table, &options.arguments, options.device(), wanted).map_err(|source| match options.is_pci() {
-        true => OpenError::Pci { device: options.device().into(), source, why: words::complaints() },
+        true => {
+            let (device, advice) = (options.device().to_owned(), pci::advice(options.device(), started.huge));
+            OpenError::Pci { device, advice, source, why: words::complaints() }
+        }
         false => refused("making the device", options, source),
     })
 }

@@ -228,6 +228,11 @@ impl Engine {
         self.strays_at = now + STRAYS;
         // For those that go by the answer themselves: to other ways, to a peer that is to be found again.
         transport.broken();
+        // It may have been opened anew: what is in frames of the old pool is copied.
+        let pool = &transport.caps().pool;
+        if !self.pool.is(pool) {
+            self.pool = pool.clone();
+        }
         if let Some(flow) = transport.stray() {
             self.core.on_stray(flow);
         }

@@ -33,6 +33,8 @@ pub struct Config {
     pub framing: FramingChoice,
     /// The longest frame of the transport, from the destination address on.
     pub max_frame: usize,
+    /// Whether a frame of full length is sent to each peer before the first message, to see that it arrives.
+    pub probe_length: bool,
     /// Frames that may arrive and wait to be extracted, all flows together:
     /// credits are cut from these. What comes beyond them, from more flows than
     /// they are enough for, returns to its sender. At least 2.
@@ -80,6 +82,7 @@ impl Config {
             ethertype: EtherType::DEFAULT,
             framing: FramingChoice::Auto,
             max_frame: 1514,
+            probe_length: true,
             receive_frames: 2048,
             send_frames: 2048,
             window: 128,
@@ -101,6 +104,7 @@ impl Config {
     #[must_use]
     pub fn reliable(self) -> Self {
         Config {
+            probe_length: false,
             ack_every: u16::MAX,
             min_timeout: Duration::from_millis(200),
             max_timeout: Duration::from_millis(400),

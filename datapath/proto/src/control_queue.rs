@@ -18,6 +18,8 @@ pub(crate) struct Outgoing {
     /// `Plain`, but for the probe that tries a forged source.
     pub(crate) framing: Framing,
     pub(crate) body: Control,
+    /// The frame has as many bytes at least.
+    pub(crate) padded: usize,
 }
 
 #[derive(Debug, Default)]
@@ -25,12 +27,12 @@ pub(crate) struct ControlQueue(VecDeque<Outgoing>);
 
 impl ControlQueue {
     pub(crate) fn push(&mut self, to: Address, body: Control) {
-        self.push_framed(to, Framing::Plain, body);
+        self.push_padded(to, Framing::Plain, body, 0);
     }
 
-    pub(crate) fn push_framed(&mut self, to: Address, framing: Framing, body: Control) {
+    pub(crate) fn push_padded(&mut self, to: Address, framing: Framing, body: Control, padded: usize) {
         if self.0.len() < MOST {
-            self.0.push_back(Outgoing { to, framing, body });
+            self.0.push_back(Outgoing { to, framing, body, padded });
         }
     }
 

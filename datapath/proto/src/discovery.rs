@@ -81,6 +81,11 @@ impl<B: Buffer> Core<B> {
             return self.namesake(now, peer);
         }
         self.learned(now, peer);
+        if let Some(record) = self.peers.by_node(node).and_then(|at| self.peers.get(at))
+            && record.peer == peer
+        {
+            record.max_frame = beacon.max_frame.max(Control::LONGEST_FRAME as u32);
+        }
         if beacon.answer {
             self.introduce(address, false);
         }

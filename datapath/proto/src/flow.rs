@@ -7,6 +7,7 @@ use wire::control::{Connect, Incarnation, Name, NodeId, Offer, Refusal};
 use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
+use crate::peers::Known;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
 use crate::reorder::Order;
@@ -253,8 +254,9 @@ impl FlowRecord {
     }
 
     /// The other half is known: messages can flow.
-    pub(crate) fn open(&mut self, offer: &Offer, to: Address, (framing, why): (Framing, FramingWhy), max_frame: usize) {
-        let max_frame = max_frame.min(offer.max_frame as usize);
+    pub(crate) fn open(&mut self, offer: &Offer, to: Address, path: &Known) {
+        let &Known { framing, why, max_frame } = path;
+        let max_frame = max_frame.min(offer.max_frame) as usize;
         self.route = Route {
             to,
             flow: offer.flow,

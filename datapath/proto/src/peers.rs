@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use wire::control::{Incarnation, Name, NodeId};
+use wire::control::{Incarnation, Name, NodeId, Step};
 use wire::{Address, Framing};
 
 use crate::output::{FramingWhy, Peer};
@@ -18,18 +18,47 @@ pub(crate) enum Path {
     /// Being probed.
     Probing(Probing),
     /// Decided.
-    Known(Framing, FramingWhy),
+    Known(Known),
 }
 
-/// A round of probes under way.
+/// What to send with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) framing: Framing,
+    pub(crate) why: FramingWhy,
+    /// The longest frame that arrives.
+    pub(crate) max_frame: u32,
+}
+
+/// A question under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probing {
-    /// Number of the round.
+    /// Its number.
     pub(crate) id: u32,
-    /// Probes sent of the present step.
-    pub(crate) tries: u8,
-    /// Forged source addresses arrive; when we knew.
-    pub(crate) forged_seen: Option<Time>,
+    /// What is asked.
+    pub(crate) question: Step,
+    /// Since when.
+    pub(crate) since: Time,
+    /// Probes that every network lets through, and that were answered.
+    pub(crate) answered: u8,
+    /// Rounds since the last of them was.
+    pub(crate) unanswered: u16,
+    /// The length of a long probe,
+    pub(crate) length: u32,
+    /// and what is known when its length is.
+    pub(crate) framing: (Framing, FramingWhy),
+}
+
+impl Probing {
+    pub(crate) fn new(question: Step) -> Probing {
+        let framing = (Framing::Plain, FramingWhy::ForgedDropped);
+        Probing { id: 0, question, since: Time(0), answered: 0, unanswered: 0, length: 0, framing }
+    }
+
+    /// The same question, from the start.
+    pub(crate) fn again(self) -> Probing {
+        Probing { length: self.length, framing: self.framing, ..Probing::new(self.question) }
+    }
 }
 
 #[derive(Debug)]
@@ -37,6 +66,8 @@ pub(crate) struct PeerRecord {
     pub(crate) peer: Peer,
     pub(crate) path: Path,
     pub(crate) armed: Armed,
+    /// The longest frame that it can receive, as far as it has said.
+    pub(crate) max_frame: u32,
     /// It was asked for a flow, and answered nothing.
     pub(crate) mute: bool,
     /// Of a static table: nothing on the network may make us forget it.
@@ -174,6 +205,12 @@ impl Peers {
         self.records.get_mut(at)
     }
 
+    /// The peers that were probed, and what was found.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&Peer, &Known)> {
+        let live = self.records.iter().filter(|record| !record.vacant);
+        live.filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.records.iter().filter(|record| !record.vacant).map(|record| &record.peer)
     }
@@ -182,13 +219,13 @@ impl Peers {
 impl PeerRecord {
     fn new(peer: Peer) -> Self {
         let (path, armed) = (Path::Unknown, Armed::default());
-        PeerRecord { peer, path, armed, mute: false, fixed: false, vacant: false }
+        PeerRecord { peer, path, armed, max_frame: u32::MAX, mute: false, fixed: false, vacant: false }
     }
 
-    /// This is what is known of it from now on.
+    /// This is what is known of it from now on. Another run may have opened its NIC in another way.
     pub(crate) fn replace(&mut self, peer: Peer) {
-        if peer.address != self.peer.address {
-            self.path = Path::Unknown;
+        if (peer.address, peer.incarnation) != (self.peer.address, self.peer.incarnation) {
+            (self.path, self.max_frame) = (Path::Unknown, u32::MAX);
         }
         (self.peer, self.mute) = (peer, false);
     }
@@ -251,7 +288,8 @@ mod tests {
             peers.learn(peer(node, 1));
         }
         peers.keep(NodeId(1));
-        peers.get(1).expect("just learned").path = Path::Known(Framing::Bare, FramingWhy::NothingLearns);
+        let known = Known { framing: Framing::Bare, why: FramingWhy::NothingLearns, max_frame: 1514 };
+        peers.get(1).expect("just learned").path = Path::Known(known);
         for node in 3..3 * MOST as u64 {
             peers.learn(peer(node, 1));
         }

@@ -144,17 +144,18 @@ impl<B: Buffer> Core<B> {
     }
 
     fn ask(&mut self, now: Time, flow: Flow, peer: usize) {
-        if self.framing_to(now, peer).is_none() {
-            return;
-        }
+        let is_known = self.path_to(now, peer).is_some();
         let max_frame = self.config.max_frame;
         let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
-        record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
-        record.route.to = peer.peer.address;
         if record.setup.tries > SUSPICIOUS {
             self.events.push_back(Event::Silent(peer.peer.address));
         }
+        if !is_known {
+            return;
+        }
+        record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
+        record.route.to = peer.peer.address;
         let question = Connect {
             id: record.setup.id,
             node: self.config.node,
@@ -182,7 +183,7 @@ impl<B: Buffer> Core<B> {
         if let Some(id) = answered {
             return self.accept(id, question.id);
         }
-        if self.framing_to(now, at).is_none() {
+        if self.path_to(now, at).is_none() {
             return;
         }
         match self.admit(now, at, question) {
@@ -197,7 +198,7 @@ impl<B: Buffer> Core<B> {
         if found.tag != question.tag {
             return Err(Refusal::Tag);
         }
-        let framing = self.framing_to(now, at).ok_or(Refusal::Full)?;
+        let path = self.path_to(now, at).ok_or(Refusal::Full)?;
         let peer = self.peers.get(at).ok_or(Refusal::Full)?.peer;
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
         let remote =
@@ -205,9 +206,8 @@ impl<B: Buffer> Core<B> {
         let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0, asked: 0 };
         let id = self.insert(flow, endpoint, remote, setup);
         self.shares[Class::Request].expect(now);
-        let max_frame = self.config.max_frame;
         if let Some(record) = self.flows.get_mut(id) {
-            record.open(&question.offer, peer.address, framing, max_frame);
+            record.open(&question.offer, peer.address, &path);
         }
         self.tell_way_back(id);
         self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
@@ -236,11 +236,10 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
         let Some(id) = self.asked(source, answer.id) else { return self.decline(source, &answer.offer) };
         let Some(peer) = self.peers.by_address(source) else { return };
-        let Some(framing) = self.framing_to(self.now, peer) else { return };
+        let Some(path) = self.path_to(self.now, peer) else { return };
         self.heard_out(source);
-        let max_frame = self.config.max_frame;
         if let Some(record) = self.flows.get_mut(id) {
-            record.open(&answer.offer, source, framing, max_frame);
+            record.open(&answer.offer, source, &path);
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
         self.tell_way_back(id);

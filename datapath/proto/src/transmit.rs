@@ -103,7 +103,7 @@ impl<B: Buffer> Core<B> {
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let outgoing = self.control.pop()?;
-        let Some(frame) = fresh() else {
+        let Some(mut frame) = fresh() else {
             self.counters.no_frame += 1;
             self.control.unpop(outgoing);
             return None;
@@ -112,7 +112,14 @@ impl<B: Buffer> Core<B> {
         let length = outgoing.body.emit(&mut body);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         self.counters.control_sent += 1;
-        self.build(frame, outgoing.to, outgoing.framing, &header, &body[..length])
+        let padded = outgoing.padded.saturating_sub(outgoing.framing.body_at());
+        if padded <= length {
+            return self.build(frame, outgoing.to, outgoing.framing, &header, &body[..length]);
+        }
+        let place = frame::body(frame.space()?, outgoing.framing, padded).ok()?;
+        place.fill(0);
+        place[..length].copy_from_slice(&body[..length]);
+        self.seal(frame, outgoing.to, outgoing.framing, &header, padded)
     }
 
     pub(crate) fn build(
@@ -123,10 +130,21 @@ impl<B: Buffer> Core<B> {
         header: &Header,
         body: &[u8],
     ) -> Option<Transmit<B>> {
+        frame::body(frame.space()?, framing, body.len()).ok()?.copy_from_slice(body);
+        self.seal(frame, to, framing, header, body.len())
+    }
+
+    /// A frame whose body of this length is written.
+    fn seal(
+        &mut self,
+        mut frame: B,
+        to: Address,
+        framing: Framing,
+        header: &Header,
+        body: usize,
+    ) -> Option<Transmit<B>> {
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        let space = frame.space()?;
-        frame::body(space, framing, body.len()).ok()?.copy_from_slice(body);
-        let length = frame::emit(space, framing, &wire, header, body.len(), None).ok()?;
+        let length = frame::emit(frame.space()?, framing, &wire, header, body, None).ok()?;
         frame.set_len(length);
         Some(Transmit { to, frame })
     }

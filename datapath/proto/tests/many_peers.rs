@@ -4,9 +4,11 @@
 
 mod harness;
 
+use std::time::Duration;
+
 use harness::{Buf, name};
 use proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
-use wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer};
+use wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer, Probe, ProbeSeen, Step};
 use wire::frame::{self, Link, Parsed};
 use wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
 
@@ -42,7 +44,7 @@ fn tell(core: &mut Core<Buf>, peer: u64, control: Control) {
 
 /// What the node sends, each frame to `each`.
 fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&Parsed<'_>)) {
-    while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(512))) {
+    while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(2048))) {
         each(&frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap());
     }
     core.settle(core.now());
@@ -67,7 +69,16 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     tell(core, peer, Control::Beacon(beacon));
     let flow = Flow::new(1).unwrap();
     let offer = Offer { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
-    tell(core, peer, Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, offer }));
+    let question = Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, offer });
+    tell(core, peer, question);
+    let mut long = None;
+    drain(core, |parsed| match said(parsed) {
+        Some(Control::Probe(probe)) if probe.step == Step::Long => long = Some(probe),
+        _ => (),
+    });
+    let Probe { id, step, .. } = long.expect("the length of the path is asked for");
+    tell(core, peer, Control::ProbeSeen(ProbeSeen { id, step }));
+    tell(core, peer, question);
     let mut accepted = None;
     drain(core, |parsed| {
         if let Some(Control::Accept(accept)) = said(parsed) {
@@ -109,6 +120,8 @@ fn an_idle_peer_costs_at_most_512_bytes() {
         for peer in peers {
             let flow = connect(core, peer);
             talk(core, endpoint, peer, &flow);
+            // The next probe, which is not needed any more, was due now.
+            core.on_timeout(core.now() + Duration::from_millis(2));
         }
     };
     // What all of them use in turn is there from now on.

@@ -153,6 +153,12 @@ impl Pool {
         frame.region() == self.region
     }
 
+    /// Whether this is a handle on the same pool.
+    #[inline]
+    pub fn is(&self, other: &Pool) -> bool {
+        self.region == other.region
+    }
+
     /// The handle again that [`Frame::into_raw`] turned into numbers.
     ///
     /// # Safety

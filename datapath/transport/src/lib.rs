@@ -92,7 +92,7 @@ use wire::{Address, Flow};
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] say
 /// otherwise. It never blocks, and after it is open it never allocates.
 pub trait Transport {
-    /// What it is and can do; fixed when it is opened.
+    /// What it is and can do; fixed when it is opened, but for mode and pool, where it opens itself anew.
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived; returns how many.

@@ -196,6 +196,10 @@ pub enum Step {
     /// Sent *to* that source address: a switch that has learned it keeps the
     /// frame to itself, so that it arrives only where nothing learns.
     Learned = 2,
+    /// Sent as every other control frame is: shows that the peer answers now, which makes of silence on the others an answer.
+    True = 3,
+    /// The same, padded to the longest frame: arrives where nothing cuts or loses long frames.
+    Long = 4,
 }
 
 /// Which probes arrived.
@@ -234,13 +238,18 @@ impl Control {
         Writer::new(body).control(self).at
     }
 
+    /// Whether the body is longer than what it says.
+    pub fn is_padded(&self) -> bool {
+        matches!(self, Control::Probe(Probe { step: Step::Long, .. }))
+    }
+
     /// Read a body.
     ///
     /// # Errors
-    /// [`Reason::Body`] where it makes no sense, or something follows it.
+    /// [`Reason::Body`] where it makes no sense, or something follows it that is not the padding of a long probe.
     pub fn parse(body: &[u8]) -> Result<Control, Reason> {
         let mut input = Reader(body);
         let control = input.control().ok_or(Reason::Body)?;
-        if input.0.is_empty() { Ok(control) } else { Err(Reason::Body) }
+        if input.0.is_empty() || control.is_padded() { Ok(control) } else { Err(Reason::Body) }
     }
 }

@@ -29,9 +29,9 @@ use std::io;
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, TxQueue, Umem};
 
 use crate::close::CloseOnDrop;
+use crate::cut::HEADROOM;
 use crate::mode::Mode;
 use crate::program::Attached;
-use crate::umem::HEADROOM;
 
 /// The most frames that are handed to the kernel with one doorbell, or looked
 /// at in one go.

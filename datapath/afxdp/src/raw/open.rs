@@ -4,12 +4,13 @@ use xsk_rs::FrameDesc;
 
 use crate::bind::{Bound, borrow};
 use crate::close::CloseOnDrop;
+use crate::cut::{Cut, ZERO_COPY_MTU};
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::open::memory_and_socket;
 use crate::options::{Attach, Options, OptionsError, Program, Rings};
+use crate::plan::memory_and_socket;
 use crate::program::Attached;
-use crate::umem::{Cut, Memory, ONE_CHUNK_MTU};
+use crate::umem::Memory;
 use crate::{OpenError, kernel, rights, send_room};
 
 use super::{ARRIVALS, BATCH, MANY_ARRIVALS, NOTES, OUTGOING, Raw};
@@ -64,8 +65,8 @@ impl Raw {
 
 /// As the transport's steps 2 to 4.
 fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mode, CloseOnDrop), OpenError> {
-    let (memory, bound) = memory_and_socket(options, interface, count)?;
-    let mut mode = Mode::of(&bound, interface, &memory)?;
+    let ((memory, bound), tried) = memory_and_socket(options, interface, count)?;
+    let mut mode = Mode::of(&bound, interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
     send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
@@ -75,10 +76,12 @@ fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mod
 /// As usual, but for the program, and for rings that have room enough.
 fn options(interface: &Interface, attach: Attach) -> Options {
     let mut rings = Rings::default();
-    rings.rx = rings.rx.max(arrivals(interface.mtu <= ONE_CHUNK_MTU) as u32);
+    // Which mode it will be is not known yet; too large a ring does no harm.
+    let arrivals = arrivals(interface.mtu <= ZERO_COPY_MTU) as u32;
+    rings.rx = rings.rx.max(arrivals);
     // The kernel says that it took chunks out of the fill ring only after it has
     // handed them over filled: in between the ring needs room for them twice.
-    rings.fill = 2 * arrivals(interface.mtu <= ONE_CHUNK_MTU) as u32;
+    rings.fill = 2 * arrivals;
     Options { program: Program::Raw, attach, rings, ..Options::new(&interface.name) }
 }
 

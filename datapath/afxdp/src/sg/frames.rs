@@ -7,9 +7,10 @@ use ring::{Frame, Layout, Pool};
 use wire::Buffer;
 
 use crate::OpenError;
+use crate::cut::{Cut, HEADROOM};
 use crate::frames::base;
 use crate::options::{MOST_ENTRIES, Options, OptionsError, Rings};
-use crate::umem::{Cut, HEADROOM, Memory};
+use crate::umem::Memory;
 
 use super::Landings;
 
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     fn long(mtu: usize) -> Cut {
-        Cut { chunk: 4096, longest: mtu + 14 }
+        Cut { chunk: 4096, room: 3840, longest: mtu + 14 }
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
             assert_eq!(frames(&options, &long(mtu)), expected, "{mtu}");
             assert_eq!(chunks(&options, &long(mtu)).unwrap(), total, "{mtu}");
         }
-        assert_eq!(chunks(&options, &Cut { chunk: 2048, longest: 1514 }).unwrap(), options.frames);
+        assert_eq!(chunks(&options, &Cut { chunk: 2048, room: 1792, longest: 1514 }).unwrap(), options.frames);
         let small = Options { rings: Rings { tx: 16, ..options.rings }, ..options };
         assert_eq!(chunks(&small, &long(65000)), Err(OptionsError::Pieces { pieces: 17 }));
     }

@@ -21,7 +21,7 @@
 //! The copy is the receiver's, which over a veth has the time: the sender's core
 //! does the kernel's three (`docs/decisions/0021`).
 //!
-//! Read first: [`Cut`](crate::umem::Cut), then `frames.rs`, `tx.rs`,
+//! Read first: [`Cut`](crate::cut::Cut), then `frames.rs`, `tx.rs`,
 //! `landings.rs`, `rx.rs`.
 
 mod frames;

@@ -1,13 +1,13 @@
 //! Frames that arrive, each in one chunk or in several.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 
 use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::rx::{BURST, ask};
+use crate::stats;
 use crate::stats::RxCounters;
-use crate::{bind, stats};
 
 use super::gather::{Gather, Gathered};
 use super::{Landings, LongFrames};
@@ -175,12 +175,5 @@ impl Rx {
             self.counters.wakeups += 1;
             ask(self.fd());
         }
-    }
-}
-
-/// The socket itself.
-impl AsFd for Rx {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        bind::borrow(&self.arrived)
     }
 }

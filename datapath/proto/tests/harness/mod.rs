@@ -10,7 +10,7 @@ use std::time::Duration;
 use proto::{Config, Core, Delivery, EndpointId, Event, FlowId, FlowState, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::control::{Incarnation, Name, NodeId};
+use wire::control::{Control, Incarnation, Name, NodeId};
 use wire::{Address, Buffer, Class, EtherType};
 
 /// The memory of a frame, counted.
@@ -73,6 +73,20 @@ pub enum Between {
     SpoofFilter,
 }
 
+/// Frames that do not arrive, whatever the chance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    None,
+    All,
+    /// What this node's NIC cuts, and its XDP program drops.
+    LongerThan {
+        node: usize,
+        bytes: usize,
+    },
+    /// So many of those with questions or answers about the path.
+    FirstProbes(usize),
+}
+
 pub const MAX_FRAME: usize = 1514;
 
 /// A frame on its way: when it arrives, which one of all it is, where, and its bytes.
@@ -83,6 +97,7 @@ pub struct Net {
     pub nodes: Vec<Option<Core<Buf>>>,
     pub between: Between,
     pub faults: Faults,
+    pub loss: Loss,
     pub latency: Duration,
     /// Frames sent since the start.
     pub sent: usize,
@@ -101,6 +116,7 @@ impl Net {
             nodes: Vec::new(),
             between: Between::Cable,
             faults: Faults::default(),
+            loss: Loss::None,
             latency: Duration::from_micros(3),
             sent: 0,
             log: None,
@@ -173,13 +189,28 @@ impl Net {
             port = self.learned.get(&to).copied();
         }
         for receiver in (0..self.nodes.len()).filter(|&n| n != from && port.is_none_or(|port| port == n)) {
-            if self.random.random_bool(self.faults.drop) {
+            if self.random.random_bool(self.faults.drop) || self.loses(receiver, &bytes) {
                 continue;
             }
             self.put(receiver, bytes.clone());
             if self.random.random_bool(self.faults.duplicate) {
                 self.put(receiver, bytes.clone());
             }
+        }
+    }
+
+    fn loses(&mut self, receiver: usize, bytes: &[u8]) -> bool {
+        match &mut self.loss {
+            Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
+            Loss::FirstProbes(count) if *count > 0 => {
+                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT).ok();
+                let control = parsed.and_then(|parsed| Control::parse(parsed.payload).ok());
+                let is_one = matches!(control, Some(Control::Probe(_) | Control::ProbeSeen(_)));
+                *count -= usize::from(is_one);
+                is_one
+            }
+            Loss::All => true,
+            Loss::None | Loss::FirstProbes(_) => false,
         }
     }
 

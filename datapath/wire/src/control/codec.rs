@@ -140,6 +140,8 @@ impl Reader<'_> {
         match self.u8()? {
             1 => Some(Step::Forged),
             2 => Some(Step::Learned),
+            3 => Some(Step::True),
+            4 => Some(Step::Long),
             _ => None,
         }
     }

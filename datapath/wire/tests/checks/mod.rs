@@ -123,7 +123,8 @@ pub(crate) fn control(bytes: &[u8]) {
         let length = control.emit(&mut body);
         assert_eq!(Control::parse(&body[..length]), Ok(control));
         if !matches!(control, Control::Beacon(_)) {
-            assert_eq!(&body[..length], bytes);
+            let said = if control.is_padded() { &bytes[..length] } else { bytes };
+            assert_eq!(&body[..length], said);
         }
     }
 }

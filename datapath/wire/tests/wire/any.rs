@@ -148,7 +148,7 @@ fn connect() -> impl Strategy<Value = Control> {
 /// Any body of a control frame.
 pub(crate) fn control() -> impl Strategy<Value = Control> {
     let refusal = prop::sample::select(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full][..]);
-    let step = || prop::sample::select(&[Step::Forged, Step::Learned][..]);
+    let step = || prop::sample::select(&[Step::Forged, Step::Learned, Step::True, Step::Long][..]);
     prop_oneof![
         beacon(),
         connect(),

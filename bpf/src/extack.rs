@@ -1,0 +1,140 @@
+//! Why a driver takes no XDP program, in its own words.
+//!
+//! `BPF_LINK_CREATE` answers with a number. The older way to attach, by netlink, answers with
+//! the driver's sentence too (`NETLINK_EXT_ACK`): so what was refused once is asked for once more in that way, to be refused again.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+
+use crate::AttachMode;
+
+/// `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// `struct ifinfomsg`.
+const INTERFACE: usize = 16;
+
+// `linux/if_link.h`, `linux/netlink.h`.
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_FD: u16 = 1;
+const IFLA_XDP_FLAGS: u16 = 3;
+const UPDATE_IF_NOEXIST: u32 = 1 << 0;
+const SKB_MODE: u32 = 1 << 1;
+const DRV_MODE: u32 = 1 << 2;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// What kernel and driver say of attaching this program to the interface of this number; `None` where they say
+/// nothing.
+pub(crate) fn why_not(program: BorrowedFd<'_>, interface: u32, mode: AttachMode) -> Option<String> {
+    let netlink = open().ok()?;
+    let flags = match mode {
+        AttachMode::Native => DRV_MODE,
+        AttachMode::Generic => SKB_MODE,
+    };
+    let answer = ask(&netlink, &request(interface, program.as_raw_fd(), flags | UPDATE_IF_NOEXIST)).ok()?;
+    if errno(&answer) == Some(0) {
+        // What stood in the way is gone. Nothing is to stay that no link holds.
+        ask(&netlink, &request(interface, -1, flags)).ok()?;
+    }
+    message(&answer)
+}
+
+fn open() -> io::Result<OwnedFd> {
+    let netlink = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    // The second leaves our request out of the answer.
+    for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+        let on: libc::c_int = 1;
+        // SAFETY: the option is an int, which lives for the call.
+        let set = unsafe {
+            let size = size_of_val(&on) as libc::socklen_t;
+            libc::setsockopt(netlink.as_raw_fd(), libc::SOL_NETLINK, option, (&raw const on).cast(), size)
+        };
+        if set < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(netlink)
+}
+
+fn ask(netlink: &impl AsFd, request: &[u8]) -> io::Result<Vec<u8>> {
+    let fd = netlink.as_fd().as_raw_fd();
+    send(fd, request, MsgFlags::empty())?;
+    let mut answer = vec![0; 4096];
+    let length = recv(fd, &mut answer, MsgFlags::empty())?;
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// `RTM_SETLINK` of the interface, with the program, or none.
+fn request(interface: u32, program: i32, flags: u32) -> Vec<u8> {
+    let inner =
+        [attribute(IFLA_XDP_FD, &program.to_ne_bytes()), attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes())].concat();
+    let xdp = attribute(IFLA_XDP | libc::NLA_F_NESTED as u16, &inner);
+    let mut bytes = Vec::with_capacity(HEADER + INTERFACE + xdp.len());
+    bytes.extend(((HEADER + INTERFACE + xdp.len()) as u32).to_ne_bytes());
+    bytes.extend(libc::RTM_SETLINK.to_ne_bytes());
+    bytes.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
+    bytes.extend([0; 8]); // number and sender
+    bytes.extend([0; 4]); // family and kind
+    bytes.extend(interface.to_ne_bytes());
+    bytes.extend([0; 8]); // flags, and which of them to change
+    bytes.extend(xdp);
+    bytes
+}
+
+/// Its length is a multiple of four already.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    [&((4 + value.len()) as u16).to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
+}
+
+/// What the kernel answered: 0, or the negative number of an error.
+fn errno(answer: &[u8]) -> Option<i32> {
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    (i32::from(kind) == libc::NLMSG_ERROR).then_some(())?;
+    Some(i32::from_ne_bytes(answer.get(HEADER..HEADER + 4)?.try_into().ok()?))
+}
+
+/// The sentence in an answer: after the error and the header of what is answered, in an attribute.
+fn message(answer: &[u8]) -> Option<String> {
+    errno(answer)?;
+    let mut rest = answer.get(HEADER + 4 + HEADER..)?;
+    loop {
+        let (length, kind) = (rest.get(..2)?, rest.get(2..4)?);
+        let length = usize::from(u16::from_ne_bytes(length.try_into().ok()?));
+        let value = rest.get(4..length)?;
+        if u16::from_ne_bytes(kind.try_into().ok()?) & libc::NLA_TYPE_MASK as u16 == NLMSGERR_ATTR_MSG {
+            let text = String::from_utf8_lossy(value);
+            let text = text.trim_end_matches('\0').trim().replace(char::is_control, " ");
+            return (!text.is_empty()).then_some(text);
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel writes it.
+    fn answer(number: i32, text: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        bytes.extend((libc::NLMSG_ERROR as u16).to_ne_bytes());
+        bytes.extend([0; 10]);
+        bytes.extend(number.to_ne_bytes());
+        bytes.extend([0; HEADER]);
+        bytes.extend(attribute(2, &7u32.to_ne_bytes()));
+        bytes.extend(attribute(NLMSGERR_ATTR_MSG, &[text.as_bytes(), b"\0"].concat()));
+        bytes
+    }
+
+    #[test]
+    fn the_drivers_sentence_is_found_behind_other_attributes() {
+        let bytes = answer(-libc::EINVAL, "igb: too small\n");
+        assert_eq!((errno(&bytes), message(&bytes).as_deref()), (Some(-libc::EINVAL), Some("igb: too small")));
+        for length in 0..bytes.len() - 1 {
+            assert_eq!(message(&bytes[..length]), None, "{length}");
+        }
+        assert_eq!(message(&answer(0, "")), None);
+    }
+}

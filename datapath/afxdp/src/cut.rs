@@ -1,0 +1,172 @@
+//! Which chunks the frames of an interface lie in.
+//!
+//! ```text
+//!  copy       ├─ 256, headroom ─┼─ frame ──────────────┤                      chunks of 2048 or 4096 bytes
+//!  zero-copy  ├─ 256, headroom ─┼─ 16 ─┼─ frame ─┼─ 12 ─┤    │ not filled │   chunks of 4096 bytes
+//!                               │ whole KiB, which the NIC fills │
+//! ```
+//!
+//! In copy mode the kernel copies a frame into the room that there is. In zero-copy mode the NIC writes, and
+//! counts the length of a buffer in units, the largest of 1 KiB: it does not fill what is left of a unit. A frame
+//! that is longer than the units arrives in pieces, which some drivers hand over as good frames. So in zero-copy
+//! mode the whole KiB of a chunk have to hold the longest frame, and what a NIC writes before and behind it
+//! (`docs/nics.md` has each driver's unit).
+
+use wire::frame::ETHERNET;
+
+use crate::OpenError;
+use crate::interface::Interface;
+use crate::options::MultiBuffer;
+
+/// Bytes before a frame that the kernel keeps for XDP programs (`XDP_PACKET_HEADROOM`).
+pub(crate) const HEADROOM: usize = 256;
+
+/// The two sizes of a chunk that the kernel takes: half a page and a page.
+const CHUNKS: [usize; 2] = [2048, 4096];
+
+/// The largest unit in which a NIC counts the length of a buffer.
+const UNIT: usize = 1024;
+
+/// What a NIC may write beside the frame: a time stamp before it; two VLAN tags and the check sequence.
+const BESIDE: usize = 16 + 2 * 4 + 4;
+
+/// The largest MTU of an interface whose frames fit a chunk each.
+pub const ONE_CHUNK_MTU: u32 = (Writer::Kernel.room(CHUNKS[1]) - ETHERNET) as u32;
+
+/// The same where the NIC writes the frames.
+pub const ZERO_COPY_MTU: u32 = (Writer::Nic.room(CHUNKS[1]) - ETHERNET) as u32;
+
+/// The largest MTU of all, with frames of several chunks: more than a packet of
+/// IPv4 is nobody's, and 17 pages the most that a packet of the kernel's has.
+pub const MOST_MTU: u32 = 65535;
+
+/// What writes arriving frames into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// Copy mode.
+    Kernel,
+    /// Zero-copy mode.
+    Nic,
+}
+
+impl Writer {
+    /// The longest frame for which a chunk has room.
+    const fn room(self, chunk: usize) -> usize {
+        match self {
+            Writer::Kernel => chunk - HEADROOM,
+            Writer::Nic => (chunk - HEADROOM) / UNIT * UNIT - BESIDE,
+        }
+    }
+}
+
+/// How the frames of an interface lie in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Bytes of a chunk.
+    pub(crate) chunk: usize,
+    /// Bytes of it for what arrives.
+    pub(crate) room: usize,
+    /// Bytes of the longest frame.
+    pub(crate) longest: usize,
+}
+
+impl Cut {
+    /// The smallest chunks that hold the longest frame; a NIC gets pages, of which it may fill a part. Where none do,
+    /// frames are in several chunks; with [`MultiBuffer::Never`] ours are shorter.
+    pub(crate) fn new(interface: &Interface, writer: Writer, several: MultiBuffer) -> Cut {
+        let longest = interface.max_frame();
+        let [half, page] = CHUNKS.map(|chunk| Cut { chunk, room: writer.room(chunk), longest });
+        let whole = if writer == Writer::Kernel && half.is_one_each() { half } else { page };
+        match several {
+            MultiBuffer::Never => Cut { longest: longest.min(whole.room), ..whole },
+            MultiBuffer::IfNeeded => whole,
+        }
+    }
+
+    /// # Errors
+    /// [`OpenError::Mtu`].
+    pub(crate) fn check(interface: &Interface) -> Result<(), OpenError> {
+        let Interface { name, mtu, .. } = interface.clone();
+        if mtu > MOST_MTU { Err(OpenError::Mtu { interface: name, mtu, most: MOST_MTU }) } else { Ok(()) }
+    }
+
+    /// Each frame lies in a chunk of its own.
+    pub(crate) fn is_one_each(&self) -> bool {
+        self.longest <= self.room
+    }
+
+    /// Consecutive chunks that hold the longest frame as a whole.
+    pub(crate) fn chunks(&self) -> usize {
+        (HEADROOM + self.longest).div_ceil(self.chunk)
+    }
+
+    /// Chunks that are filled with the longest frame that arrives: each has its own headroom.
+    pub(crate) fn landings(&self) -> usize {
+        self.longest.div_ceil(self.room)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use wire::Address;
+
+    pub(crate) fn interface(mtu: u32) -> Interface {
+        let (name, driver) = ("eth1".to_owned(), "igb".to_owned());
+        Interface { name, index: 2, mtu, address: Address::default(), driver, queues: None }
+    }
+
+    pub(crate) fn cut(mtu: u32, writer: Writer) -> Cut {
+        Cut::new(&interface(mtu), writer, MultiBuffer::IfNeeded)
+    }
+
+    #[test]
+    fn a_chunk_holds_the_longest_frame() {
+        let table = [
+            (Writer::Kernel, [(1500, 2048), (1778, 2048), (1779, 4096), (ONE_CHUNK_MTU, 4096)]),
+            (Writer::Nic, [(68, 4096), (982, 4096), (1500, 4096), (ZERO_COPY_MTU, 4096)]),
+        ];
+        for (writer, rows) in table {
+            for (mtu, chunk) in rows {
+                let cut = cut(mtu, writer);
+                let found = (cut.chunk, cut.is_one_each(), cut.chunks(), cut.landings());
+                assert_eq!(found, (chunk, true, 1, 1), "{writer:?}, {mtu}");
+            }
+        }
+        assert_eq!((ONE_CHUNK_MTU, ZERO_COPY_MTU), (3826, 3030));
+    }
+
+    /// Whatever unit up to 1 KiB the driver rounds down to.
+    #[test]
+    fn what_a_nic_fills_holds_the_frame_and_what_is_beside_it() {
+        for mtu in [68, 1000, 1500, 1778, 1779, 2034, 3000, ZERO_COPY_MTU] {
+            let Cut { chunk, .. } = cut(mtu, Writer::Nic);
+            for unit in [1, 4, 8, 64, 128, 256, 512, 1024] {
+                let filled = (chunk - HEADROOM) / unit * unit;
+                assert!(filled >= 16 + 14 + 8 + mtu as usize + 4, "{mtu}, {unit}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_chunk_holds_lies_in_several() {
+        let kernel = [(3827, 2, 2), (9000, 3, 3), (65000, 16, 17), (MOST_MTU, 17, 18)];
+        let nic = [(3031, 1, 2), (9000, 3, 3), (9706, 3, 4)];
+        for (writer, rows) in [(Writer::Kernel, &kernel[..]), (Writer::Nic, &nic[..])] {
+            for &(mtu, chunks, landings) in rows {
+                let cut = cut(mtu, writer);
+                let found = (cut.is_one_each(), cut.chunks(), cut.landings());
+                assert_eq!(found, (false, chunks, landings), "{writer:?}, {mtu}");
+            }
+        }
+        let never = Cut::new(&interface(9000), Writer::Kernel, MultiBuffer::Never);
+        assert_eq!(never, cut(ONE_CHUNK_MTU, Writer::Kernel));
+    }
+
+    #[test]
+    fn too_large_an_mtu_is_named_with_one_that_works() {
+        assert!(Cut::check(&interface(MOST_MTU)).is_ok());
+        let error = Cut::check(&interface(65536)).unwrap_err().to_string();
+        assert!(error.contains("MTU of eth1 is 65536") && error.contains("dev eth1 mtu 65535"), "{error}");
+    }
+}

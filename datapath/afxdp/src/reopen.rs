@@ -1,0 +1,135 @@
+//! Opened anew while it is in use, in copy mode, where the NIC cuts frames in zero-copy mode.
+//!
+//! ```text
+//!  stays      the XDP program with its flows and counters, the wake descriptor, frames that are held
+//!  is new     the socket, its rings, the pool
+//! ```
+//!
+//! In copy mode it is the kernel that fills chunks, from a buffer of the driver's that holds a whole frame. It takes
+//! a blocking call of some milliseconds, or of seconds where the NIC's link goes down with its queue; whoever sends
+//! finds out with a frame of full length before the first message, so that no message waits for it.
+
+use transport::Transport;
+use wire::Reason;
+
+use crate::close::CloseOnDrop;
+use crate::mode::Mode;
+use crate::open::{busy_polling, path};
+use crate::options::{Copying, Options};
+use crate::plan::memory_and_socket;
+use crate::program::Attached;
+use crate::xdp::Xdp;
+use crate::{OpenError, send_room, sg};
+
+/// The program's counter is read once in so many looks, one of which comes each millisecond.
+const LOOKS: u32 = 16;
+/// Counts of that time are compared with those of so many readings before.
+const READINGS: u32 = 64;
+/// So many cut frames in it are no accident: where frames are whole, there are none in a lifetime.
+const MANY: u64 = 4;
+
+/// Looks out for frames that were cut.
+#[derive(Debug, Default)]
+pub(crate) struct Cuts {
+    looks: u32,
+    before: u64,
+}
+
+impl Cuts {
+    /// Whether it is time to read the counter.
+    fn is_time(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        self.looks.is_multiple_of(LOOKS)
+    }
+
+    /// Whether so many frames were cut that it is the NIC's habit.
+    fn is_habit(&mut self, cut: u64) -> bool {
+        let many = cut - self.before >= MANY;
+        if self.looks.is_multiple_of(LOOKS * READINGS) {
+            self.before = cut;
+        }
+        many
+    }
+}
+
+impl Xdp {
+    /// In zero-copy mode, see whether frames arrive cut; then leave it.
+    pub(crate) fn look_for_cuts(&mut self) {
+        if !self.mode.zero_copy || !self.cuts.is_time() || !self.cuts.is_habit(cut(&self.program)) {
+            return;
+        }
+        let (interface, driver) = (&self.interface.name, &self.interface.driver);
+        let note =
+            format!("no zero-copy any more: frames arrive cut by {driver}; `xdp:{interface},copy=always` opens it so");
+        match self.reopen_in_copy_mode(note) {
+            Ok(()) => {
+                tracing::warn!(interface = self.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut")
+            }
+            Err(why) => {
+                tracing::error!(interface = self.interface.name, %why, "cannot be opened anew, though frames arrive cut")
+            }
+        }
+    }
+
+    /// Leave zero-copy mode. Frames that are held stay valid; what was on its way is lost. Flows stay open, the descriptor
+    /// to wait on stays the same, the [pool](transport::Caps::pool) is another. `note` is for [`Mode::notes`].
+    ///
+    /// # Errors
+    /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.
+    pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
+        // The queue is free only when its socket is closed.
+        self.path.close(String::new());
+        self.try_to_reopen(note).inspect_err(|why| {
+            self.path.close(format!("interface {} does not open in copy mode: {why}", self.interface.name));
+        })
+    }
+
+    fn try_to_reopen(&mut self, note: String) -> Result<(), OpenError> {
+        let options = Options { copy: Copying::Copy, ..self.options.clone() };
+        let ((memory, bound), tried) = memory_and_socket(&options, &self.interface, sg::chunks)?;
+        let mut mode = Mode::of(&bound, &self.interface, &memory, tried)?;
+        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), self.wake.clone())?;
+        send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
+        // What is set back when this closes was noted when it was opened: now it is as wanted.
+        busy_polling(&options, bound.fd(), &self.interface, &mut mode)?.forget();
+        let (mut path, pool) = path(bound, &options, &mode, memory, socket)?;
+        self.program.set_socket(options.queue, &*self.wake)?;
+        mode.attach = self.program.mode();
+        mode.notes.push(note);
+        path.count_on(&self.path);
+        (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
+        self.caps.pool = pool;
+        self.promise(self.promised);
+        Ok(())
+    }
+}
+
+/// Frames that the program found cut.
+fn cut(program: &Attached) -> u64 {
+    program.counters().map_or(0, |counters| counters.dropped(Reason::Length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many readings it takes until it is a habit, with so many cut frames in each.
+    fn readings(each: impl Fn(u32) -> u64) -> Option<u32> {
+        let (mut cuts, mut cut) = (Cuts::default(), 0);
+        (1..=500).find(|&reading| {
+            let looks = (1..=LOOKS).filter(|_| cuts.is_time()).count();
+            assert_eq!(looks, 1);
+            cut += each(reading);
+            cuts.is_habit(cut)
+        })
+    }
+
+    #[test]
+    fn many_at_once_are_a_habit_and_a_few_in_a_minute_are_none() {
+        assert_eq!(readings(|_| 0), None);
+        assert_eq!(readings(|_| 4), Some(1));
+        assert_eq!(readings(|_| 1), Some(4));
+        assert_eq!(readings(|reading| u64::from(reading.is_multiple_of(40))), None);
+        assert_eq!(readings(|reading| if reading == 200 { 4 } else { 0 }), Some(200));
+    }
+}

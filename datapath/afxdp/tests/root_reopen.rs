@@ -1,0 +1,92 @@
+//! A transport that opens itself anew, in copy mode, while it is in use. Needs root.
+
+mod pair;
+
+use std::os::fd::AsFd;
+
+use afxdp::Options;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, setns};
+use pair::{Pair, counter, eventually, flow, message, number, plain};
+use transport::Transport;
+
+const NOTE: &str = "no zero-copy any more: a test";
+
+fn reopen(pair: &mut Pair) {
+    pair.far.reopen_in_copy_mode(NOTE.to_owned()).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn flows_and_counters_and_what_is_promised_go_on() {
+    let (_cable, mut pair) = plain();
+    pair.far.promise(1000);
+    let before = pair.deliver(500, 50).len() as u64;
+    reopen(&mut pair);
+    assert!(pair.receive().is_empty());
+    assert_eq!((counter(&pair.far, "rx_frames"), counter(&pair.far, "rx_blanks")), (before, 1000));
+    pair.assert_alive(7);
+    assert_eq!(counter(&pair.far, "rx_frames"), before + 1, "the flow is open as before");
+    pair.far.steer(flow(), false);
+    pair.send(0..10);
+    eventually("the program is the same", || counter(&pair.far, "xdp_drop_unknown_flow") == 10);
+    assert!(pair.far.mode().notes.iter().any(|note| note == NOTE));
+    assert_eq!(pair.far.caps().mode, "veth copy");
+    assert_eq!(pair.far.broken(), None);
+}
+
+#[test]
+fn who_waits_on_the_descriptor_is_woken_as_before() {
+    let (_cable, mut pair) = plain();
+    let wake = pair.far.caps().wake.clone().unwrap();
+    let wait = |milliseconds: u16| {
+        let mut on = [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)];
+        poll(&mut on, PollTimeout::from(milliseconds)).unwrap()
+    };
+    for round in 0..3 {
+        reopen(&mut pair);
+        assert_eq!(wait(20), 0, "nothing has come");
+        pair.send(std::iter::once(round));
+        assert_eq!(wait(10_000), 1);
+        assert_eq!(pair.receive(), [round]);
+        assert_eq!(wait(0), 0, "and it is quiet again");
+    }
+}
+
+#[test]
+fn frames_of_the_old_pool_stay_valid_and_can_be_sent() {
+    let (_cable, mut pair) = plain();
+    let old = pair.far.caps().pool.clone();
+    let mut held = Vec::new();
+    pair.send(std::iter::once(5));
+    eventually("one arrives", || pair.far.receive(1, &mut |frame| held.push(frame)) > 0);
+    let outgoing = message(&pair.far, pair.near.caps().address, 6).unwrap();
+    reopen(&mut pair);
+    assert_eq!(old.available(), Options::new("am0").frames as usize - 2, "all but those that are held came home");
+    assert!(!old.is(&pair.far.caps().pool));
+    assert_eq!(number(&held[0]), 5);
+    pair.far.send(pair.near.caps().address, outgoing).unwrap();
+    pair.far.flush();
+    let mut received = None;
+    eventually("it arrives", || {
+        pair.near.receive(1, &mut |frame| received = Some(number(&frame))) > 0 && received == Some(6)
+    });
+    assert_eq!(counter(&pair.far, "tx_copied"), 1);
+}
+
+#[test]
+fn one_that_does_not_open_says_why_and_takes_nothing() {
+    let (cable, mut pair) = plain();
+    // On the other host the interface of this name is in use.
+    setns(&cable.hosts[0], CloneFlags::CLONE_NEWNET).unwrap();
+    let error = pair.far.reopen_in_copy_mode(NOTE.to_owned()).unwrap_err().to_string();
+    let why = pair.far.broken().unwrap().to_owned();
+    assert!(why.contains("am0 does not open in copy mode") && why.contains(&error), "{why}");
+    let frame = message(&pair.far, pair.near.caps().address, 1).unwrap();
+    assert!(pair.far.send(pair.near.caps().address, frame).is_err());
+    assert_eq!(pair.far.receive(64, &mut |_| ()), 0);
+    pair.far.flush();
+    setns(&cable.hosts[1], CloneFlags::CLONE_NEWNET).unwrap();
+    reopen(&mut pair);
+    assert_eq!(pair.far.broken(), None);
+    pair.assert_alive(2);
+}
