@@ -185,6 +185,7 @@ impl Options {
         options.bounces = random.random_bool(0.5);
         options.misreports = chance(&mut random, 0.2);
         options.driver = Driver::draw(&mut random);
+        options.draw_netem(&mut random);
         options
     }
 
@@ -207,6 +208,15 @@ impl Options {
         self.corrupt = chance(random, 0.1);
         self.switch_buffer = random.random_range(4..128) * 1024;
         self.switch_addresses = random.random_range(4..64);
+    }
+
+    /// In a run of four, at some of the nodes.
+    fn draw_netem(&mut self, random: &mut SmallRng) {
+        for _ in 0..if random.random_bool(0.25) { self.nodes } else { 0 } {
+            let delay = maybe(random, |random| random.random_range(10 * US..2 * MS));
+            let (jitter, reorder) = (random.random_range(0..=delay), chance(random, 0.3));
+            self.netem.push(Netem { delay, jitter, reorder });
+        }
     }
 
     fn draw_outages(&mut self, random: &mut SmallRng) {
@@ -267,6 +277,7 @@ mod tests {
         for driver in [Driver::Cuts(1024), Driver::KeepsFirst(1024), Driver::KeepsLast(1024), Driver::Untags] {
             assert!(all.iter().any(|o| o.driver == driver), "{driver:?}");
         }
+        some(|o| o.netem.iter().any(|netem| netem.jitter > 0 && netem.reorder > 0.01));
         some(|o| !o.partitions.is_empty());
         some(|o| !o.stalls.is_empty());
         some(|o| o.deaths.iter().any(|death| death.restart.is_some()));

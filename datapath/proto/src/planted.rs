@@ -28,8 +28,6 @@ pub enum Bug {
     LengthIgnored,
     /// What later messages have passed counts as lost, however often it only comes late.
     LateIsLost,
-    /// What once came late is waited for as long for ever.
-    LostIsLate,
 }
 
 #[cfg(feature = "planted")]

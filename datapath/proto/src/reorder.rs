@@ -139,9 +139,9 @@ impl Order {
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
         if !planted::is(Bug::LateIsLost) {
+            let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
             // A round trip at least, of one of the two.
             rtt.sample(now.since(again_at));
-            let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
             self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
             self.oldest = 0;
             (self.late, self.untold) = ([LATE; 2], [0; 2]);
@@ -170,7 +170,7 @@ impl Order {
 
     /// With each acknowledgement of gaps: is so much tolerance still needed?
     fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
-        if self.tolerance == 0 || now < self.until || planted::is(Bug::LostIsLate) {
+        if self.tolerance == 0 || now < self.until {
             return;
         }
         let needed = self.oldest + self.oldest / 8;
@@ -362,3 +362,6 @@ impl FlowRecord {
         (lost.count, lost.next)
     }
 }
+
+#[cfg(test)]
+mod tests;

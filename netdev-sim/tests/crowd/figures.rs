@@ -43,10 +43,13 @@ pub struct Figures {
     pub lost: u64,
     /// Messages that were sent again.
     pub again: u64,
+    /// How often what was sent again turned out to have been late.
+    pub spurious: u64,
+    pub messages: u64,
 }
 
 impl Figures {
-    pub fn new(mut seen: Seen, rate: f64, seconds: f64, (lost, again): (u64, u64)) -> Figures {
+    pub fn new(mut seen: Seen, rate: f64, seconds: f64, [lost, again, spurious]: [u64; 3]) -> Figures {
         let senders = seen.bytes.len() as f64;
         let sum: f64 = seen.bytes.iter().map(|&bytes| bytes as f64).sum();
         let squares: f64 = seen.bytes.iter().map(|&bytes| (bytes as f64).powi(2)).sum();
@@ -62,6 +65,8 @@ impl Figures {
             p99_over_share: part(99) / share,
             lost,
             again,
+            spurious,
+            messages: seen.late.len() as u64,
         }
     }
 
@@ -71,7 +76,7 @@ impl Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { of_link, jain, p50, p99, p99_over_share, lost, again } = self;
+        let Figures { of_link, jain, p50, p99, p99_over_share, lost, again, .. } = self;
         write!(f, "| {of_link:.3} | {jain:.3} | {p50:.0} | {p99:.0} | {p99_over_share:.1} | {lost} | {again} |")
     }
 }

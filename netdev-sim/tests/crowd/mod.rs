@@ -1,5 +1,6 @@
 //! Many senders and one receiver: who sends what and when, and what becomes of it.
 #![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
+#![allow(dead_code, reason = "each of the test programs that have it uses a part")]
 
 mod figures;
 mod host;
@@ -8,6 +9,7 @@ pub use figures::Figures;
 use figures::Seen;
 use host::Host;
 use netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use proto::Counters;
 
 /// The setting of a run. Node 0 receives, others send to it as much as they may.
 #[derive(Clone, Debug)]
@@ -80,7 +82,7 @@ impl Run {
     pub fn figures_until(&mut self, until: Nanos) -> Figures {
         let from = self.net.now();
         let mut seen = Seen::new(self.crowd.senders);
-        let before = self.lost_and_again();
+        let before = self.repairs();
         while self.net.now() < until
             && let Some(happening) = self.net.step()
         {
@@ -95,15 +97,15 @@ impl Run {
                 _ => (),
             }
         }
-        let (lost, again) = self.lost_and_again();
-        let rate = self.crowd.options.rate as f64;
-        Figures::new(seen, rate, (self.net.now() - from) as f64 / 1e9, (lost - before.0, again - before.1))
+        let (after, rate) = (self.repairs(), self.crowd.options.rate as f64);
+        let repairs = [0, 1, 2].map(|at| after[at] - before[at]);
+        Figures::new(seen, rate, (self.net.now() - from) as f64 / 1e9, repairs)
     }
 
-    /// Frames that the switch dropped, and messages that were sent again.
-    fn lost_and_again(&self) -> (u64, u64) {
-        let again = self.hosts.iter().map(|host| host.engine.core().counters().retransmitted).sum();
-        (self.net.switch().count().full, again)
+    /// Frames that the switch dropped, messages that were sent again, and how often that was for nothing.
+    fn repairs(&self) -> [u64; 3] {
+        let sum = |of: fn(&Counters) -> u64| self.hosts.iter().map(|host| of(host.engine.core().counters())).sum();
+        [self.net.switch().count().full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
     }
 
     /// The most credits that a sender has from the receiver, of those that the

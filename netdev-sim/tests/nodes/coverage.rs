@@ -31,6 +31,7 @@ pub fn net(seen: &mut Seen, net: &mut Net) {
             add("link: lost", count.lost);
             add("link: duplicated", count.duplicated);
             add("link: late", count.late);
+            add("link: early", count.early);
             add("link: damaged", count.damaged);
         }
         net.nic(node).counters(&mut add);
