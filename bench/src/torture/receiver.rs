@@ -124,6 +124,14 @@ mod tests {
 
     use super::*;
 
+    /// The first one.
+    fn transfer(recipe: Recipe) -> Vec<u8> {
+        let mut bytes = vec![0; PUT];
+        recipe.fill(u64::MAX, &mut bytes);
+        bytes[..8].copy_from_slice(&0u64.to_be_bytes());
+        bytes
+    }
+
     /// What the receiver says of a hundred messages and a transfer, after they were spoilt.
     fn outcome(spoil: impl Fn(&mut Vec<u8>)) -> Outcome {
         let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
@@ -144,9 +152,7 @@ mod tests {
                 continue;
             }
             if !is_put {
-                let mut bytes = vec![0; PUT];
-                recipe.fill(u64::MAX, &mut bytes);
-                bytes[..8].copy_from_slice(&0u64.to_be_bytes());
+                let mut bytes = transfer(recipe);
                 spoil(&mut bytes);
                 sender.put(to, state.region.id(), 0, bytes).unwrap();
                 is_put = true;
