@@ -17,6 +17,12 @@ pub(crate) const VARIABLE: &str = "AM_DPDK_SHIM";
 /// Why there is no DPDK.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShimError {
+    /// This program loads no libraries.
+    #[error(
+        "this program is linked statically and cannot load DPDK: use the one that `cargo build` makes, \
+         or another transport (docs/operating.md, \"On another host\")"
+    )]
+    Static,
     /// The shim is nowhere.
     #[error(
         "DPDK needs {FILE}, which is not there: `scripts/setup --with-dpdk` installs DPDK and builds it; \
@@ -60,6 +66,10 @@ pub fn find() -> Result<(), ShimError> {
 /// # Errors
 /// See [`ShimError`]. It is the same for the rest of the process.
 pub(crate) fn table() -> Result<&'static Table, ShimError> {
+    // glibc would load a second C library beside the one in the program, and crash where the versions differ.
+    if cfg!(target_feature = "crt-static") {
+        return Err(ShimError::Static);
+    }
     static TABLE: OnceLock<Result<&'static Table, ShimError>> = OnceLock::new();
     TABLE.get_or_init(|| load(&places(env::var_os(VARIABLE), env::current_exe().ok().as_deref()))).clone()
 }

@@ -7,15 +7,14 @@ use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 /// Bytes of the pages that a file's memory may be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// The processor's smallest.
-    Small,
+    /// The kernel's smallest: 4 KiB, or on other processors 16 or 64.
+    Small(usize),
     /// tmpfs gives out huge ones where it can.
     Maybe,
     /// hugetlbfs: all of them are so long.
     Huge(usize),
 }
 
-const SMALL: usize = 4096;
 const HUGE: usize = 2 << 20;
 
 impl Pages {
@@ -23,25 +22,24 @@ impl Pages {
     pub(crate) fn of(file: &File) -> Pages {
         match fstatfs(file) {
             Ok(system) if system.filesystem_type() == HUGETLBFS_MAGIC => Pages::Huge(system.block_size() as usize),
-            _ => shmem(&fs::read_to_string(SHMEM).unwrap_or_default()),
+            _ => shmem(&fs::read_to_string(SHMEM).unwrap_or_default(), smallest()),
         }
     }
 
     /// Parts of the segment start and end at multiples of this.
     pub(crate) fn granule(self) -> usize {
         match self {
-            Pages::Small => SMALL,
+            Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
             Pages::Maybe => HUGE,
-            Pages::Huge(bytes) => bytes.max(SMALL),
         }
     }
 
     /// What a user asks first; `start` is where the segment is mapped.
     pub(crate) fn mode(self, start: usize) -> String {
         let bytes = match self {
-            Pages::Huge(bytes) => bytes,
+            Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
             Pages::Maybe if is_huge(&fs::read_to_string("/proc/self/smaps").unwrap_or_default(), start) => HUGE,
-            _ => SMALL,
+            Pages::Maybe => smallest(),
         };
         match bytes >> 20 {
             0 => format!("shared memory, {} KiB pages", bytes >> 10),
@@ -52,10 +50,16 @@ impl Pages {
 
 const SHMEM: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
+/// Bytes of a page. The kernel refuses advice about a range that does not start at one.
+fn smallest() -> usize {
+    // SAFETY: it only asks, and POSIX wants an answer to this.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.try_into().unwrap_or(4096)
+}
+
 /// What the kernel's setting says of tmpfs: one word is in brackets.
-fn shmem(setting: &str) -> Pages {
+fn shmem(setting: &str, small: usize) -> Pages {
     let on = ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word));
-    if on { Pages::Maybe } else { Pages::Small }
+    if on { Pages::Maybe } else { Pages::Small(small) }
 }
 
 /// Whether any of the mapping that starts there is in huge pages.
@@ -72,16 +76,26 @@ mod tests {
 
     #[test]
     fn the_kernels_words_are_read() {
-        assert_eq!(shmem("always within_size [advise] never deny force\n"), Pages::Maybe);
-        assert_eq!(shmem("always within_size advise [never] deny force\n"), Pages::Small);
-        assert_eq!(shmem(""), Pages::Small);
+        assert_eq!(shmem("always within_size [advise] never deny force\n", 4096), Pages::Maybe);
+        assert_eq!(shmem("always within_size advise [never] deny force\n", 65536), Pages::Small(65536));
+        assert_eq!(shmem("", 4096), Pages::Small(4096));
         let smaps = "7f00-7f10 rw-s 0 00:01 /a\nShmemPmdMapped:  0 kB\n7f20-7f30 rw-s 0 00:01 /b\nRss: 4 kB\nShmemPmdMapped:   2048 kB\n";
         assert!(!is_huge(smaps, 0x7f00) && is_huge(smaps, 0x7f20) && !is_huge(smaps, 0x1));
     }
 
     #[test]
     fn modes_say_the_size() {
-        assert_eq!(Pages::Small.mode(0), "shared memory, 4 KiB pages");
+        assert_eq!(Pages::Small(4096).mode(0), "shared memory, 4 KiB pages");
+        assert_eq!(Pages::Small(65536).mode(0), "shared memory, 64 KiB pages");
         assert_eq!(Pages::Huge(2 << 20).mode(0), "shared memory, 2 MiB pages");
+    }
+
+    #[test]
+    fn parts_start_at_pages_of_any_size() {
+        for bytes in [4096, 16384, 65536, 2 << 20] {
+            assert_eq!(Pages::Small(bytes).granule() % bytes, 0);
+            assert_eq!(Pages::Maybe.granule() % bytes, 0);
+        }
+        assert!(smallest().is_power_of_two() && smallest() >= 4096);
     }
 }
