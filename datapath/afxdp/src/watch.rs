@@ -36,7 +36,7 @@ impl Watch {
         let now = Instant::now();
         if now >= self.next {
             self.next = now + PAUSE;
-            if received - self.received > FEW {
+            if received.saturating_sub(self.received) > FEW {
                 self.trouble = None;
             } else if let Some(wrong) = wrong() {
                 self.compare(received, wrong);
@@ -47,7 +47,7 @@ impl Watch {
     }
 
     fn compare(&mut self, received: u64, wrong: u64) {
-        let (here, elsewhere) = (received - self.well.0, wrong - self.well.1);
+        let (here, elsewhere) = (received.saturating_sub(self.well.0), wrong.saturating_sub(self.well.1));
         if here >= elsewhere {
             self.well = (received, wrong);
             self.trouble = None;
