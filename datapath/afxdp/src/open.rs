@@ -18,7 +18,7 @@ use crate::mode::Mode;
 use crate::options::Options;
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
-use crate::reopen::Cuts;
+use crate::reopen::Anew;
 use crate::rules::{self, Steered};
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
@@ -68,22 +68,8 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
     let carrier = Carrier::of(&interface.name, interface.index);
     let watch = Watch::new(&interface.name, options.queue, rules::advice(&interface, options.queue, own));
-    let (options, cuts, promised) = (options.clone(), Cuts::default(), 0);
-    Ok(Xdp {
-        program,
-        _steered: steered,
-        path,
-        _deferred: deferred,
-        caps,
-        mode,
-        carrier,
-        watch,
-        cuts,
-        options,
-        interface,
-        wake,
-        promised,
-    })
+    let anew = Anew::new(options, interface, wake);
+    Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch, anew })
 }
 
 /// Rules of the NIC for the node's queue, where they are asked for and there are others.

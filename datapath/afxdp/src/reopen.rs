@@ -9,10 +9,14 @@
 //! a blocking call of some milliseconds, or of seconds where the NIC's link goes down with its queue; whoever sends
 //! finds out with a frame of full length before the first message, so that no message waits for it.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use transport::Transport;
 use wire::Reason;
 
 use crate::close::CloseOnDrop;
+use crate::interface::Interface;
 use crate::mode::Mode;
 use crate::open::{busy_polling, path};
 use crate::options::{Copying, Options};
@@ -27,6 +31,22 @@ const LOOKS: u32 = 16;
 const READINGS: u32 = 64;
 /// So many cut frames in it are no accident: where frames are whole, there are none in a lifetime.
 const MANY: u64 = 4;
+
+/// What it takes to open a transport anew.
+pub(crate) struct Anew {
+    options: Options,
+    interface: Interface,
+    wake: Arc<OwnedFd>,
+    /// The most frames that were promised.
+    pub(crate) promised: usize,
+    cuts: Cuts,
+}
+
+impl Anew {
+    pub(crate) fn new(options: &Options, interface: Interface, wake: Arc<OwnedFd>) -> Anew {
+        Anew { options: options.clone(), interface, wake, promised: 0, cuts: Cuts::default() }
+    }
+}
 
 /// Looks out for frames that were cut.
 #[derive(Debug, Default)]
@@ -55,18 +75,18 @@ impl Cuts {
 impl Xdp {
     /// In zero-copy mode, see whether frames arrive cut; then leave it.
     pub(crate) fn look_for_cuts(&mut self) {
-        if !self.mode.zero_copy || !self.cuts.is_time() || !self.cuts.is_habit(cut(&self.program)) {
+        if !self.mode.zero_copy || !self.anew.cuts.is_time() || !self.anew.cuts.is_habit(cut(&self.program)) {
             return;
         }
-        let (interface, driver) = (&self.interface.name, &self.interface.driver);
+        let (interface, driver) = (&self.anew.interface.name, &self.anew.interface.driver);
         let note =
             format!("no zero-copy any more: frames arrive cut by {driver}; `xdp:{interface},copy=always` opens it so");
         match self.reopen_in_copy_mode(note) {
             Ok(()) => {
-                tracing::warn!(interface = self.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut")
+                tracing::warn!(interface = self.anew.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut")
             }
             Err(why) => {
-                tracing::error!(interface = self.interface.name, %why, "cannot be opened anew, though frames arrive cut")
+                tracing::error!(interface = self.anew.interface.name, %why, "cannot be opened anew, though frames arrive cut")
             }
         }
     }
@@ -80,26 +100,26 @@ impl Xdp {
         // The queue is free only when its socket is closed.
         self.path.close(String::new());
         self.try_to_reopen(note).inspect_err(|why| {
-            self.path.close(format!("interface {} does not open in copy mode: {why}", self.interface.name));
+            self.path.close(format!("interface {} does not open in copy mode: {why}", self.anew.interface.name));
         })
     }
 
     fn try_to_reopen(&mut self, note: String) -> Result<(), OpenError> {
-        let options = Options { copy: Copying::Copy, ..self.options.clone() };
-        let ((memory, bound), tried) = memory_and_socket(&options, &self.interface, sg::chunks)?;
-        let mut mode = Mode::of(&bound, &self.interface, &memory, tried)?;
-        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), self.wake.clone())?;
+        let options = Options { copy: Copying::Copy, ..self.anew.options.clone() };
+        let ((memory, bound), tried) = memory_and_socket(&options, &self.anew.interface, sg::chunks)?;
+        let mut mode = Mode::of(&bound, &self.anew.interface, &memory, tried)?;
+        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), self.anew.wake.clone())?;
         send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
         // What is set back when this closes was noted when it was opened: now it is as wanted.
-        busy_polling(&options, bound.fd(), &self.interface, &mut mode)?.forget();
+        busy_polling(&options, bound.fd(), &self.anew.interface, &mut mode)?.forget();
         let (mut path, pool) = path(bound, &options, &mode, memory, socket)?;
-        self.program.set_socket(options.queue, &*self.wake)?;
+        self.program.set_socket(options.queue, &*self.anew.wake)?;
         mode.attach = self.program.mode();
         mode.notes.push(note);
         path.count_on(&self.path);
         (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
         self.caps.pool = pool;
-        self.promise(self.promised);
+        self.promise(self.anew.promised);
         Ok(())
     }
 }

@@ -1,8 +1,6 @@
 //! The transport: what is open.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use ring::{Frame, Pool};
 use transport::{Caps, Transport};
@@ -13,11 +11,9 @@ use crate::busy_poll::Deferred;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
-use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::Options;
 use crate::program::Attached;
-use crate::reopen::Cuts;
+use crate::reopen::Anew;
 use crate::rules::Steered;
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
@@ -41,13 +37,7 @@ pub struct Xdp {
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
     pub(crate) watch: Watch,
-    pub(crate) cuts: Cuts,
-    // What it takes to open it anew.
-    pub(crate) options: Options,
-    pub(crate) interface: Interface,
-    pub(crate) wake: Arc<OwnedFd>,
-    /// The most frames that were promised.
-    pub(crate) promised: usize,
+    pub(crate) anew: Anew,
 }
 
 /// The rings, and the frames that go through them.
@@ -215,7 +205,7 @@ impl Transport for Xdp {
     }
 
     fn promise(&mut self, frames: usize) {
-        self.promised = self.promised.max(frames);
+        self.anew.promised = self.anew.promised.max(frames);
         match &mut self.path {
             Path::Whole(whole) => whole.rx.promise(frames),
             Path::Pieces(pieces) => pieces.rx.promise(frames),
