@@ -11,7 +11,7 @@
 //!
 //! **It shrinks** to the age of what comes late and is waited for, and to nothing when nothing does any more.
 //!
-//! The receiver, who has its own idea of what is lost (gaps, which it takes off the senders' [share](crate::share)), cannot tell late
+//! The receiver takes gaps for loss as well, which it takes off the senders' [share](crate::share), and cannot tell late
 //! from lost. While there is a tolerance it is told how much was lost instead.
 
 use std::collections::VecDeque;
