@@ -35,6 +35,8 @@ fn name(node: usize) -> Name {
 impl Host {
     pub fn new(crowd: &Crowd, net: &mut Net, at: usize) -> Host {
         let mut config = Config::new(NodeId(at as u64 + 1), Incarnation(1), name(at), net.address(at));
+        // Figures are from the first message on, not from the first probe.
+        config.probe_length = false;
         config.framing = FramingChoice::Fixed(Framing::Split);
         config.window = crowd.window.unwrap_or(config.window);
         config.seed = at as u64 * 7919;

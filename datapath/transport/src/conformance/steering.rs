@@ -82,7 +82,7 @@ pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result
     // Of `bare` four of the next bits are the form, and 13 is none.
     expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x6a), ..good })?;
     // The code of another length.
-    expect_dropped(&mut pair, Reason::Length, &Spec { spoil: |bytes| bytes[10] ^= 0x10, ..good })?;
+    expect_dropped(&mut pair, Reason::Length, &Spec { spoil: |bytes| bytes[19] ^= 1, ..good })?;
     expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;
     // After all of it, what makes sense still arrives.
     pair.deliver(&[good])?;
