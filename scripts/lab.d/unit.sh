@@ -5,7 +5,7 @@
 # tests of root_process), what reads an object file of the build, and what counts seconds that an emulated machine
 # does not keep (root_conformance, root_raw, root_long, root_traffic).
 readonly GUEST_TESTS=(
-    bpf/src/lib.rs bpf/tests/constants.rs bpf/tests/root_attach.rs bpf/tests/root_bounce.rs bpf/tests/root_process.rs
+    bpf/src/lib.rs bpf/tests/constants.rs bpf/tests/root_attach.rs bpf/tests/root_bounce.rs bpf/tests/root_process.rs bpf/tests/root_variants.rs
     datapath/afxdp/src/lib.rs datapath/afxdp/tests/root_errors.rs datapath/afxdp/tests/root_frames.rs
 )
 readonly SKIPPED=(
@@ -38,9 +38,9 @@ build_all() {
     mv "$BUILT.new" "$BUILT"
 }
 
-# The program built from a source file.
+# built_from SOURCE [true]: the program built from a source file, or of a test.
 built_from() {
-    grep -F "\"src_path\":\"$PWD/$1\"" "$BUILT" | sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -n 1
+    grep -F "\"src_path\":\"$PWD/$1\"" "$BUILT" | grep -F "\"test\":${2:-false}}" | sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -n 1
 }
 
 # Under which name a guest has a test.
@@ -59,7 +59,7 @@ install_programs() {
     install_as "$(built_from am-api/examples/ping.rs)" ping
     install_as "$(built_from am-api/examples/verify/main.rs)" verify
     if [ -n "$with_tests" ]; then
-        for program in "${GUEST_TESTS[@]}"; do install_as "$(built_from "$program")" "$(name_of_test "$program")"; done
+        for program in "${GUEST_TESTS[@]}"; do install_as "$(built_from "$program" true)" "$(name_of_test "$program")"; done
     fi
     for program in "${programs[@]}"; do install_as "$program" "${program##*/}"; done
 }
