@@ -101,7 +101,7 @@ kernel_complaints() {
 }
 
 end_pair() {
-    if [ "${#qemus[@]}" = 0 ]; then return; fi
+    if [ "${#qemus[@]}" = 0 ]; then return 0; fi
     kill "${qemus[@]}" 2>/dev/null || true
     wait "${qemus[@]}" 2>/dev/null || true
     qemus=()

@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub(crate) first: Option<String>,
     /// Messages that are to be answered: the key of each, and how long it is.
     awaited: HashMap<u64, Shape>,
+    /// Those that the phase before has given up: they may still come.
+    late: HashMap<u64, Shape>,
     /// Of phases that are over, those that never came.
     lost: u64,
     began: Instant,
@@ -37,9 +39,16 @@ impl Ledger {
             wrong: 0,
             first: None,
             awaited: HashMap::new(),
+            late: HashMap::new(),
             lost: 0,
             began: Instant::now(),
         }
+    }
+
+    /// The next phase, which is not to blame for what comes late.
+    pub(crate) fn follow(&mut self, phase: &'static str) {
+        let late = self.late.drain().chain(self.awaited.drain()).collect();
+        *self = Ledger { late, ..Ledger::new(phase) };
     }
 
     /// This one was sent, and its echo is to come.
@@ -57,12 +66,22 @@ impl Ledger {
         }
     }
 
-    /// An echo, or a message of ours that came back: it is one that was awaited, and is so no longer.
+    /// An echo: it is one that was awaited, and is so no longer.
     pub(crate) fn check_echo(&mut self, message: &Message<'_>) {
         self.check(message);
         let shape = Shape::claimed(message);
-        if self.awaited.remove(&key(shape)) != Some(shape) {
+        if self.late.remove(&key(shape)) == Some(shape) {
+            self.received -= 1;
+        } else if self.awaited.remove(&key(shape)) != Some(shape) {
             self.wrong(format!("nobody waits for a message of {} words, {} bytes", shape.words, shape.length));
+        }
+    }
+
+    /// A message of ours that came back. Where only its acknowledgement is missing its echo may have come before.
+    pub(crate) fn check_returned(&mut self, message: &Message<'_>) {
+        self.check(message);
+        if self.awaited.remove(&key(Shape::claimed(message))).is_none() {
+            self.received -= 1;
         }
     }
 

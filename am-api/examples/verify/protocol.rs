@@ -22,7 +22,7 @@ pub(crate) const BYE: Handler = Handler(4);
 /// Take messages out again; or never more.
 pub(crate) const OPEN: u64 = 0;
 pub(crate) const CLOSE: u64 = 1;
-pub(crate) const WHILE: Duration = Duration::from_millis(800);
+pub(crate) const WHILE: Duration = Duration::from_millis(1500);
 
 /// Replies: an echo; what arrived was wrong: its number; an answer.
 pub(crate) const SAME: Handler = Handler(0);

@@ -52,7 +52,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
         ("returned", &returned::returned),
     ];
     for (phase, run) in phases {
-        client.state.ledger = Ledger::new(phase);
+        client.state.ledger.follow(phase);
         if let Err(error) = run(&mut client) {
             client.state.ledger.wrong(error.to_string());
         }
@@ -77,7 +77,7 @@ impl Client {
         endpoint.on_reply(SAME, |state, message| state.ledger.check_echo(&message));
         endpoint.on_reply(SPOILT, |state, message| state.ledger.spoilt(message.word(0)));
         endpoint.on_reply(ANSWER, |state, message| state.answer = Some(message.word(0)));
-        endpoint.on_returned(|state, returned| state.ledger.check_echo(&returned));
+        endpoint.on_returned(|state, returned| state.ledger.check_returned(&returned));
         endpoint.on_transfer(|state: &mut State, transfer: Transfer<'_>| {
             if matches!(transfer.kind, TransferKind::Put | TransferKind::Get) {
                 state.transfer = Some(transfer.result.map_err(|error| error.to_string()));

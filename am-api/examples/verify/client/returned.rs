@@ -27,12 +27,14 @@ pub(super) fn full(client: &mut Client) -> Result<(), Error> {
 
 /// It closes: what it had no room for comes back, as it was sent.
 pub(super) fn returned(client: &mut Client) -> Result<(), Error> {
+    // On a slow machine it closes before all are sent.
     let flows = fill(client, CLOSE)?;
-    let back = (MANY - ROOM) as u64;
+    let sent = client.state.ledger.sent;
+    let back = sent.saturating_sub(ROOM as u64).max(1);
     let came = client.endpoint.wait_until(&mut client.state, client.patience, |state| state.ledger.received >= back);
     close(client, &flows);
     if !came {
-        return Err(format!("of {MANY} messages {back} at least should have come back").into());
+        return Err(format!("of {sent} messages {back} at least should have come back").into());
     }
     // It has accepted what it had room for: nobody handles that any more, and nobody answers.
     client.state.ledger.forget_up_to(ROOM as u64);
@@ -46,7 +48,11 @@ fn fill(client: &mut Client, then: u64) -> Result<Vec<Remote>, Error> {
     client.ask(SHUT, &[then])?;
     let most = client.endpoint.max_payload(flows[0], 0).ok_or("the connection is closed")?;
     for number in 0..MANY {
-        client.send_numbered(flows[number % FLOWS], 8 + number * (most - 8) / (MANY - 1))?;
+        let sent = client.send_numbered(flows[number % FLOWS], 8 + number * (most - 8) / (MANY - 1));
+        if then == CLOSE && number > ROOM && sent.is_err() {
+            break;
+        }
+        sent?;
         client.endpoint.poll(&mut client.state);
     }
     Ok(flows)
