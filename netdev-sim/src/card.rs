@@ -188,8 +188,11 @@ impl Card {
         }
         if self.rings.driver != Driver::Honest && self.dice.strikes(self.now, self.rings.misreports) {
             self.count.misreported += 1;
-            let parts = self.rings.driver.hand_over(bytes);
-            return parts.iter().fold(false, |woken, part| self.take_in(part) || woken);
+            let mut woken = false;
+            for part in self.rings.driver.hand_over(bytes) {
+                woken |= self.take_in(&part);
+            }
+            return woken;
         }
         self.take_in(bytes)
     }

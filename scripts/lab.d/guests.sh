@@ -64,7 +64,7 @@ $(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")"
 # start GUEST COMMAND SECONDS: hand it over, and say what it is called in $started.
 start() {
     local place
-    place=$(mktemp -u "$LAB/$1/XXXXXXXX")
+    place=$(mktemp -u -p "$LAB/$1")
     echo "$3" >"$place.limit"
     printf '%s\n' "$2" >"$place.new"
     mv "$place.new" "$place.run"

@@ -94,7 +94,7 @@ impl<B: Buffer> Core<B> {
     /// A node that has just started: it will introduce itself at once.
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
-        let mut random = Random(config.seed);
+        let random = Random(config.seed);
         let mut core = Core {
             flows: Flows::new(if planted::is(Bug::OtherIncarnation) { 0 } else { first_flow(&config) }),
             slots: Slots::new(config.send_frames),
