@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::Place;
 use crate::via::Via;
-use crate::via::memory::{flow_of, head};
+use crate::via::memory::{SAME, flow_of, head};
 
 /// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.
 const DATA: u16 = 1;
@@ -68,7 +68,7 @@ impl<T: Transport> Queues<T> {
             rang: false,
             heard: VecDeque::with_capacity(BATCH),
             other: None,
-            data: head(DATA, from, to),
+            data: head(DATA, from, to, 0),
             header: Header { kind: Kind::Request, flow: flow_of(DATA), nonce: 0, handler: 0, words: 0, seq: 0 },
             transport,
         }
@@ -127,10 +127,10 @@ impl<T: Transport> Queues<T> {
     }
 
     fn look(&mut self, budget: usize) -> Arrived {
-        let (data, heard, other) = (&self.data[6..], &mut self.heard, &mut self.other);
+        let (data, heard, other) = (&self.data[SAME], &mut self.heard, &mut self.other);
         let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[6..ETHERNET] == *data => content.count(content.payload(bytes), &mut arrived),
+            bytes if bytes[SAME] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes => {
                 if let Ok(parsed) = parse(bytes, ethertype) {
                     hear(&parsed, heard, other);
@@ -160,7 +160,7 @@ impl<T: Transport> Queues<T> {
     fn meet(&mut self) {
         if let Some(to) = self.other.take().filter(|_| self.link.to.is_group()) {
             self.link.to = to;
-            self.data = head(DATA, self.link.from, to);
+            self.data = head(DATA, self.link.from, to, self.content.bytes().len());
         }
     }
 }
@@ -195,6 +195,7 @@ impl<T: Transport> Port for Queues<T> {
             return Err(Error::TooLarge { via: Via::Row(self.row), size, most: self.largest });
         }
         self.content = hybrid(size);
+        self.data = head(DATA, self.link.from, self.link.to, size);
         Ok(())
     }
 
@@ -300,7 +301,7 @@ mod tests {
         let whole = [&near, &far].map(|side| side.link.to);
         for side in [&mut near, &mut far] {
             side.link.to = Address::BROADCAST;
-            side.data = head(DATA, side.link.from, Address::BROADCAST);
+            side.data = head(DATA, side.link.from, Address::BROADCAST, side.content.bytes().len());
             side.prepare(16).unwrap();
         }
         near.tell(Note::End).unwrap();

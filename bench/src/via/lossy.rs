@@ -139,7 +139,7 @@ mod tests {
         let [(_, mut near), (to, far)] = <[_; 2]>::try_from(ends).unwrap();
         let (mut far, knob) = over(far, true);
         far.steer(crate::via::memory::flow_of(1), true);
-        let head = crate::via::memory::head(1, near.caps().address, to);
+        let head = crate::via::memory::head(1, near.caps().address, to, 0);
         let mut arrived = |loss| {
             knob.as_ref().unwrap().set(loss);
             let mut arrived = 0;

@@ -1,6 +1,7 @@
 //! Frames between two threads with no protocol: what the loopback transport can do, or a simulated NIC.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ring::Frame;
 use transport::Transport;
@@ -16,6 +17,9 @@ use crate::via::Via;
 /// Steering lets in what has a header of ours: one for data and one for notes.
 const DATA: u16 = 1;
 const NOTES: u16 = 2;
+
+/// The bytes of a `bare` frame that have version, kind and flow.
+pub(crate) const SAME: Range<usize> = 6..9;
 
 /// One side of the via.
 pub(crate) struct Memory<T = Loopback> {
@@ -49,7 +53,7 @@ impl<T: Transport> Memory<T> {
         }
         let from = transport.caps().address;
         let (mode, largest) = (transport.caps().mode.clone(), transport.caps().max_frame - ETHERNET);
-        let (data, notes) = (head(DATA, from, to), head(NOTES, from, to));
+        let (data, notes) = (head(DATA, from, to, 0), head(NOTES, from, to, Note::BYTES));
         Memory {
             transport,
             to,
@@ -88,12 +92,14 @@ pub(crate) fn flow_of(id: u16) -> Flow {
     Flow::new(id).unwrap_or(Flow::NODE)
 }
 
-pub(crate) fn head(flow: u16, from: Address, to: Address) -> [u8; ETHERNET] {
+/// How a frame with so much payload begins.
+pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET] {
     let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to, from, ethertype: EtherType::DEFAULT };
-    let mut frame = [0; SMALLEST + 1];
     // A body that fills the frame, so that no trailer is written into it.
-    let written = emit(&mut frame, Framing::Bare, &link, &header, SMALLEST + 1 - ETHERNET, None);
+    let body = payload.max(SMALLEST - ETHERNET);
+    let mut frame = vec![0; ETHERNET + body];
+    let written = emit(&mut frame, Framing::Bare, &link, &header, body, None);
     debug_assert!(written.is_ok());
     let mut head = [0; ETHERNET];
     head.copy_from_slice(&frame[..ETHERNET]);
@@ -114,6 +120,7 @@ impl<T: Transport> Port for Memory<T> {
             return Err(Error::TooLarge { via: Via::Raw, size, most: self.largest });
         }
         self.content = Content::of(size);
+        self.data = head(DATA, self.transport.caps().address, self.to, size);
         Ok(())
     }
 
@@ -129,12 +136,12 @@ impl<T: Transport> Port for Memory<T> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
-        // A frame to us bears the sender's header: all but the destination is the same.
+        // A frame to us bears the sender's header: version, kind and flow are the same.
         let Memory { transport, content, heard, .. } = self;
-        let (data, notes) = (&self.data[6..], &self.notes[6..]);
+        let (data, notes) = (&self.data[SAME], &self.notes[SAME]);
         transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[6..ETHERNET] == *data => content.count(content.payload(bytes), &mut arrived),
-            bytes if bytes[6..ETHERNET] == *notes => {
+            bytes if bytes[SAME] == *data => content.count(content.payload(bytes), &mut arrived),
+            bytes if bytes[SAME] == *notes => {
                 heard.extend(Note::from_bytes(&bytes[ETHERNET..]));
             }
             _ => {}
