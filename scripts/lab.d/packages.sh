@@ -24,9 +24,18 @@ suite_of() {
     esac
 }
 
-# The mirror that the system itself uses: of its sources the first of Debian's own.
+# The mirror that the system itself uses: the source of its own release. Before the first `apt-get update` nothing
+# but the address says whose a source is: of several the one that ends as Debian's mirrors do.
 mirror() {
-    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' 'Created-By: Packages' | awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
+    local codename uri
+    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    uri=$(apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+        awk -v release="$codename" '
+            $2 != release || $3 != "main" { next }
+            first == "" || (first !~ /\/debian\/?$/ && $1 ~ /\/debian\/?$/) { first = $1 }
+            END { print first }')
+    if [ -z "$uri" ]; then die "scripts/lab: apt's sources name no mirror of Debian $codename; the lab's packages come from there"; fi
+    echo "$uri"
 }
 
 # apt with files of its own, over one release.

@@ -36,6 +36,8 @@ pub(crate) struct Client {
     next: u64,
 }
 
+type Phase<'a> = &'a dyn Fn(&mut Client) -> Result<(), Error>;
+
 /// Everything, then the sum. `false` where something was wrong or is missing.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let mut client = Client::open(settings)?;
@@ -43,7 +45,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let begin = Instant::now();
     let mut sum = Ledger::new("sum");
     let mut good = true;
-    let phases: [(&'static str, &dyn Fn(&mut Client) -> Result<(), Error>); 6] = [
+    let phases: [(&'static str, Phase<'_>); 6] = [
         ("alone", &|client| messages::alone(client, step)),
         ("together", &|client| messages::together(client, step)),
         ("bundles", &messages::bundles),
