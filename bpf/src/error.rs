@@ -2,6 +2,8 @@ use std::env;
 use std::error::Error;
 use std::io;
 
+use crate::kernel::needs_perfmon;
+
 /// Why a program could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -228,9 +230,11 @@ pub struct CountersError(pub(crate) io::Error);
 /// What to do about missing rights.
 fn advice() -> String {
     let program = env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
+    let (perfmon, setcap) =
+        if needs_perfmon() { (", on this kernel CAP_PERFMON,", ",cap_perfmon") } else { Default::default() };
     format!(
-        "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN, and CAP_NET_RAW and CAP_IPC_LOCK for its sockets): \
-         `sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep {program}`"
+        "run as root, or give the program what it needs (CAP_BPF, CAP_NET_ADMIN{perfmon} and CAP_NET_RAW and CAP_IPC_LOCK \
+         for its sockets): `sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock{setcap}=ep {program}`"
     )
 }
 

@@ -11,6 +11,14 @@ const FRAGS: Version = Version(5, 18);
 /// BPF memory is no longer charged to `RLIMIT_MEMLOCK`.
 const UNLOCKED: Version = Version(5, 11);
 
+/// The verifiers of 5.10 and 6.1 take our programs only from a process with CAP_PERFMON, that of 6.12 does without.
+const WITHOUT_PERFMON: Version = Version(6, 12);
+
+/// Whether this kernel asks for CAP_PERFMON beside CAP_BPF to load the programs.
+pub fn needs_perfmon() -> bool {
+    Kernel::check().is_ok_and(|kernel| kernel.needs_perfmon())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32, u32);
 
@@ -45,6 +53,10 @@ impl Kernel {
         self.version >= FRAGS
     }
 
+    pub(crate) fn needs_perfmon(&self) -> bool {
+        self.version < WITHOUT_PERFMON
+    }
+
     pub(crate) fn locks_memory(&self) -> bool {
         self.version < UNLOCKED
     }
@@ -68,11 +80,13 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_numbers() {
-        let features = |release| Kernel::of(release).map(|k| (k.locks_memory(), k.has_frags())).unwrap();
-        assert_eq!(features("5.10.0-28-amd64"), (true, false));
-        assert_eq!(features("5.15.0-91-generic"), (false, false));
-        assert_eq!(features("6.1.0-18-amd64"), (false, true));
-        assert_eq!(features("10.0-rc1"), (false, true));
-        assert_eq!(features("unreadable"), (false, true));
+        let all = |k: Kernel| (k.locks_memory(), k.has_frags(), k.needs_perfmon());
+        let features = |release| Kernel::of(release).map(all).unwrap();
+        assert_eq!(features("5.10.0-28-amd64"), (true, false, true));
+        assert_eq!(features("5.15.0-91-generic"), (false, false, true));
+        assert_eq!(features("6.1.0-18-amd64"), (false, true, true));
+        assert_eq!(features("6.12.107+deb13-amd64"), (false, true, false));
+        assert_eq!(features("10.0-rc1"), (false, true, false));
+        assert_eq!(features("unreadable"), (false, true, false));
     }
 }

@@ -61,6 +61,7 @@ pub use attach::{AttachMode, Attachment};
 pub use config::Config;
 pub use counters::Counters;
 pub use error::{AttachError, CountersError, LoadError, SocketError};
+pub use kernel::needs_perfmon;
 pub use probe::{Probe, ProbeError};
 pub use raw::Raw;
 pub use share::{Program, Share, ShareError};

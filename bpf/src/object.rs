@@ -6,6 +6,7 @@ use std::io;
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya::programs::{ProgramError, ProgramFd, Xdp};
 use aya::{Ebpf, EbpfError, EbpfLoader, GlobalData};
+use caps::{CapSet, Capability, has_cap};
 
 use crate::error::root_cause;
 use crate::kernel::Kernel;
@@ -117,11 +118,20 @@ fn creation_error(kernel: &Kernel, error: EbpfError) -> LoadError {
 fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
     match &error {
         ProgramError::LoadError { io_error, verifier_log } if !is_refusal(io_error) => {
+            if kernel.needs_perfmon() && !has_perfmon() {
+                return LoadError::NotPermitted;
+            }
             let log = format!("{io_error}\n{verifier_log}");
             LoadError::Rejected { release: kernel.release().to_owned(), log }
         }
         _ => refusal(kernel, &error),
     }
+}
+
+/// CAP_SYS_ADMIN implies it. Where capabilities cannot be read, the verifier's own words will do.
+fn has_perfmon() -> bool {
+    let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(true);
+    has(Capability::CAP_PERFMON) || has(Capability::CAP_SYS_ADMIN)
 }
 
 /// Errors that are about the process, whatever the verifier said.

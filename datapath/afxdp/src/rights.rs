@@ -13,6 +13,12 @@ const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_NET_ADMIN, "to attach an XDP program"),
     (Capability::CAP_BPF, "to load it"),
 ];
+/// On older kernels one more.
+const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for its verifier");
+
+fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
+    NEEDED.into_iter().chain(bpf::needs_perfmon().then_some(PERFMON))
+}
 
 /// Capabilities that this thread lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +34,11 @@ pub(crate) fn check() -> Result<(), OpenError> {
 }
 
 fn missing(lacks: impl Fn(Capability) -> bool) -> Missing {
-    // Before CAP_BPF was split off in 5.8 it was part of CAP_SYS_ADMIN, which still implies it.
-    let implied = |right| right == Capability::CAP_BPF && !lacks(Capability::CAP_SYS_ADMIN);
+    // Before these were split off in 5.8 they were part of CAP_SYS_ADMIN, which still implies them.
+    let split_off = |right| matches!(right, Capability::CAP_BPF | Capability::CAP_PERFMON);
+    let implied = |right| split_off(right) && !lacks(Capability::CAP_SYS_ADMIN);
     let without = |right| lacks(right) && !implied(right);
-    Missing(NEEDED.into_iter().filter(|&(right, _)| without(right)).collect())
+    Missing(needed().filter(|&(right, _)| without(right)).collect())
 }
 
 impl fmt::Display for Missing {
@@ -46,7 +53,7 @@ impl fmt::Display for Missing {
 /// All that are needed, also those that this thread has: `setcap` replaces.
 /// And CAP_IPC_LOCK, without which the usual limit of locked memory is too low.
 fn setcap_list() -> String {
-    let rights = NEEDED.map(|(right, _)| right).into_iter().chain([Capability::CAP_IPC_LOCK]);
+    let rights = needed().map(|(right, _)| right).chain([Capability::CAP_IPC_LOCK]);
     rights.map(|right| right.to_string().to_lowercase()).collect::<Vec<_>>().join(",")
 }
 
