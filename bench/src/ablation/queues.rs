@@ -276,6 +276,7 @@ mod tests {
         for row in [Row::Buffers, Row::Interpreted] {
             let [mut near, mut far] = pair(row);
             far.prepare(100).unwrap();
+            near.prepare(100).unwrap();
             near.content = Content::made(100);
             near.send(1).unwrap();
             near.prepare(99).unwrap();

@@ -25,7 +25,7 @@ use wire::{Address, Buffer, Flow, Framing};
 
 use crate::config::FramingChoice;
 use crate::node::Core;
-use crate::output::{FramingWhy, Peer};
+use crate::output::{Event, FramingWhy, Peer};
 use crate::peers::{Known, Path, Probing};
 use crate::time::Time;
 use crate::timers::Wait;
@@ -118,6 +118,9 @@ impl<B: Buffer> Core<B> {
         let Probing { id, question, length, .. } = *probing;
         let next = now + probing.interval();
         let peer = record.peer.address;
+        if probing.unanswered.is_multiple_of(SILENT) {
+            self.events.push_back(Event::Silent(peer));
+        }
         self.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
         let (to, framing) = match question {
             Step::Forged => (peer, Framing::Split),

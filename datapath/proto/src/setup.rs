@@ -9,6 +9,7 @@ use wire::{Address, Buffer, Class, Flow, Seq};
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
 use crate::node::Core;
 use crate::output::{Event, ReturnReason};
+use crate::peers::Path;
 use crate::time::Time;
 use crate::timers::Wait;
 use crate::{EndpointId, FlowId};
@@ -148,7 +149,9 @@ impl<B: Buffer> Core<B> {
         let max_frame = self.config.max_frame;
         let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
-        if record.setup.tries > SUSPICIOUS {
+        // While the path is probed, it is the probes that say so.
+        let is_probed = matches!(peer.path, Path::Probing(_));
+        if record.setup.tries > SUSPICIOUS && !is_probed {
             self.events.push_back(Event::Silent(peer.peer.address));
         }
         if !is_known {
