@@ -33,7 +33,7 @@ boot_guest() {
         -display none -no-reboot -serial "file:$LAB/$name/console" -serial "pipe:$LAB/$name/tty" \
         -monitor "pipe:$LAB/$name/monitor" \
         -kernel "$LAB_CACHE/kernel-$kernel/vmlinuz" -initrd "$LAB_CACHE/initramfs-$kernel.zst" \
-        -append "console=ttyS0 quiet panic=-1 mitigations=off lab.host=$name lab.mtu=$mtu lab.address=$number $append" \
+        -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check lab.host=$name lab.mtu=$mtu lab.address=$number $append" \
         -fsdev "local,id=f,path=$LAB,security_model=none" -device virtio-9p-pci,fsdev=f,mount_tag=sh \
         $devices "${nics[@]}" >"$LAB/$name/qemu" 2>&1 </dev/null &
     qemus+=($!)

@@ -48,6 +48,8 @@ const RECENT: u16 = 2;
 /// Rounds without any answer after which a peer is silent: it may be opening its NIC anew, and what it answered before says
 /// nothing of what arrives afterwards.
 const SILENT: u16 = 8;
+/// After so many, 48 ms at first, another way to it is tried, where there is one.
+const SUSPICIOUS: u16 = 2 * SILENT;
 /// Rounds without any answer, two seconds of them, after which nobody is there.
 const GIVEN_UP: u16 = 64;
 /// No frame need be shorter: every NIC takes these.
@@ -118,7 +120,7 @@ impl<B: Buffer> Core<B> {
         let Probing { id, question, length, .. } = *probing;
         let next = now + probing.interval();
         let peer = record.peer.address;
-        if probing.unanswered.is_multiple_of(SILENT) {
+        if probing.unanswered.is_multiple_of(SUSPICIOUS) {
             self.events.push_back(Event::Silent(peer));
         }
         self.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
