@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Ahead,
     /// Has arrived before.
     Duplicate,
-    /// Further ahead than the credit that was given.
+    /// Further ahead than the window.
     Beyond,
 }
 
@@ -81,8 +81,7 @@ impl ReceiveQueue {
         match seq.since(self.accepted) {
             0 => Verdict::Next,
             ..0 => Verdict::Duplicate,
-            // No credit was given for it: a frame of an earlier run, or a sender that makes up credit.
-            distance if !seq.before(self.limit) || distance >= WINDOW as i32 => Verdict::Beyond,
+            distance if distance >= WINDOW as i32 => Verdict::Beyond,
             _ if self.is_ahead(seq) => Verdict::Duplicate,
             _ => Verdict::Ahead,
         }
