@@ -156,7 +156,7 @@ impl Node {
     }
 
     /// Why nothing leaves or arrives now, if that is so: the interface is down,
-    /// the socket was closed. Or what else somebody has to see to: two nodes that live have one name, or long frames
+    /// the socket was closed. Or another thing that needs the user: two nodes that live have one name, or long frames
     /// do not reach a peer.
     pub fn trouble(&self) -> Option<String> {
         let mut shared = self.shared.borrow_mut();

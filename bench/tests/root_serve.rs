@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 /// Longer than either side is silent before the other misses it.
 const LONGER_THAN_PATIENCE: Duration = Duration::from_secs(4);
 
-/// By every via, at its full size; who asks too early asks again.
+/// By every via, at its full size; a client that asks too early asks again.
 fn check_bandwidth(machines: &Machines, sizes: [u64; 3]) {
     let mut output = None;
     eventually("a server that answers", || {

@@ -72,7 +72,7 @@ fn steer(
     notes: &mut Vec<String>,
 ) -> io::Result<Option<(Rule, Option<Rule>)>> {
     let (rules, rule) = (table.rules()?, Rule::new(what, queue));
-    // Whose address it is knows nobody else: such a rule is of an earlier run that was killed.
+    // Only a node sets a rule for this address, so this one is left from a run that was killed.
     let is_ours = matches!(what, Match::To(_));
     let Some(there) = rules.all.iter().find(|other| other.is_for_the_same(&rule)).copied() else {
         let full = || io::Error::other("its table of rules is full");

@@ -139,7 +139,7 @@ impl Place {
         self.hall.has_several.load(Ordering::Relaxed)
     }
 
-    /// A frame came: the others get a copy if it is for everybody, or for nobody, as probes are.
+    /// A frame came: the other nodes get a copy of a broadcast, and of a probe, whose address no node has.
     #[inline]
     pub(crate) fn pass_on(&self, frame: &[u8]) {
         if !frame.starts_with(&self.own.0) {

@@ -36,7 +36,7 @@ pub(super) fn returned(client: &mut Client) -> Result<(), Error> {
     if !came {
         return Err(format!("of {sent} messages {back} at least should have come back").into());
     }
-    // It has accepted what it had room for: nobody handles that any more, and nobody answers.
+    // The peer has accepted what it had room for. After the close no handler runs for that, and no reply comes.
     client.state.ledger.forget_up_to(ROOM as u64);
     Ok(())
 }

@@ -12,7 +12,7 @@ fn pair() -> [Am; 2] {
     let (mut near, mut far) = (Am { is_near: true, ..open("alpha") }, open("beta"));
     let to = near.endpoint.connect("beta", ENDPOINT).unwrap();
     near.state.other = Some(to);
-    // The far side knows whom it has heard.
+    // The far side learns the address of its peer from what it receives.
     while far.state.other.is_none() {
         near.tell(Note::Ended).unwrap_or_default();
         near.receive(1).unwrap();
