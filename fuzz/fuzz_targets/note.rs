@@ -30,6 +30,10 @@ mod plan {
     }
 }
 
+mod size {
+    pub(crate) const LARGEST: usize = 1 << 28;
+}
+
 fuzz_target!(|bytes: &[u8]| {
     if let Some(note) = note::Note::from_bytes(bytes) {
         assert_eq!(note::Note::from_bytes(&note.to_bytes()), Some(note));
