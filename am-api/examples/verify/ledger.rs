@@ -103,7 +103,18 @@ impl Ledger {
 
     /// What was sent and has not come back.
     pub(crate) fn missing(&self) -> u64 {
-        self.lost + self.awaited.len() as u64
+        self.lost + self.awaited()
+    }
+
+    /// What may still be answered.
+    pub(crate) fn awaited(&self) -> u64 {
+        self.awaited.len() as u64
+    }
+
+    /// Wait for none of these any more.
+    pub(crate) fn give_up(&mut self) {
+        self.lost += self.awaited();
+        self.awaited.clear();
     }
 
     /// The same in a sum of several.

@@ -4,6 +4,7 @@
 //!     verify check xdp:eth0                            on the other: the node "alpha", which asks for everything
 //!     verify check xdp:eth0 framing=bare step=16       one framing, every 16th length and those around known limits
 //!     verify serve udp:10.0.0.7:7000 seconds=60        over any transport; gives up after so many seconds without a peer
+//!     verify keep xdp:eth0 seconds=60 patience=2       requests for so long, whatever happens to the network; it connects again
 //!     verify both shm:trial                            both in one process
 //!
 //! Each side prints a line of JSON for each phase; `check` adds the sum. It ends with 0 where all that was sent came
@@ -32,19 +33,29 @@ struct Settings {
     step: usize,
     /// The most that one phase may take, and a server waits for its first message.
     patience: Duration,
+    /// Of the node, with a peer that is silent; half of the above unless said.
+    node_patience: Option<Duration>,
 }
 
-const USAGE: &str = "usage: verify serve|check|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N]";
+const USAGE: &str =
+    "usage: verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N]";
 
 impl Settings {
     fn of(on: &str, settings: &[String]) -> Result<Settings, Error> {
-        let mut all = Settings { on: on.to_owned(), framing: None, step: 1, patience: Duration::from_secs(30) };
+        let mut all = Settings {
+            on: on.to_owned(),
+            framing: None,
+            step: 1,
+            patience: Duration::from_secs(30),
+            node_patience: None,
+        };
         for setting in settings {
             match setting.split_once('=') {
                 Some(("framing", "auto")) => all.framing = None,
                 Some(("framing", name)) => all.framing = Some(name.parse().map_err(|error| format!("{error}"))?),
                 Some(("step", step)) => all.step = step.parse::<usize>()?.max(1),
                 Some(("seconds", seconds)) => all.patience = Duration::from_secs(seconds.parse()?),
+                Some(("patience", seconds)) => all.node_patience = Some(Duration::from_secs(seconds.parse()?)),
                 _ => return Err(format!("`{setting}`? {USAGE}").into()),
             }
         }
@@ -53,7 +64,7 @@ impl Settings {
 
     fn builder(&self, name: &str) -> Builder {
         // An emulated machine may be away for seconds.
-        let builder = Node::builder(name).patience(self.patience / 2);
+        let builder = Node::builder(name).patience(self.node_patience.unwrap_or(self.patience / 2));
         match self.framing {
             Some(framing) => builder.framing(framing),
             None => builder,
@@ -71,6 +82,7 @@ fn run(arguments: &[String]) -> Result<bool, Error> {
     match what.as_str() {
         "serve" => server::run(&settings),
         "check" => client::run(&settings),
+        "keep" => client::keep::run(&settings),
         "both" => {
             let far = settings.clone();
             let serving = std::thread::spawn(move || server::run(&far));

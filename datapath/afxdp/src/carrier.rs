@@ -1,5 +1,5 @@
-//! Whether the interface carries anything now: it may be taken down, unplugged
-//! or removed while it is in use, and the rings say nothing of it.
+//! Whether the interface carries anything now: it may be taken down, unplugged,
+//! renamed or removed while it is in use, and the rings say nothing of it.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use crate::ifreq::Query;
 
 /// What was found when it was last looked at.
 pub(crate) struct Carrier {
-    interface: String,
     /// `None` where the system would not let us ask: then nothing is known.
     query: Option<Query>,
     /// Another interface may get the name.
     index: u32,
+    found: Found,
     trouble: Option<String>,
 }
 
@@ -27,25 +27,45 @@ enum Found {
 impl Carrier {
     pub(crate) fn of(interface: &str, index: u32) -> Carrier {
         let query = Query::new(interface).ok().flatten();
-        Carrier { interface: interface.to_owned(), query, index, trouble: None }
+        Carrier { query, index, found: Found::Fine, trouble: None }
     }
 
     /// Ask; two system calls.
     pub(crate) fn look(&mut self) -> Option<&str> {
-        let found = self.query.as_ref().map_or(Found::Fine, |query| found(self.index, query.index(), query.flags()));
-        let name = &self.interface;
-        self.trouble = match found {
-            Found::Fine => None,
-            Found::Gone => Some(format!("interface {name} is gone")),
-            Found::Down => Some(format!("interface {name} is down: ip link set {name} up")),
-            Found::NoCarrier => Some(format!("interface {name} has no carrier: its other end is down or unplugged")),
-        };
+        let Some(query) = &mut self.query else { return None };
+        self.found = found(self.index, query.index(), query.flags());
+        // It may have another name by now, and another interface its name.
+        if self.found == Found::Gone && query.follow(self.index).is_ok() {
+            self.found = found(self.index, Ok(self.index), query.flags());
+        }
+        if self.found == Found::Fine {
+            self.trouble = None;
+            return None;
+        }
+        let name = query.name();
+        self.trouble = Some(match self.found {
+            Found::Gone => format!(
+                "interface {name} is gone; this node goes on when one of this name and address is there again, and up"
+            ),
+            Found::Down => format!("interface {name} is down: ip link set {name} up"),
+            _ => format!("interface {name} has no carrier: its other end is down or unplugged"),
+        });
         self.trouble()
     }
 
     /// What was found when it was last looked at.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
+    }
+
+    /// Whether there was no such interface any more when it was last looked at.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.found == Found::Gone
+    }
+
+    /// What the interface is called now.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.query.as_ref().map(Query::name)
     }
 }
 
@@ -72,6 +92,8 @@ mod tests {
         assert_eq!(of(Err(io::Error::from_raw_os_error(libc::ENODEV))), Found::Gone);
         assert_eq!(of(Err(io::Error::from_raw_os_error(libc::EPERM))), Found::Fine);
         assert_eq!(found(3, Ok(4), Ok(up)), Found::Gone, "another one of that name");
-        assert_eq!(Carrier::of("no-such-if0", 3).look(), Some("interface no-such-if0 is gone"));
+        let mut gone = Carrier::of("no-such-if0", 3_000_000);
+        assert!(gone.look().unwrap().starts_with("interface no-such-if0 is gone") && gone.is_gone());
+        assert_eq!(Carrier::of("no-such-if0", 1).look(), None, "it is called lo now");
     }
 }

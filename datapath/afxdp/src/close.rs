@@ -48,8 +48,13 @@ impl CloseOnDrop {
     }
 
     /// The same for the socket that comes after another: whoever waits for that one waits for this one from now on.
-    pub(crate) fn again(bound: &Bound, umem: Umem, wake: Arc<OwnedFd>) -> Result<CloseOnDrop, OpenError> {
-        let mut again = CloseOnDrop::new(bound, umem, None)?;
+    pub(crate) fn again(
+        bound: &Bound,
+        umem: Umem,
+        zero_copy: Option<(String, u32)>,
+        wake: Arc<OwnedFd>,
+    ) -> Result<CloseOnDrop, OpenError> {
+        let mut again = CloseOnDrop::new(bound, umem, zero_copy)?;
         // SAFETY: both numbers are ours and open. The second is /dev/null: see `drop`. It cannot fail.
         unsafe { libc::dup3(again.wake.as_raw_fd(), wake.as_raw_fd(), libc::O_CLOEXEC) };
         again.wake = wake;

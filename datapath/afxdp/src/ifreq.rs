@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use libc::{c_char, c_ulong, ifreq};
+use libc::{c_char, c_int, c_ulong, ifreq};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A socket to ask through, and the name of the interface asked about.
@@ -34,6 +34,21 @@ impl Query {
         let answer = self.ask(libc::SIOCGIFINDEX as c_ulong)?;
         // SAFETY: the kernel answers SIOCGIFINDEX in this field.
         Ok(unsafe { answer.ifr_ifru.ifru_ifindex } as u32)
+    }
+
+    /// Ask about the interface of this number, whatever it is called by now.
+    pub(crate) fn follow(&mut self, index: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_ifindex = index as c_int;
+        self.ioctl(libc::SIOCGIFNAME as c_ulong, &mut request)?;
+        self.name = request.ifr_name;
+        Ok(())
+    }
+
+    /// The name that it asks about.
+    pub(crate) fn name(&self) -> String {
+        let bytes = self.name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
+        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
     }
 
     /// `IFF_*`.
@@ -136,8 +151,12 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_answers() {
-        let query = Query::new("lo").unwrap().unwrap();
-        assert!(query.index().unwrap() > 0);
+        let mut query = Query::new("lo").unwrap().unwrap();
+        let index = query.index().unwrap();
+        assert!(index > 0);
+        query.follow(index).unwrap();
+        assert_eq!(query.name(), "lo");
+        assert_eq!(query.follow(u32::MAX).unwrap_err().raw_os_error(), Some(libc::ENODEV));
         assert!(query.mtu().unwrap() >= 1500);
         assert_eq!(query.hardware().unwrap(), (libc::ARPHRD_LOOPBACK, [0; 6]));
         assert_eq!(query.queues().unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));

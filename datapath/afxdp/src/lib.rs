@@ -65,8 +65,9 @@
 //! # When the interface goes down
 //!
 //! Frames wait in the ring, `link_errors` counts the doorbells that failed, and
-//! it all goes on when the interface is up again. When it is gone for good, so
-//! is the socket: everything fails quietly and is counted; open it anew.
+//! it all goes on when the interface is up again. One that is renamed is followed.
+//! When it is gone, so is the socket: everything fails quietly and is counted, until one of its name and
+//! address is there (a driver bound to its NIC again), on which the node goes on (`reopen.rs`).
 //!
 //! Read first: [`open()`], step by step; `tx.rs`; `rx.rs`; `frames.rs`. Then
 //! `examples/pingpong.rs`, which measures this crate and nothing else.

@@ -73,7 +73,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
 }
 
 /// Rules of the NIC for the node's queue, where they are asked for and there are others.
-fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mode) -> Steered {
+pub(crate) fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mode) -> Steered {
     if !options.steer || interface.queues == Some(1) {
         return Steered::not();
     }

@@ -125,6 +125,33 @@ impl Attached {
         }
     }
 
+    /// The interface is gone: its place is left, and the program stays loaded.
+    pub(crate) fn leave(&mut self) {
+        if let Attached::Steer { place, .. } = self {
+            place.leave();
+        }
+    }
+
+    /// On the interface that has come for one that was left, and for its socket.
+    ///
+    /// # Errors
+    /// As [`Attached::new`].
+    pub(crate) fn follow(
+        &mut self,
+        options: &Options,
+        interface: &Interface,
+        socket: &impl AsFd,
+    ) -> Result<(), OpenError> {
+        self.set_socket(options.queue, socket)?;
+        match self {
+            Attached::Steer { place, steer } => place.follow(options, interface, steer)?,
+            Attached::Raw { attachment, raw } => {
+                *attachment = attach(options, interface, |mode| raw.attach(&interface.name, mode))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Frames of this flow are for us from now on, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
         if let Some(steer) = self.steer_program() {

@@ -1,8 +1,9 @@
-//! Opened anew while it is in use, in copy mode, where the NIC cuts frames in zero-copy mode.
+//! Opened anew while it is in use: in copy mode, where the NIC cuts frames in zero-copy mode; on another interface,
+//! where that has come for one that is gone, as after a driver was unbound from its NIC and bound again.
 //!
 //! ```text
 //!  stays      the XDP program with its flows and counters, the wake descriptor, frames that are held
-//!  is new     the socket, its rings, the pool
+//!  is new     the socket, its rings, the pool; on another interface what attaches the program to it
 //! ```
 //!
 //! In copy mode it is the kernel that fills chunks, from a buffer of the driver's that holds a whole frame. It takes
@@ -11,17 +12,22 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use transport::Transport;
 use wire::Reason;
 
+use crate::busy_poll::Deferred;
+use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::open::{busy_polling, path};
+use crate::open::{busy_polling, path, steered};
 use crate::options::{Copying, Options};
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
+use crate::rules::Steered;
+use crate::siblings::Place;
 use crate::xdp::Xdp;
 use crate::{OpenError, send_room, sg};
 
@@ -32,6 +38,9 @@ const READINGS: u32 = 64;
 /// So many cut frames in it are no accident: where frames are whole, there are none in a lifetime.
 const MANY: u64 = 4;
 
+/// An interface that is gone is looked for so often.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// What it takes to open a transport anew.
 pub(crate) struct Anew {
     options: Options,
@@ -40,11 +49,13 @@ pub(crate) struct Anew {
     /// The most frames that were promised.
     pub(crate) promised: usize,
     cuts: Cuts,
+    /// When an interface that is gone is looked for again.
+    next: Instant,
 }
 
 impl Anew {
     pub(crate) fn new(options: &Options, interface: Interface, wake: Arc<OwnedFd>) -> Anew {
-        Anew { options: options.clone(), interface, wake, promised: 0, cuts: Cuts::default() }
+        Anew { options: options.clone(), interface, wake, promised: 0, cuts: Cuts::default(), next: Instant::now() }
     }
 }
 
@@ -97,29 +108,74 @@ impl Xdp {
     /// # Errors
     /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
-        // The queue is free only when its socket is closed.
-        self.path.close(String::new());
-        self.try_to_reopen(note).inspect_err(|why| {
-            self.path.close(format!("interface {} does not open in copy mode: {why}", self.anew.interface.name));
-        })
+        let mut interface = self.anew.interface.clone();
+        interface.name = self.carrier.name().unwrap_or(interface.name);
+        self.anew.options.copy = Copying::Copy;
+        self.reopen(&interface).inspect_err(|why| {
+            self.path.close(format!("interface {} does not open in copy mode: {why}", interface.name));
+        })?;
+        self.mode.notes.push(note);
+        Ok(())
     }
 
-    fn try_to_reopen(&mut self, note: String) -> Result<(), OpenError> {
-        let options = Options { copy: Copying::Copy, ..self.anew.options.clone() };
-        let ((memory, bound), tried) = memory_and_socket(&options, &self.anew.interface, sg::chunks)?;
-        let mut mode = Mode::of(&bound, &self.anew.interface, &memory, tried)?;
-        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), self.anew.wake.clone())?;
+    /// The interface is gone: see whether one of its name and address is there, and go on with that.
+    pub(crate) fn look_for_another(&mut self) {
+        let now = Instant::now();
+        if now < self.anew.next {
+            return;
+        }
+        self.anew.next = now + PAUSE;
+        let before = &self.anew.interface;
+        let name = self.carrier.name().unwrap_or(before.name.clone());
+        let Ok(interface) = Interface::find(&name) else { return };
+        if interface.index == before.index || interface.address != before.address {
+            return;
+        }
+        if interface.max_frame() < self.caps.max_frame {
+            let (mtu, most) = (interface.mtu, before.mtu);
+            return self.path.close(format!(
+                "interface {name} is back with an MTU of {mtu}, too small for this node's frames: ip link set {name} mtu {most}"
+            ));
+        }
+        self.program.leave();
+        (self._steered, self._deferred) = (Steered::not(), Deferred::default());
+        match self.reopen(&interface) {
+            Ok(()) => {
+                tracing::warn!(interface = name, mode = %self.mode, "opened anew, as the interface was gone and is back");
+                self.carrier = Carrier::of(&name, interface.index);
+                self.anew.interface = interface;
+            }
+            Err(why) => self.path.close(format!("interface {name} was gone; it is back and does not open: {why}")),
+        }
+    }
+
+    fn reopen(&mut self, interface: &Interface) -> Result<(), OpenError> {
+        // The queue is free only when its socket is closed.
+        self.path.close(String::new());
+        let Anew { options, wake, promised, .. } = &self.anew;
+        let ((memory, bound), tried) = memory_and_socket(options, interface, sg::chunks)?;
+        let mut mode = Mode::of(&bound, interface, &memory, tried)?;
+        let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
+        let socket = CloseOnDrop::again(&bound, memory.umem.clone(), writer, wake.clone())?;
         send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
-        // What is set back when this closes was noted when it was opened: now it is as wanted.
-        busy_polling(&options, bound.fd(), &self.anew.interface, &mut mode)?.forget();
-        let (mut path, pool) = path(bound, &options, &mode, memory, socket)?;
-        self.program.set_socket(options.queue, &*self.anew.wake)?;
+        let deferred = busy_polling(options, bound.fd(), interface, &mut mode)?;
+        let (mut path, pool) = path(bound, options, &mode, memory, socket)?;
+        if interface.index == self.anew.interface.index {
+            // What is set back when this closes was noted when it was opened: now it is as wanted.
+            deferred.forget();
+            self.program.set_socket(options.queue, &**wake)?;
+        } else {
+            self.program.follow(options, interface, &**wake)?;
+            self._deferred = self.program.defer(deferred);
+            let own = self.program.place().map_or(interface.address, Place::own);
+            self._steered = steered(options, interface, own, &mut mode);
+        }
         mode.attach = self.program.mode();
-        mode.notes.push(note);
         path.count_on(&self.path);
+        let promised = *promised;
         (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
         self.caps.pool = pool;
-        self.promise(self.anew.promised);
+        self.promise(promised);
         Ok(())
     }
 }

@@ -61,16 +61,21 @@ struct Hall {
 
 /// A node's place on its interface, until this is dropped.
 pub(crate) struct Place {
-    key: Key,
-    number: u32,
+    seat: Seat,
     own: Address,
-    mode: AttachMode,
-    hall: Arc<Hall>,
     mailbox: Arc<Mailbox>,
     /// Set back when the interface has no node any more.
     deferred: Deferred,
     /// Where its address is not the interface's.
     _listening: Option<Listening>,
+}
+
+/// Which of the nodes of an interface it is.
+struct Seat {
+    key: Key,
+    number: u32,
+    mode: AttachMode,
+    hall: Arc<Hall>,
 }
 
 impl Place {
@@ -83,34 +88,43 @@ impl Place {
         interface: &Interface,
         socket: &impl AsFd,
     ) -> Result<(Place, Steer), OpenError> {
-        let key = (namespace()?, interface.index);
+        let key = key(interface)?;
         let mut open = open();
         let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
-        let number = (0..Share::NODES).find(|number| others.iter().all(|other| other.number != *number));
-        let number = number.ok_or_else(|| OpenError::TooManyNodes { interface: interface.name.clone() })?;
         let own = address(interface, options.queue, |own| others.iter().all(|other| other.own != own));
-        let listening = (own != interface.address).then(|| Listening::to(own, interface.index)).transpose();
-        let listening = listening.map_err(|error| OpenError::system(format!("listening to {own}"), error))?;
+        let listening = listening(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| OpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
-
         let mut steer = program::load(options, own, socket)?;
-        let node = OnQueue { number, program: steer.program()?, own, queue: options.queue };
-        let on = match open.get_mut(&key) {
-            Some(on) => {
-                on.admit(&node)?;
-                on
-            }
-            None => {
-                let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
-                open.entry(key).or_insert_with(|| OnInterface::new(attachment))
-            }
-        };
-        on.nodes.push(node);
-        on.hall.enter(&mailbox);
-        let mode = on.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
-        let (hall, deferred) = (on.hall.clone(), Deferred::default());
-        Ok((Place { key, number, own, mode, hall, mailbox, deferred, _listening: listening }, steer))
+        let seat = Seat::take(&mut open, (options, interface), &mut steer, own, &mailbox)?;
+        Ok((Place { seat, own, mailbox, deferred: Deferred::default(), _listening: listening }, steer))
+    }
+
+    /// The same place on an interface that has come for one that is gone, and was left. It has the same address.
+    ///
+    /// # Errors
+    /// As [`Place::take`].
+    pub(crate) fn follow(
+        &mut self,
+        options: &Options,
+        interface: &Interface,
+        steer: &mut Steer,
+    ) -> Result<(), OpenError> {
+        self._listening = listening(self.own, interface)?;
+        self.seat = Seat::take(&mut open(), (options, interface), steer, self.own, &self.mailbox)?;
+        Ok(())
+    }
+
+    /// What is set back is set back.
+    pub(crate) fn leave(&mut self) {
+        let mut open = open();
+        let Some(on) = open.get_mut(&self.seat.key) else { return };
+        on.hall.leave(&self.mailbox);
+        on.deferred.push(std::mem::take(&mut self.deferred));
+        on.leave(self.seat.number);
+        if on.nodes.is_empty() {
+            open.remove(&self.seat.key);
+        }
     }
 
     /// The node's address.
@@ -120,7 +134,7 @@ impl Place {
 
     /// Where the interface's program runs.
     pub(crate) fn mode(&self) -> AttachMode {
-        self.mode
+        self.seat.mode
     }
 
     /// What is set back when the last node closes.
@@ -136,14 +150,14 @@ impl Place {
     /// Whether there are other nodes.
     #[inline]
     pub(crate) fn has_siblings(&self) -> bool {
-        self.hall.has_several.load(Ordering::Relaxed)
+        self.seat.hall.has_several.load(Ordering::Relaxed)
     }
 
     /// A frame came: the other nodes get a copy of a broadcast, and of a probe, whose address no node has.
     #[inline]
     pub(crate) fn pass_on(&self, frame: &[u8]) {
         if !frame.starts_with(&self.own.0) {
-            let mailboxes = self.hall.lock();
+            let mailboxes = self.seat.hall.lock();
             mailboxes.iter().filter(|other| !Arc::ptr_eq(other, &self.mailbox)).for_each(|other| other.put(frame));
         }
     }
@@ -157,14 +171,37 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = open();
-        let Some(on) = open.get_mut(&self.key) else { return };
-        on.hall.leave(&self.mailbox);
-        on.deferred.push(std::mem::take(&mut self.deferred));
-        on.leave(self.number);
-        if on.nodes.is_empty() {
-            open.remove(&self.key);
-        }
+        self.leave();
+    }
+}
+
+impl Seat {
+    fn take(
+        open: &mut BTreeMap<Key, OnInterface>,
+        (options, interface): (&Options, &Interface),
+        steer: &mut Steer,
+        own: Address,
+        mailbox: &Arc<Mailbox>,
+    ) -> Result<Seat, OpenError> {
+        let key = key(interface)?;
+        let others = open.get(&key).map_or(&[][..], |found| &found.nodes);
+        let number = (0..Share::NODES).find(|number| others.iter().all(|other| other.number != *number));
+        let number = number.ok_or_else(|| OpenError::TooManyNodes { interface: interface.name.clone() })?;
+        let node = OnQueue { number, program: steer.program()?, own, queue: options.queue };
+        let on = match open.get_mut(&key) {
+            Some(on) => {
+                on.admit(&node)?;
+                on
+            }
+            None => {
+                let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+                open.entry(key).or_insert_with(|| OnInterface::new(attachment))
+            }
+        };
+        on.nodes.push(node);
+        on.hall.enter(mailbox);
+        let mode = on.attachment.as_ref().map_or(AttachMode::default(), Attachment::mode);
+        Ok(Seat { key, number, mode, hall: on.hall.clone() })
     }
 }
 
@@ -229,10 +266,16 @@ fn open() -> MutexGuard<'static, BTreeMap<Key, OnInterface>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calling thread's network namespace.
-fn namespace() -> Result<u64, OpenError> {
+/// In the calling thread's network namespace.
+fn key(interface: &Interface) -> Result<Key, OpenError> {
     let found = fs::metadata("/proc/thread-self/ns/net");
-    found.map(|file| file.ino()).map_err(|error| OpenError::system("asking for the network namespace in /proc", error))
+    let failed = |error| OpenError::system("asking for the network namespace in /proc", error);
+    Ok((found.map_err(failed)?.ino(), interface.index))
+}
+
+fn listening(own: Address, interface: &Interface) -> Result<Option<Listening>, OpenError> {
+    let listening = (own != interface.address).then(|| Listening::to(own, interface.index)).transpose();
+    listening.map_err(|error| OpenError::system(format!("listening to {own}"), error))
 }
 
 /// The interface's address for the first node, for others one that is made of it and of the queue's number.

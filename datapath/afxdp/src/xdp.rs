@@ -193,11 +193,15 @@ impl Transport for Xdp {
 
     fn broken(&mut self) -> Option<&str> {
         self.look_for_cuts();
+        self.carrier.look();
+        if self.carrier.is_gone() {
+            self.look_for_another();
+        }
         let Xdp { carrier, watch, path, program, .. } = self;
         if let Path::Closed(closed) = path {
             return Some(&closed.why);
         }
-        if carrier.look().is_some() {
+        if carrier.trouble().is_some() {
             return carrier.trouble();
         }
         let taken = program.place().map_or(0, |place| place.mailbox().counts().0);

@@ -1,13 +1,15 @@
-//! A transport that opens itself anew, in copy mode, while it is in use. Needs root.
+//! A transport that opens itself anew while it is in use: in copy mode, or on an interface that was gone. Needs root.
 
 mod pair;
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use afxdp::Options;
+use hosts::{VethOptions, veth};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
-use pair::{Pair, counter, eventually, flow, message, number, plain};
+use pair::{Cable, Pair, counter, eventually, flow, message, number, plain};
 use transport::Transport;
 
 const NOTE: &str = "no zero-copy any more: a test";
@@ -88,5 +90,74 @@ fn one_that_does_not_open_says_why_and_takes_nothing() {
     setns(&cable.hosts[1], CloneFlags::CLONE_NEWNET).unwrap();
     reopen(&mut pair);
     assert_eq!(pair.far.broken(), None);
+    pair.assert_alive(2);
+}
+
+fn ip(arguments: &[&str]) {
+    // Where Debian keeps it for root alone.
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let status = std::process::Command::new("ip").env("PATH", path).args(arguments).status().unwrap();
+    assert!(status.success(), "ip {arguments:?}");
+}
+
+impl Cable {
+    fn ip(&self, end: usize, arguments: &[&str]) {
+        self.hosts[end].enter(|| ip(arguments)).unwrap();
+    }
+}
+
+/// What an end says is wrong, asked on its own host.
+fn trouble(cable: &Cable, pair: &mut Pair, end: usize) -> Option<String> {
+    setns(&cable.hosts[end], CloneFlags::CLONE_NEWNET).unwrap();
+    let of = if end == 0 { &mut pair.near } else { &mut pair.far };
+    of.broken().map(str::to_owned)
+}
+
+#[test]
+fn an_interface_that_was_gone_is_gone_on_with() {
+    let (mut cable, mut pair) = plain();
+    let before = pair.deliver(100, 10).len() as u64;
+    let addresses = [pair.near.caps().address, pair.far.caps().address];
+    cable.ip(0, &["link", "delete", "dev", "am0"]);
+    for end in [0, 1] {
+        let said = trouble(&cable, &mut pair, end).unwrap();
+        assert!(said.contains("interface am0 is gone"), "{said}");
+    }
+    let [near, far] = &cable.hosts;
+    let (near, far) = veth(near, "am0", far, "am0", &VethOptions::default()).unwrap();
+    cable.ends = [near, far];
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(trouble(&cable, &mut pair, 0).unwrap().contains("is gone"), "another one of that name is not it");
+
+    cable.ip(0, &["link", "set", "dev", "am0", "mtu", "1400"]);
+    for (end, address) in cable.ends.iter_mut().zip(addresses) {
+        end.set_address(address.0).unwrap();
+    }
+    let mut said = None;
+    eventually("it sees that frames became shorter", || {
+        said = trouble(&cable, &mut pair, 0);
+        said.as_ref().is_some_and(|said| said.ends_with("ip link set am0 mtu 1500"))
+    });
+    cable.ip(0, &["link", "set", "dev", "am0", "mtu", "1500"]);
+    for end in [0, 1] {
+        eventually("it goes on", || trouble(&cable, &mut pair, end).is_none());
+    }
+    pair.assert_alive(100);
+    assert!(counter(&pair.far, "rx_frames") > before, "flows and counters are as they were");
+    assert_eq!(pair.far.caps().mode, "veth copy");
+}
+
+#[test]
+fn an_interface_that_is_renamed_is_followed() {
+    let (cable, mut pair) = plain();
+    for (from, to) in [("am0", "lan0"), ("lan0", "am0"), ("am0", "lan1")] {
+        cable.ip(1, &["link", "set", "dev", from, "down"]);
+        cable.ip(1, &["link", "set", "dev", from, "name", to]);
+        assert!(trouble(&cable, &mut pair, 1).unwrap().ends_with(&format!("ip link set {to} up")));
+        cable.ip(1, &["link", "set", "dev", to, "up"]);
+        eventually("nothing is wrong", || trouble(&cable, &mut pair, 1).is_none());
+        pair.assert_alive(1);
+    }
+    reopen(&mut pair);
     pair.assert_alive(2);
 }

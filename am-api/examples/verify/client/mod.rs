@@ -1,6 +1,7 @@
 //! The side that asks, one phase after the other.
 
 mod bulk;
+pub(crate) mod keep;
 mod messages;
 mod returned;
 
@@ -25,6 +26,7 @@ pub(crate) struct State {
     answer: Option<u64>,
     /// How the last transfer ended, once it has.
     transfer: Option<Result<(), String>>,
+    returned: u64,
 }
 
 pub(crate) struct Client {
@@ -79,14 +81,17 @@ impl Client {
         endpoint.on_reply(SAME, |state, message| state.ledger.check_echo(&message));
         endpoint.on_reply(SPOILT, |state, message| state.ledger.spoilt(message.word(0)));
         endpoint.on_reply(ANSWER, |state, message| state.answer = Some(message.word(0)));
-        endpoint.on_returned(|state, returned| state.ledger.check_returned(&returned));
+        endpoint.on_returned(|state, returned| {
+            state.returned += 1;
+            state.ledger.check_returned(&returned);
+        });
         endpoint.on_transfer(|state: &mut State, transfer: Transfer<'_>| {
             if matches!(transfer.kind, TransferKind::Put | TransferKind::Get) {
                 state.transfer = Some(transfer.result.map_err(|error| error.to_string()));
             }
         });
-        let mut state = State { ledger: Ledger::new("connect"), answer: None, transfer: None };
-        let to = connect(&node, &mut endpoint, &mut state, MAIN)?;
+        let mut state = State { ledger: Ledger::new("connect"), answer: None, transfer: None, returned: 0 };
+        let to = connect(&node, &mut endpoint, &mut state, MAIN, APPEARS)?;
         Ok(Client { node, endpoint, state, to, patience: settings.patience, next: 1 })
     }
 
@@ -135,13 +140,19 @@ impl Client {
 }
 
 /// Connect, and ask again while the peer is not there yet.
-fn connect(node: &Node, endpoint: &mut Endpoint<State>, state: &mut State, name: &str) -> Result<Remote, Error> {
+fn connect(
+    node: &Node,
+    endpoint: &mut Endpoint<State>,
+    state: &mut State,
+    name: &str,
+    within: Duration,
+) -> Result<Remote, Error> {
     let begin = Instant::now();
     loop {
         let to = endpoint.connect("beta", name)?;
-        match endpoint.wait_open(state, to, APPEARS) {
+        match endpoint.wait_open(state, to, within) {
             Ok(()) => return Ok(to),
-            Err(error) if begin.elapsed() > APPEARS => {
+            Err(error) if begin.elapsed() > within => {
                 let trouble = node.trouble().map_or(String::new(), |trouble| format!(": {trouble}"));
                 return Err(format!("{error}{trouble}").into());
             }

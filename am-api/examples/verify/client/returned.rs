@@ -3,7 +3,7 @@
 use am_api::Remote;
 
 use crate::Error;
-use crate::client::{Client, TURN, connect};
+use crate::client::{APPEARS, Client, TURN, connect};
 use crate::protocol::{CLOSE, FULL, OPEN, ROOM, SHUT};
 
 /// A conversation may send so much without having been answered, however many there are.
@@ -43,7 +43,7 @@ pub(super) fn returned(client: &mut Client) -> Result<(), Error> {
 
 /// More than it has room for, of all lengths.
 fn fill(client: &mut Client, then: u64) -> Result<Vec<Remote>, Error> {
-    let flows = (0..FLOWS).map(|_| connect(&client.node, &mut client.endpoint, &mut client.state, FULL));
+    let flows = (0..FLOWS).map(|_| connect(&client.node, &mut client.endpoint, &mut client.state, FULL, APPEARS));
     let flows = flows.collect::<Result<Vec<_>, _>>()?;
     client.ask(SHUT, &[then])?;
     let most = client.endpoint.max_payload(flows[0], 0).ok_or("the connection is closed")?;

@@ -1,0 +1,111 @@
+//! Requests of all lengths for a while, whatever happens to the network: what came back, and the longest pause.
+
+use std::time::{Duration, Instant};
+
+use am_api::RequestError;
+use serde_json::json;
+
+use crate::client::{Client, TURN, connect};
+use crate::content::Shape;
+use crate::protocol::{ECHO, MAIN};
+use crate::{Error, Settings, server};
+
+/// So many are under way at once.
+const AT_ONCE: u64 = 8;
+
+/// At the end of it messages must arrive again.
+const RECENT: Duration = Duration::from_secs(2);
+
+/// One attempt to connect again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What happened on the way.
+struct Watch {
+    begin: Instant,
+    /// Messages received, and when the last of them was.
+    received: u64,
+    last: Instant,
+    pause: Duration,
+    reconnects: u32,
+    trouble: Option<String>,
+}
+
+/// Send for so long, connecting again where the connection ends. `false` where something was wrong, or nothing arrives
+/// any more.
+pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
+    let mut client = Client::open(settings)?;
+    client.state.ledger.follow("keep");
+    let begin = Instant::now();
+    let mut watch = Watch { begin, received: 0, last: begin, pause: Duration::ZERO, reconnects: 0, trouble: None };
+    while begin.elapsed() < settings.patience {
+        if !client.endpoint.is_open(client.to) {
+            reconnect(&mut client, &mut watch, settings);
+        }
+        if client.state.ledger.awaited() < AT_ONCE {
+            send(&mut client)?;
+        }
+        client.endpoint.wait(&mut client.state, TURN);
+        watch.look(&client);
+    }
+    let recent = watch.last.elapsed() < RECENT;
+    client.settle();
+    watch.look(&client);
+    let good = client.state.ledger.wrong == 0 && recent;
+    client.state.ledger.print(&json!({
+        "good": good, "returned": client.state.returned, "pause": round(watch.pause), "reconnects": watch.reconnects,
+        "trouble": watch.trouble, "transport": client.node.transport(), "counters": server::counters(&client.node),
+    }));
+    Ok(good)
+}
+
+impl Watch {
+    fn look(&mut self, client: &Client) {
+        let received = client.state.ledger.received;
+        if received > self.received {
+            (self.received, self.last) = (received, Instant::now());
+        }
+        self.pause = self.pause.max(self.last.elapsed());
+        let trouble = client.node.trouble();
+        if trouble != self.trouble && trouble.is_some() {
+            println!("{}", json!({"phase": "trouble", "at": round(self.begin.elapsed()), "trouble": trouble}));
+            self.trouble = trouble;
+        }
+    }
+}
+
+/// The next one, if there is room for it now.
+fn send(client: &mut Client) -> Result<(), Error> {
+    let number = client.next;
+    let Some(longest) = client.endpoint.max_payload(client.to, 0) else { return Ok(()) };
+    // Steps through all lengths, far from the last one each time.
+    let body = 8 + number as usize * 641 % (longest - 7);
+    let shape = Shape::numbered(number, body).ok_or("the longest message holds no word")?;
+    match client.endpoint.request(client.to, ECHO, &shape.words(), &shape.payload()) {
+        Ok(()) => {
+            client.next += 1;
+            client.state.ledger.await_echo(shape);
+            Ok(())
+        }
+        Err(error) if error.is_temporary() => Ok(()),
+        Err(RequestError::Dead(_) | RequestError::Refused(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Until it is open again, or time is up. What was acknowledged and not answered stays unanswered.
+fn reconnect(client: &mut Client, watch: &mut Watch, settings: &Settings) {
+    client.endpoint.close(client.to);
+    client.state.ledger.give_up();
+    while watch.begin.elapsed() < settings.patience {
+        watch.reconnects += 1;
+        match connect(&client.node, &mut client.endpoint, &mut client.state, MAIN, AGAIN) {
+            Ok(to) => return client.to = to,
+            Err(error) => println!("{}", json!({"phase": "reconnect", "error": error.to_string()})),
+        }
+        watch.look(client);
+    }
+}
+
+fn round(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
