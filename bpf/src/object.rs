@@ -118,7 +118,7 @@ fn creation_error(kernel: &Kernel, error: EbpfError) -> LoadError {
 fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
     match &error {
         ProgramError::LoadError { io_error, verifier_log } if !is_refusal(io_error) => {
-            if kernel.needs_perfmon() && !has_perfmon() {
+            if kernel.needs_perfmon() && !has(&[Capability::CAP_PERFMON]) {
                 return LoadError::NotPermitted;
             }
             let log = format!("{io_error}\n{verifier_log}");
@@ -128,10 +128,10 @@ fn program_error(kernel: &Kernel, error: ProgramError) -> LoadError {
     }
 }
 
-/// CAP_SYS_ADMIN implies it. Where capabilities cannot be read, the verifier's own words will do.
-fn has_perfmon() -> bool {
+/// CAP_SYS_ADMIN implies them. Where capabilities cannot be read, the kernel's own words will do.
+fn has(all: &[Capability]) -> bool {
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(true);
-    has(Capability::CAP_PERFMON) || has(Capability::CAP_SYS_ADMIN)
+    all.iter().all(|right| has(*right)) || has(Capability::CAP_SYS_ADMIN)
 }
 
 /// Errors that are about the process, whatever the verifier said.
@@ -143,7 +143,9 @@ fn refusal(kernel: &Kernel, error: &(dyn std::error::Error + 'static)) -> LoadEr
     let (release, source) = (kernel.release().to_owned(), root_cause(error));
     match source.raw_os_error() {
         // Kernels that count locked memory say "not permitted" for "too much" too.
-        Some(libc::EPERM | libc::ENOMEM) if kernel.locks_memory() && nix::unistd::geteuid().is_root() => {
+        Some(libc::EPERM | libc::ENOMEM)
+            if kernel.locks_memory() && has(&[Capability::CAP_BPF, Capability::CAP_NET_ADMIN]) =>
+        {
             LoadError::LockedMemory { release }
         }
         Some(libc::EPERM | libc::EACCES) => LoadError::NotPermitted,

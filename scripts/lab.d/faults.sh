@@ -19,10 +19,14 @@ readonly FAULTS=(
     'kill-near   alpha: kill -9 of a client, another at once'
     'suspend     beta suspended for 5 s'
     'beside      ping and TCP on the same interface'
+    'netem       a bridge in beta delays, loses, doubles, reorders frames: what is left of the rate (netem.sh)'
 )
 
-# Seconds: a run, and when the fault begins.
-readonly KEEP=24 BEGINS=6
+# Those that stop messages: a pause of less than a second means that they did not happen.
+readonly STOPPING=' link-near link-far cable cable-long rebind kill-far suspend '
+
+# Seconds: of a run, and of it before the fault begins.
+readonly KEEP=24 BEGINS=4
 
 faults() {
     local begin=$SECONDS kernels=${kernel//,/ } nics=${nic//,/ } each
@@ -30,10 +34,10 @@ faults() {
         prepare "$kernel"
         for nic in $nics; do
             open_pair
-            # Names of chips are longer than eth0's.
             for each in "${FAULTS[@]}"; do
                 each=${each%% *}
-                if [ -z "$only_faults" ] || [[ ",$only_faults," == *",$each,"* ]]; then one_fault "$each"; fi
+                if [ -n "$only_faults" ] && [[ ",$only_faults," != *",$each,"* ]]; then continue; fi
+                if [ "$each" = netem ]; then netem; else one_fault "$each"; fi
             done
             judge_kernel
             close_pair
@@ -44,16 +48,16 @@ faults() {
 }
 
 # With the pid of each where a later command finds it.
-serve() { start beta "echo \$\$ >/tmp/server; exec verify serve xdp:eth0 seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
-keep() { start alpha "echo \$\$ >/tmp/client; exec verify keep xdp:eth0 seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
+serve_in_beta() { start beta "echo \$\$ >/tmp/server; exec verify serve xdp:eth0 seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
+keep_in_alpha() { start alpha "echo \$\$ >/tmp/client; exec verify keep xdp:eth0 seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
 
 # One after the other in one pair; what a fault left behind would be the next one's.
 one_fault() {
     local name=$1 client server status=0 begin=$SECONDS patience=20 what='' started said
     if [ "$name" = cable-long ]; then patience=2; fi
-    serve "$patience"; server=$started
-    keep "$patience"; client=$started
-    sleep "$BEGINS"
+    serve_in_beta "$patience"; server=$started
+    keep_in_alpha "$patience"; client=$started
+    await_traffic "$client"
     what=$("fault_${name//-/_}") || status=$?
     if [ "$name" = kill-far ]; then server=$what what=; fi
     if [ "$name" = kill-near ]; then client=$what what=; fi
@@ -69,12 +73,20 @@ one_fault() {
     record_fault "$name" "$line" "$server_said" "$ended" "$status" "$lives" "$what" $((SECONDS - begin))
 }
 
+# Until the client has connected, and then some.
+await_traffic() {
+    local end=$((SECONDS + KEEP))
+    until grep -qs '"phase":"open"' "$LAB/alpha/$1.out" || [ "$SECONDS" -ge "$end" ]; do sleep 0.2; done
+    sleep "$BEGINS"
+}
+
 # record_fault NAME CLIENT-LINE SERVER-FILE CLIENT-STATUS FAULT-STATUS LIVES WHAT SECONDS
 record_fault() {
     local verdict=good why
     why=$(text_in error "$2")$(text_in first "$2")
     if [ "$4" != 0 ]; then verdict=BAD why="the client ends with $4${why:+: $why}"; fi
     if [ "$6" = no ]; then verdict=BAD why="the server is gone: $(tail -n 1 "$3" | tr -d '"\\')"; fi
+    if [[ $STOPPING == *" $1 "* && $(decimal_in pause "$2") == 0.* ]]; then verdict=BAD why='the fault was not felt'; fi
     if [ "$5" = 95 ]; then verdict=refused; elif [ "$5" != 0 ]; then verdict=BAD why="the fault could not be made: $7"; fi
     if [ -z "$why" ]; then why=$7; fi
     printf '{"kernel":"%s","nic":"%s","fault":"%s","sent":%s,"received":%s,"returned":%s,"unanswered":%s,"wrong":%s,"pause":%s,"reconnects":%s,"seconds":%s,"verdict":"%s","why":"%s","trouble":"%s","transport":"%s"}\n' \
@@ -157,13 +169,13 @@ fault_rebind() {
 
 fault_kill_far() {
     in_guest beta 'kill -9 $(cat /tmp/server); sleep 2' >/dev/null
-    serve
+    serve_in_beta
     echo "$started"
 }
 
 fault_kill_near() {
     in_guest alpha 'kill -9 $(cat /tmp/client)' >/dev/null
-    keep
+    keep_in_alpha
     echo "$started"
 }
 

@@ -35,10 +35,11 @@ struct Settings {
     patience: Duration,
     /// Of the node, with a peer that is silent; half of the above unless said.
     node_patience: Option<Duration>,
+    /// So many requests are under way at once where they are kept up.
+    together: u64,
 }
 
-const USAGE: &str =
-    "usage: verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N]";
+const USAGE: &str = "usage: verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N]";
 
 impl Settings {
     fn of(on: &str, settings: &[String]) -> Result<Settings, Error> {
@@ -48,6 +49,7 @@ impl Settings {
             step: 1,
             patience: Duration::from_secs(30),
             node_patience: None,
+            together: 8,
         };
         for setting in settings {
             match setting.split_once('=') {
@@ -55,6 +57,7 @@ impl Settings {
                 Some(("framing", name)) => all.framing = Some(name.parse().map_err(|error| format!("{error}"))?),
                 Some(("step", step)) => all.step = step.parse::<usize>()?.max(1),
                 Some(("seconds", seconds)) => all.patience = Duration::from_secs(seconds.parse()?),
+                Some(("together", number)) => all.together = number.parse()?,
                 Some(("patience", seconds)) => all.node_patience = Some(Duration::from_secs(seconds.parse()?)),
                 _ => return Err(format!("`{setting}`? {USAGE}").into()),
             }

@@ -10,9 +10,6 @@ use crate::content::Shape;
 use crate::protocol::{ECHO, MAIN};
 use crate::{Error, Settings, server};
 
-/// So many are under way at once.
-const AT_ONCE: u64 = 8;
-
 /// At the end of it messages must arrive again.
 const RECENT: Duration = Duration::from_secs(2);
 
@@ -34,6 +31,7 @@ struct Watch {
 /// any more.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let mut client = Client::open(settings)?;
+    println!("{}", json!({"phase": "open", "transport": client.node.transport()}));
     client.state.ledger.follow("keep");
     let begin = Instant::now();
     let mut watch = Watch { begin, received: 0, last: begin, pause: Duration::ZERO, reconnects: 0, trouble: None };
@@ -41,9 +39,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
         if !client.endpoint.is_open(client.to) {
             reconnect(&mut client, &mut watch, settings);
         }
-        if client.state.ledger.awaited() < AT_ONCE {
-            send(&mut client)?;
-        }
+        while client.state.ledger.awaited() < settings.together && send(&mut client)? {}
         client.endpoint.wait(&mut client.state, TURN);
         watch.look(&client);
     }
@@ -73,10 +69,10 @@ impl Watch {
     }
 }
 
-/// The next one, if there is room for it now.
-fn send(client: &mut Client) -> Result<(), Error> {
+/// The next one. `false` where there is no room for it now.
+fn send(client: &mut Client) -> Result<bool, Error> {
     let number = client.next;
-    let Some(longest) = client.endpoint.max_payload(client.to, 0) else { return Ok(()) };
+    let Some(longest) = client.endpoint.max_payload(client.to, 0) else { return Ok(false) };
     // Steps through all lengths, far from the last one each time.
     let body = 8 + number as usize * 641 % (longest - 7);
     let shape = Shape::numbered(number, body).ok_or("the longest message holds no word")?;
@@ -84,10 +80,10 @@ fn send(client: &mut Client) -> Result<(), Error> {
         Ok(()) => {
             client.next += 1;
             client.state.ledger.await_echo(shape);
-            Ok(())
+            Ok(true)
         }
-        Err(error) if error.is_temporary() => Ok(()),
-        Err(RequestError::Dead(_) | RequestError::Refused(_)) => Ok(()),
+        Err(error) if error.is_temporary() => Ok(false),
+        Err(RequestError::Dead(_) | RequestError::Refused(_)) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
