@@ -26,7 +26,7 @@ readonly FAULTS=(
 readonly STOPPING=' link-near link-far cable cable-long rebind kill-far suspend '
 
 # Seconds: of a run, and of it before the fault begins.
-readonly KEEP=24 BEGINS=4
+readonly KEEP=20 BEGINS=4
 
 faults() {
     local begin=$SECONDS kernels=${kernel//,/ } nics=${nic//,/ } each

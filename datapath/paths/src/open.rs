@@ -4,7 +4,7 @@ use transport::{Caps, Transport};
 use wire::EtherType;
 
 use crate::Paths;
-use crate::wake;
+use crate::wake::Joint;
 use crate::way::Way;
 
 /// More ways than anybody has.
@@ -36,6 +36,8 @@ impl Paths {
         let first = ways.first().ok_or(OpenError::None)?.caps().clone();
         let all = || ways.iter().map(|way| way.caps());
         let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
+        let joint = Joint::of_all(all().map(|caps| caps.wake.as_deref())).map_err(|e| OpenError::Wake(e.to_string()))?;
+        let wake = joint.as_ref().map(Joint::wake).transpose().map_err(|e| OpenError::Wake(e.to_string()))?;
         let caps = Caps {
             name: names(|caps| &caps.name),
             mode: names(|caps| &caps.mode),
@@ -43,9 +45,9 @@ impl Paths {
             // Each way may be, all together are not: a frame that is in one when it dies is lost.
             reliable: false,
             ordered: false,
-            wake: wake::of_all(all().map(|caps| caps.wake.as_deref())).map_err(|e| OpenError::Wake(e.to_string()))?,
+            wake,
             ..first
         };
-        Ok(Paths::over(caps, ethertype, ways.into_iter().map(Way::new).collect()))
+        Ok(Paths::over(caps, joint, ethertype, ways.into_iter().map(Way::new).collect()))
     }
 }

@@ -10,11 +10,14 @@ use wire::{Address, Buffer, EtherType, Flow};
 use crate::arrivals::Arrivals;
 use crate::peers::{Peers, Usable};
 use crate::readdress::{Sort, sort};
+use crate::wake::Joint;
 use crate::way::{Outgoing, Way};
 
 /// Several transports, as one. See [the crate](crate).
 pub struct Paths {
     ways: Vec<Way>,
+    /// Where all of them can be waited for.
+    joint: Option<Joint>,
     arrivals: Arrivals,
     /// The way that is looked at first, so that a busy one does not starve another.
     first: usize,
@@ -34,7 +37,7 @@ struct Count {
 }
 
 impl Paths {
-    pub(crate) fn over(caps: Caps, ethertype: EtherType, ways: Vec<Way>) -> Paths {
+    pub(crate) fn over(caps: Caps, joint: Option<Joint>, ethertype: EtherType, ways: Vec<Way>) -> Paths {
         let arrivals = Arrivals {
             caps,
             ethertype,
@@ -44,7 +47,7 @@ impl Paths {
             readdressed: 0,
             lost_no_memory: 0,
         };
-        Paths { ways, arrivals, first: 0, count: Count::default(), broken: None }
+        Paths { ways, joint, arrivals, first: 0, count: Count::default(), broken: None }
     }
 
     fn outgoing<'a>(&self, to: Address, link: Address, sort: &'a Sort) -> Outgoing<'a> {
@@ -181,6 +184,9 @@ impl Transport for Paths {
         if changed {
             let why = self.ways.iter().map(|way| Some(format!("{}: {}", way.name(), way.broken()?)));
             self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
+            if let Some(Err(error)) = self.joint.as_ref().map(Joint::watch) {
+                tracing::error!(%error, "a way that opened anew cannot be waited for");
+            }
         }
         self.broken.as_deref()
     }

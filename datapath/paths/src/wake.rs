@@ -3,16 +3,76 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// `None` where one of the ways cannot be waited for: then none is.
-pub(crate) fn of_all<'a>(
-    fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>,
-) -> nix::Result<Option<Vec<Arc<OwnedFd>>>> {
-    let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-    for (number, fd) in fds.into_iter().flatten().enumerate() {
-        epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+/// The descriptors of all ways, joined.
+pub(crate) struct Joint {
+    epoll: Epoll,
+    fds: Vec<Arc<OwnedFd>>,
+}
+
+impl Joint {
+    /// `None` where one of the ways cannot be waited for: then none is.
+    pub(crate) fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<Joint>> {
+        let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let joint = Joint { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
+        joint.watch()?;
+        Ok(Some(joint))
     }
-    Ok(Some(vec![Arc::new(epoll.0)]))
+
+    /// Watch what the descriptors refer to now: a transport that opens itself anew has another file under the same
+    /// number, and with the one before went what watched it.
+    pub(crate) fn watch(&self) -> nix::Result<()> {
+        for (number, fd) in self.fds.iter().enumerate() {
+            match self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)) {
+                Err(Errno::EEXIST) => (),
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// To wait on.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub(crate) fn wake(&self) -> std::io::Result<Vec<Arc<OwnedFd>>> {
+        Ok(vec![Arc::new(self.epoll.0.try_clone()?)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::fcntl::OFlag;
+    use nix::sys::epoll::EpollTimeout;
+    use nix::unistd::dup3;
+    use std::io::{Write, pipe};
+
+    fn is_readable(joint: &Joint) -> bool {
+        joint.epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).unwrap() > 0
+    }
+
+    #[test]
+    fn another_file_under_the_same_number_is_watched_once_it_is_looked_for() {
+        let ((first, _kept), (second, mut writer)) = (pipe().unwrap(), pipe().unwrap());
+        let fds = [Arc::new(OwnedFd::from(first))];
+        let mut joint = Joint::of_all([Some(&fds[..])].into_iter()).unwrap().unwrap();
+        drop(fds);
+        dup3(&second, Arc::get_mut(&mut joint.fds[0]).unwrap(), OFlag::O_CLOEXEC).unwrap();
+        writer.write_all(b"1").unwrap();
+        assert!(!is_readable(&joint));
+        for _ in 0..2 {
+            joint.watch().unwrap();
+            assert!(is_readable(&joint));
+        }
+    }
+
+    #[test]
+    fn where_one_cannot_be_waited_for_none_is() {
+        let (reader, _writer) = pipe().unwrap();
+        let fds = [Arc::new(OwnedFd::from(reader))];
+        assert!(Joint::of_all([Some(&fds[..]), None].into_iter()).unwrap().is_none());
+    }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Way {
     pub(crate) inner: Box<dyn Transport>,
     /// Why it carries nothing now.
     broken: Option<String>,
+    /// Its mode, which changes where it opens itself anew.
+    mode: String,
     /// Since when it has given frames back.
     full_since: Option<Instant>,
     /// Frames that left with other addresses.
@@ -26,7 +28,7 @@ pub(crate) struct Way {
 
 impl Way {
     pub(crate) fn new(inner: Box<dyn Transport>) -> Way {
-        Way { inner, broken: None, full_since: None, readdressed: 0 }
+        Way { mode: inner.caps().mode.clone(), inner, broken: None, full_since: None, readdressed: 0 }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -64,7 +66,11 @@ impl Way {
                 None => tracing::info!(way = %self.inner.caps().name, "a way is whole again"),
             }
         }
-        changed
+        let is_anew = self.inner.caps().mode != self.mode;
+        if is_anew {
+            self.mode.clone_from(&self.inner.caps().mode);
+        }
+        changed || is_anew
     }
 
     /// Send a frame on it that was made for `to`, by somebody with the address
