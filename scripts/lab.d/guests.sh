@@ -45,8 +45,7 @@ boot_pair() {
     local waited=0
     until [ -S "$LAB/cable0" ] || [ $((waited += 1)) -gt 100 ]; do sleep 0.05; done
     boot_guest beta off 2
-    await_up alpha
-    await_up beta
+    await_up alpha && await_up beta
 }
 
 # The guest says that it is up, within two minutes.
@@ -54,8 +53,8 @@ await_up() {
     local end=$((SECONDS + 120))
     until [ -e "$LAB/$1/up" ]; do
         if [ "$SECONDS" -gt "$end" ] || ! is_running; then
-            die "scripts/lab: $1 did not start (kernel $kernel, $nic):
-$(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")"
+            say "$1 did not start (kernel $kernel, $nic):" "$(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")" >&2
+            return 1
         fi
         sleep 0.1
     done

@@ -1,0 +1,91 @@
+//! `examples/verify`, with which scripts/lab judges kernels and drivers: it finds what is wrong, and only that.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+use std::{env, process};
+
+/// The example, where cargo has put it beside this test.
+fn verify(arguments: &[&str]) -> Command {
+    let mut path = env::current_exe().expect("a path");
+    path.pop();
+    path.pop();
+    let path = path.join("examples/verify");
+    assert!(path.exists(), "{} is not there: cargo build -p am-api --example verify", path.display());
+    let mut command = Command::new(path);
+    command.args(arguments).stdout(Stdio::piped());
+    command
+}
+
+/// How it ended, and what the side that asks said last.
+fn said(output: Output) -> (Option<i32>, String) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().rfind(|line| !line.contains(r#""phase":"served""#));
+    (output.status.code(), line.unwrap_or_default().to_owned())
+}
+
+fn number(line: &str, name: &str) -> u64 {
+    let after = line.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name}: {line}")).1;
+    after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or_else(|_| panic!("{line}"))
+}
+
+/// An address of this process's own on the loopback network.
+fn local(host: u8) -> String {
+    let [low, high] = (process::id() as u16).to_be_bytes();
+    format!("127.{high}.{low}.{host}:7000")
+}
+
+#[test]
+fn all_is_good_where_nothing_is_wrong() {
+    for on in [format!("shm:verified-{}", process::id()), "sim:7,loss=0.01".to_owned()] {
+        let (code, line) = said(verify(&["both", &on, "step=64"]).output().unwrap());
+        assert!(code == Some(0) && line.contains("\"good\":true"), "{on}: {line}");
+        assert!(number(&line, "sent") > 1000 && number(&line, "bytes") > 1_000_000, "{line}");
+        assert_eq!((number(&line, "wrong"), number(&line, "missing")), (0, 0), "{line}");
+    }
+}
+
+#[test]
+fn without_a_peer_it_says_so() {
+    let asked = ["check", "udp:127.0.0.1:0", "seconds=2"];
+    let (code, line) = said(verify(&asked).output().unwrap());
+    assert!(code == Some(2) && line.contains("\"error\":"), "{line}");
+    let (code, line) = said(verify(&["keep", "udp:127.0.0.1:0", "second=2"]).output().unwrap());
+    assert!(code == Some(2) && line.contains("usage: verify"), "{line}");
+}
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+#[test]
+fn it_goes_on_with_a_server_that_was_killed_and_is_back() {
+    let (near, far) = (local(1), local(2));
+    let serve = || Serving(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
+    let serving = serve();
+    let asking = format!("udp:{near},peer={far}");
+    let asking = verify(&["keep", &asking, "seconds=8", "patience=1"]).spawn().unwrap();
+    sleep(Duration::from_secs(2));
+    drop(serving);
+    sleep(Duration::from_secs(1));
+    let _serving = serve();
+    let (code, line) = said(asking.wait_with_output().unwrap());
+    assert!(code == Some(0) && number(&line, "reconnects") > 0 && number(&line, "wrong") == 0, "{line}");
+    assert!(number(&line, "sent") == number(&line, "received") + number(&line, "missing"), "{line}");
+}
+
+#[test]
+fn a_server_that_is_gone_for_good_is_a_failure() {
+    let (near, far) = (local(3), local(4));
+    let serving = Serving(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
+    let asking = format!("udp:{near},peer={far}");
+    let asking = verify(&["keep", &asking, "seconds=6", "patience=1"]).spawn().unwrap();
+    sleep(Duration::from_secs(2));
+    drop(serving);
+    let (code, line) = said(asking.wait_with_output().unwrap());
+    assert!(code == Some(1) && line.contains("\"good\":false"), "{line}");
+}
