@@ -53,12 +53,14 @@ keep_in_alpha() { start alpha "echo \$\$ >/tmp/client; exec verify keep xdp:eth0
 
 # One after the other in one pair; what a fault left behind would be the next one's.
 one_fault() {
-    local name=$1 client server status=0 begin=$SECONDS patience=20 what='' started said
+    local name=$1 client server status=0 begin=$SECONDS patience=20 what='' before='' started said
     if [ "$name" = cable-long ]; then patience=2; fi
+    if [ "$name" = beside ]; then before="alone $(fault_beside); beside messages "; fi
     serve_in_beta "$patience"; server=$started
     keep_in_alpha "$patience"; client=$started
     await_traffic "$client"
     what=$("fault_${name//-/_}") || status=$?
+    what=$before$what
     if [ "$name" = kill-far ]; then server=$what what=; fi
     if [ "$name" = kill-near ]; then client=$what what=; fi
     local ended=0
@@ -180,9 +182,9 @@ fault_kill_near() {
     echo "$started"
 }
 
-# Loss and rate while messages pass; before them they were as much.
+# Loss and rate of others on the same interface.
 fault_beside() {
     run beta 'iperf3 -s -D -1 >/dev/null' 10 || true
-    in_guest alpha '/usr/bin/ping -q -c 20 -i 0.2 10.77.0.2 | sed -nE "s/.*, ([0-9]+% packet loss).*/ping: \1/p"
-        iperf3 -c 10.77.0.2 -t 4 -f m | sed -nE "s/.* ([0-9.]+ Mbits.sec) .*receiver/; TCP \1/p"' 40 | paste -sd' '
+    in_guest alpha '/usr/bin/ping -q -c 20 -i 0.2 10.77.0.2 | sed -nE "s/.*, ([0-9]+% packet loss).*/ping \1/p"
+        iperf3 -c 10.77.0.2 -t 4 -f m | sed -nE "s/.* ([0-9.]+ Mbits.sec) .*receiver/TCP \1/p"' 40 | paste -sd' '
 }
