@@ -47,9 +47,14 @@ faults() {
     ! grep -qvE '"verdict":"(good|refused)"' "$results"
 }
 
+# As a user would say it: a driver without XDP of its own wants the generic mode.
+fault_transport() {
+    if [ "$(modes_of "$kernel" "$nic" | cut -d' ' -f1)" = generic ]; then echo xdp:eth0,attach=generic; else echo xdp:eth0; fi
+}
+
 # With the pid of each where a later command finds it.
-serve_in_beta() { start beta "echo \$\$ >/tmp/server; exec verify serve xdp:eth0 seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
-keep_in_alpha() { start alpha "echo \$\$ >/tmp/client; exec verify keep xdp:eth0 seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
+serve_in_beta() { start beta "echo \$\$ >/tmp/server; exec verify serve $(fault_transport) seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
+keep_in_alpha() { start alpha "echo \$\$ >/tmp/client; exec verify keep $(fault_transport) seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
 
 # One after the other in one pair; what a fault left behind would be the next one's.
 one_fault() {

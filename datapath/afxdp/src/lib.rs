@@ -90,6 +90,7 @@
 
 mod bind;
 mod busy_poll;
+mod bypass;
 mod carrier;
 mod close;
 mod cut;

@@ -10,6 +10,7 @@ use wire::Address;
 
 use crate::bind::Bound;
 use crate::busy_poll::{self, Deferred};
+use crate::bypass::Bypass;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
@@ -68,8 +69,10 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
     let carrier = Carrier::of(&interface.name, interface.index);
     let watch = Watch::new(&interface.name, options.queue, rules::advice(&interface, options.queue, own));
+    let bypass = Bypass::listen(interface.index, own, options.ethertype)
+        .map_err(|error| OpenError::system("listening for frames that pass the XDP program", error))?;
     let anew = Anew::new(options, interface, wake);
-    Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch, anew })
+    Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch, bypass, anew })
 }
 
 /// Rules of the NIC for the node's queue, where they are asked for and there are others.

@@ -125,6 +125,18 @@ impl Attached {
         }
     }
 
+    /// Attach it anew, where the driver has forgotten it.
+    ///
+    /// # Errors
+    /// As [`Attached::new`]; then it is not attached.
+    pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<(), OpenError> {
+        match self {
+            Attached::Steer { place, steer } => place.attach_again(options, interface, steer),
+            // A bench's, whose NIC nobody sets up again.
+            Attached::Raw { .. } => Ok(()),
+        }
+    }
+
     /// The interface is gone: its place is left, and the program stays loaded.
     pub(crate) fn leave(&mut self) {
         if let Attached::Steer { place, .. } = self {

@@ -143,10 +143,25 @@ impl Xdp {
             Ok(()) => {
                 tracing::warn!(interface = name, mode = %self.mode, "opened anew, as the interface was gone and is back");
                 self.carrier = Carrier::of(&name, interface.index);
+                self.bypass.follow(interface.index);
                 self.anew.interface = interface;
             }
             Err(why) => self.path.close(format!("interface {name} was gone; it is back and does not open: {why}")),
         }
+    }
+
+    /// Where the driver does not run the program any more, attach it again.
+    pub(crate) fn look_for_bypass(&mut self) {
+        if !self.bypass.is_used() {
+            return;
+        }
+        let mut interface = self.anew.interface.clone();
+        interface.name = self.carrier.name().unwrap_or(interface.name);
+        let Interface { name, driver, .. } = &interface;
+        tracing::warn!(interface = name, driver, "the driver has forgotten the XDP program: attached again");
+        let result = self.program.attach_again(&self.anew.options, &interface);
+        let why = |why| format!("the driver {driver} of {name} does not run the XDP program any more, and {why}");
+        self.bypass.restart(result.map_err(why));
     }
 
     fn reopen(&mut self, interface: &Interface) -> Result<(), OpenError> {

@@ -115,6 +115,27 @@ impl Place {
         Ok(())
     }
 
+    /// The interface's program attached anew, where its driver has forgotten it.
+    ///
+    /// # Errors
+    /// As [`Place::take`]; then none is attached.
+    pub(crate) fn attach_again(
+        &self,
+        options: &Options,
+        interface: &Interface,
+        steer: &mut Steer,
+    ) -> Result<(), OpenError> {
+        let mut open = open();
+        let Some(on) = open.get_mut(&self.seat.key) else { return Ok(()) };
+        on.attachment = None;
+        let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+        on.attachment = Some(match &mut on.share {
+            Some(share) => share.replace(attachment)?,
+            None => attachment,
+        });
+        Ok(())
+    }
+
     /// What is set back is set back.
     pub(crate) fn leave(&mut self) {
         let mut open = open();

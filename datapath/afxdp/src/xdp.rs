@@ -8,6 +8,7 @@ use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
 use crate::busy_poll::Deferred;
+use crate::bypass::Bypass;
 use crate::carrier::Carrier;
 use crate::close::CloseOnDrop;
 use crate::frames::Frames;
@@ -37,6 +38,7 @@ pub struct Xdp {
     pub(crate) mode: Mode,
     pub(crate) carrier: Carrier,
     pub(crate) watch: Watch,
+    pub(crate) bypass: Bypass,
     pub(crate) anew: Anew,
 }
 
@@ -193,16 +195,20 @@ impl Transport for Xdp {
 
     fn broken(&mut self) -> Option<&str> {
         self.look_for_cuts();
+        self.look_for_bypass();
         self.carrier.look();
         if self.carrier.is_gone() {
             self.look_for_another();
         }
-        let Xdp { carrier, watch, path, program, .. } = self;
+        let Xdp { carrier, watch, path, program, bypass, .. } = self;
         if let Path::Closed(closed) = path {
             return Some(&closed.why);
         }
         if carrier.trouble().is_some() {
             return carrier.trouble();
+        }
+        if bypass.trouble.is_some() {
+            return bypass.trouble.as_deref();
         }
         let taken = program.place().map_or(0, |place| place.mailbox().counts().0);
         watch.look(path.counters().0.frames + taken, || program.counters().map(|counters| counters.wrong_queue()))

@@ -36,7 +36,8 @@ impl Paths {
         let first = ways.first().ok_or(OpenError::None)?.caps().clone();
         let all = || ways.iter().map(|way| way.caps());
         let names = |of: fn(&Caps) -> &str| all().map(of).collect::<Vec<_>>().join("+");
-        let joint = Joint::of_all(all().map(|caps| caps.wake.as_deref())).map_err(|e| OpenError::Wake(e.to_string()))?;
+        let joint =
+            Joint::of_all(all().map(|caps| caps.wake.as_deref())).map_err(|e| OpenError::Wake(e.to_string()))?;
         let wake = joint.as_ref().map(Joint::wake).transpose().map_err(|e| OpenError::Wake(e.to_string()))?;
         let caps = Caps {
             name: names(|caps| &caps.name),
