@@ -53,8 +53,8 @@ fault_transport() {
 }
 
 # With the pid of each where a later command finds it.
-serve_in_beta() { start beta "echo \$\$ >/tmp/server; exec verify serve $(fault_transport) seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
-keep_in_alpha() { start alpha "echo \$\$ >/tmp/client; exec verify keep $(fault_transport) seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
+serve_in_beta() { start beta "echo \$\$ >/run/server; exec verify serve $(fault_transport) seconds=$((KEEP * 3)) patience=${1:-20}" $((KEEP * 4)); }
+keep_in_alpha() { start alpha "echo \$\$ >/run/client; exec verify keep $(fault_transport) seconds=$KEEP patience=${1:-20}" $((KEEP * 4)); }
 
 # One after the other in one pair; what a fault left behind would be the next one's.
 one_fault() {
@@ -73,9 +73,9 @@ one_fault() {
     local line
     line=$(grep -F '"phase":"keep"' "$said" || tail -n 1 "$said")
     local lives=yes
-    run beta "kill -0 \$(cat /tmp/server)" 10 || lives=no
+    run beta "kill -0 \$(cat /run/server)" 10 || lives=no
     local server_said=$LAB/beta/$server.out
-    run beta "kill \$(cat /tmp/server)" 10 || true
+    run beta "kill \$(cat /run/server)" 10 || true
     finish beta "$server" 10 || true
     record_fault "$name" "$line" "$server_said" "$ended" "$status" "$lives" "$what" $((SECONDS - begin))
 }
@@ -155,7 +155,7 @@ fault_mtu_most() {
 
 fault_channels() {
     in_guest beta 'for counts in "combined 2" "combined 1" "combined 2"; do
-        ethtool -L eth0 $counts >/tmp/said 2>&1 || [ $? = 80 ] || grep -q unmodified /tmp/said || { echo "the driver sets no number of queues"; exit 95; }
+        ethtool -L eth0 $counts >/run/said 2>&1 || [ $? = 80 ] || grep -q unmodified /run/said || { echo "the driver sets no number of queues"; exit 95; }
         sleep 2
     done'
 }
@@ -176,13 +176,13 @@ fault_rebind() {
 }
 
 fault_kill_far() {
-    in_guest beta 'kill -9 $(cat /tmp/server); sleep 2' >/dev/null
+    in_guest beta 'kill -9 $(cat /run/server); sleep 2' >/dev/null
     serve_in_beta
     echo "$started"
 }
 
 fault_kill_near() {
-    in_guest alpha 'kill -9 $(cat /tmp/client)' >/dev/null
+    in_guest alpha 'kill -9 $(cat /run/client)' >/dev/null
     keep_in_alpha
     echo "$started"
 }
