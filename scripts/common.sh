@@ -68,3 +68,9 @@ build_am_bench() {
     step 'build am-bench' cargo build --release -p am-bench || die "$(tail -n 30 "$step_log")
 The build failed; all of it is in $step_log"
 }
+
+# What the transport `dpdk` loads is no part of the workspace, which builds without DPDK. Beside the programs is where they look for it.
+build_shim() {
+    cargo build --release --manifest-path datapath/dpdk/shim/Cargo.toml --target-dir "$TARGET" &&
+        mkdir -p "$TARGET/debug" && cp "$TARGET/release/libdpdk_shim.so" "$TARGET/debug/"
+}

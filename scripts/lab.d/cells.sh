@@ -59,6 +59,7 @@ all_cells() {
     echo '7.3 virtio-zc zero-copy bare 3000'
     echo '6.12 igb zero-copy bare 1500 refused'
     echo '7.3 vmxnet3 zero-copy bare 1500 refused'
+    dpdk_cells
 }
 
 # All cells of these lists (words): kernels, NICs, modes, framings, MTUs. The mode `all` is what the driver has.
@@ -78,27 +79,33 @@ cells_of() {
     done
 }
 
-# Run the cells on standard input; a line of JSON for each goes to the file $results.
+# Run the cells on standard input; a line of JSON for each goes to the file $results. One boot for those of a kernel
+# and a kind of guests.
 run_cells() {
-    local cells kernel_now
-    cells=$(cat)
-    for kernel_now in $(printf '%s\n' "$cells" | cut -d' ' -f1 | awk '!seen[$0]++'); do
-        kernel=$kernel_now
-        run_kernel "$(printf '%s\n' "$cells" | grep "^$kernel ")"
+    local line pair
+    while read -r line; do
+        echo "$(cut -d' ' -f1 <<<"$line"):$(kind_of "$(cut -d' ' -f3 <<<"$line")") $line"
+    done >"$results.kinds"
+    for pair in $(cut -d' ' -f1 "$results.kinds" | awk '!seen[$0]++'); do
+        kernel=${pair%:*}
+        run_kernel "${pair#*:}" "$(sed -n "s/^$pair //p" "$results.kinds")"
     done
+    rm -f "$results.kinds"
 }
 
-# The cells of one kernel: one boot.
+# run_kernel KIND CELLS: the cells of one boot.
 run_kernel() {
-    local cells=$1 number=0 each mtu=1500
+    local cells=$2 number=0 each mtu=1500 memory=$memory append=$append devices=$devices
     workers=()
+    equip "$1"
     nic=$(printf '%s\n' "$cells" | cut -d' ' -f2 | awk '!seen[$0]++' | paste -sd,)
     open_pair
-    if [ -n "$with_tests" ]; then guest_tests; fi
+    if [ -n "$with_tests" ] && [ "$kind" = plain ]; then guest_tests; fi
     for each in ${nic//,/ }; do
         printf '%s\n' "$cells" | grep " $each " >"$LAB/cells$number"
         run_nic "$number" <"$LAB/cells$number" &
         workers+=($!)
+        if [ "$kind" != plain ]; then wait "$!" || true; fi
         number=$((number + 1))
     done
     wait "${workers[@]}" || true
@@ -109,17 +116,17 @@ run_kernel() {
 
 # The cells of one NIC, which is eth$1 in both guests.
 run_nic() {
-    local kernel nic mode framing mtu expected
-    while read -r kernel nic mode framing mtu expected; do run_cell "$1"; done
+    local kernel nic mode framing mtu expected place=$1
+    while read -r kernel nic mode framing mtu expected; do run_cell; done
 }
 
 run_cell() {
-    local on server line status=0 begin=$SECONDS started said
-    on="xdp:eth$1,$(settings_of "$mode")${extra:+,$extra}"
-    local prepare="[ \$(cat /sys/class/net/eth$1/mtu) = $mtu ] || ip link set eth$1 mtu $mtu || exit 3;"
-    start beta "$prepare verify serve $on framing=$framing seconds=$cell_seconds" "$((cell_seconds * 10))"
+    local on before server line status=0 begin=$SECONDS started said
+    end_of beta
+    start beta "$before verify serve $on${extra:+,$extra} framing=$framing seconds=$cell_seconds" "$((cell_seconds * 10))"
     server=$started
-    run alpha "$prepare ls -d /sys/class/net/eth$1/queues/rx-* | wc -l; verify check $on framing=$framing step=$lengths seconds=$cell_seconds" \
+    end_of alpha
+    run alpha "$before verify check $on${extra:+,$extra} framing=$framing step=$lengths seconds=$cell_seconds" \
         "$((cell_seconds * 10))" || status=$?
     line=$(tail -n 1 "$said")
     finish beta "$server" "$((cell_seconds + 10))" || true

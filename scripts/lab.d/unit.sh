@@ -61,6 +61,7 @@ install_programs() {
     if [ -n "$with_tests" ]; then
         for program in "${GUEST_TESTS[@]}"; do install_as "$(built_from "$program" true)" "$(name_of_test "$program")"; done
     fi
+    if [ "$kind" != plain ]; then install_dpdk; fi
     for program in "${programs[@]}"; do install_as "$program" "${program##*/}"; done
 }
 

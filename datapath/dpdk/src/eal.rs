@@ -8,7 +8,7 @@
 //! | `--file-prefix` with our number | several processes side by side |
 //! | `--lcores 0@CPU` | it wants a core; the thread may run where it could before all the same |
 //! | `--no-telemetry` | no socket that nobody asked for |
-//! | `--no-pci`, `--iova-mode=va`, unless a PCI device is what is opened first | no search for devices that nobody asked for |
+//! | `--no-pci`, `--iova-mode=va`; `--allow` with the device, if a PCI device is what is opened first | it takes no device that another process was given |
 
 use std::ffi::{CString, c_char};
 use std::io;
@@ -120,7 +120,9 @@ fn arguments(wanted: &Started, options: &Options, cpu: usize) -> Vec<String> {
     } else {
         all.extend(["--no-huge".into(), "--no-shconf".into(), "-m".into(), options.memory.to_string()]);
     }
-    if !wanted.pci {
+    if wanted.pci {
+        all.push(format!("--allow={}", options.arguments));
+    } else {
         all.extend(["--no-pci".into(), "--iova-mode=va".into()]);
     }
     all

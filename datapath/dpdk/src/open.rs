@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use ring::Pool;
+use ring::{Frame, Pool};
 use wire::frame::ETHERNET;
 use wire::{Address, EtherType};
 
@@ -19,6 +19,8 @@ const FRAMES: u32 = 8192;
 
 /// Bytes that drivers expect a frame to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
 const ROOM: u32 = 2048;
+/// Many NICs receive into whole KiB, and leave the rest of a buffer alone.
+const UNIT: u32 = 1024;
 /// The header that virtio has in front of a frame.
 const VIRTIO: u32 = 12;
 
@@ -27,6 +29,8 @@ pub(crate) struct Opened {
     device: String,
     /// `None` only while it is being dropped.
     port: Option<Port>,
+    /// Kept out of the pool for as long as a device has the rest: see [`Chunks::torn`].
+    _torn: Vec<Frame>,
     pub(crate) pool: Pool,
     pub(crate) address: Address,
     pub(crate) max_frame: usize,
@@ -93,6 +97,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let queue = usize::from(probed.port.rx);
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
     let pool = chunks.pool().map_err(|source| refused("making a pool of frames for", options, source))?;
+    let torn = chunks.torn(&pool);
     let mut port = Port::new(probed, chunks);
     give(&mut port, &pool, queue + LEVEL);
 
@@ -101,11 +106,11 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let steering = steering(&mut port, options.ethertype);
 
     let mode = mode(&driver, started.huge, steering);
-    tracing::info!(device, mode, %address, max_frame, "opened");
+    tracing::info!(device, mode, %address, max_frame, torn = torn.len(), "opened");
     eal.devices.push(device.clone());
     let fetched = driver == "net_memif";
     let searches = fetched && options.argument("role") != Some("server");
-    Ok(Opened { device, port: Some(port), pool, address, max_frame, mode, fetched, searches })
+    Ok(Opened { device, port: Some(port), _torn: torn, pool, address, max_frame, mode, fetched, searches })
 }
 
 fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
@@ -142,7 +147,7 @@ fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -
         return Err(OpenError::Frames { device: options.device().into(), frames, least });
     }
     // For tags that we never use, and virtio's own header, which drivers insist on.
-    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO).max(ROOM);
+    let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO).max(ROOM).next_multiple_of(UNIT);
     let name = format!("am{}", eal.pools);
     eal.pools += 1;
     Chunks::new(started.table, &name, frames, room, probed.port.socket).map_err(|source| {

@@ -3,12 +3,18 @@
 use std::fs;
 use std::path::Path;
 
+use nix::unistd::{AccessFlags, access};
+
 /// What the system shows.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     exists: bool,
     /// The kernel's driver that has it.
     driver: Option<String>,
+    /// Another device of its IOMMU group, and the driver of the kernel's that keeps it.
+    neighbour: Option<(String, String)>,
+    /// The group's file, where this process may not open it.
+    forbidden: Option<String>,
     /// Whether `vfio` gives devices away though their interrupts are not remapped.
     unsafe_interrupts: Option<bool>,
     /// DPDK runs in huge pages.
@@ -17,50 +23,91 @@ struct Seen {
 
 /// What is to be done about this device.
 pub(crate) fn advice(device: &str, huge: bool) -> String {
-    let seen = Seen { huge, ..Seen::of(Path::new("/sys"), device) };
+    let seen = Seen { huge, ..Seen::of(Path::new("/"), device) };
     seen.advice(device)
 }
 
+fn last(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_string_lossy().into_owned())
+}
+
+fn driver(device: &Path) -> Option<String> {
+    last(&fs::read_link(device.join("driver")).ok()?)
+}
+
+/// One that does not go to DPDK with the rest of its group: bridges may stay the kernel's.
+fn neighbour(device: &Path) -> Option<(String, String)> {
+    let others = fs::read_dir(device.join("iommu_group/devices")).ok()?.flatten();
+    let others = others.filter_map(|other| Some((last(&other.path())?, driver(&other.path())?)));
+    let mut kept = others.filter(|(_, driver)| !["vfio-pci", "pcieport", "pci-stub"].contains(&driver.as_str()));
+    kept.find(|(name, _)| Some(name) != last(device).as_ref())
+}
+
+fn forbidden(root: &Path, device: &Path) -> Option<String> {
+    let group = last(&fs::read_link(device.join("iommu_group")).ok()?)?;
+    let file = root.join("dev/vfio").join(group);
+    let may = access(&file, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
+    (file.exists() && !may).then(|| file.display().to_string())
+}
+
 impl Seen {
-    fn of(sys: &Path, device: &str) -> Seen {
+    fn of(root: &Path, device: &str) -> Seen {
         // DPDK lets the first part be left out.
         let domain = if device.matches(':').count() == 1 { "0000:" } else { "" };
-        let entry = sys.join("bus/pci/devices").join(format!("{domain}{device}"));
-        let link = fs::read_link(entry.join("driver")).ok();
-        let driver = link.and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
-        let switch = fs::read_to_string(sys.join("module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"));
+        let entry = root.join("sys/bus/pci/devices").join(format!("{domain}{device}"));
+        let switch = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
         Seen {
             exists: entry.exists(),
-            driver,
-            unsafe_interrupts: switch.ok().map(|text| text.trim() == "Y"),
+            driver: driver(&entry),
+            neighbour: neighbour(&entry),
+            forbidden: forbidden(root, &entry),
+            unsafe_interrupts: fs::read_to_string(switch).ok().map(|text| text.trim() == "Y"),
             huge: false,
         }
     }
 
     fn advice(&self, device: &str) -> String {
-        let bind = format!("`dpdk-devbind.py --bind=vfio-pci {device}` gives it to DPDK, and takes it from the kernel");
+        let bind = format!("`scripts/nic bind dpdk {device}` gives it to DPDK, and takes it from the kernel");
         match self.driver.as_deref() {
-            _ if !self.exists => format!("there is no PCI device {device}: `dpdk-devbind.py --status` shows those there are"),
-            Some("vfio-pci") if self.unsafe_interrupts == Some(false) => {
+            _ if !self.exists => format!("there is no PCI device {device}: `scripts/nic list` shows those there are"),
+            Some("vfio-pci") => self.of_vfio(),
+            Some(uio) if uio.contains("uio") && !self.huge => format!(
+                "it is {uio}'s, which needs memory at known physical addresses: huge pages (`sysctl -w vm.nr_hugepages=128`, and \
+                 no am.pages=normal), and root; or vfio-pci instead: `scripts/nic unbind {device}`, then {bind}"
+            ),
+            Some(other) if !other.contains("uio") => format!("it is {other}'s: {bind}"),
+            None => format!("no driver has it: {bind}"),
+            Some(known) => as_it_should_be(known),
+        }
+    }
+
+    fn of_vfio(&self) -> String {
+        if let Some((name, driver)) = &self.neighbour {
+            return format!(
+                "{driver} has {name}, which is in the same IOMMU group: both go to DPDK or none, `scripts/nic bind dpdk {name}`"
+            );
+        }
+        match &self.forbidden {
+            Some(file) => format!("this user may not open {file}: run as root, or `chown USER {file}`"),
+            None if self.unsafe_interrupts == Some(false) => {
                 "it is vfio-pci's; if `dmesg` says \"No interrupt remapping support\", then `echo 1 > \
                  /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts` where the machine's devices can be trusted, or \
                  switch the IOMMU's interrupt remapping on"
                     .to_owned()
             }
-            Some(uio) if uio.contains("uio") && !self.huge => format!(
-                "it is {uio}'s, which needs memory at known physical addresses: huge pages (`sysctl -w vm.nr_hugepages=1024`, and \
-                 am.pages=huge), or vfio-pci instead: {bind}"
-            ),
-            Some(other) if !other.contains("uio") && other != "vfio-pci" => format!("it is {other}'s: {bind}"),
-            None => format!("no driver has it: {bind}"),
-            Some(known) => format!("it is {known}'s, as it should be: DPDK may have no driver for it, or it is in use"),
+            None => as_it_should_be("vfio-pci"),
         }
     }
+}
+
+fn as_it_should_be(driver: &str) -> String {
+    format!("it is {driver}'s, as it should be: DPDK may have no driver for it, or another process uses it")
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -69,34 +116,60 @@ mod tests {
     #[test]
     fn each_cause_has_its_advice() {
         let of = |driver: Option<&str>, unsafe_interrupts, huge| {
-            Seen { exists: true, driver: driver.map(str::to_owned), unsafe_interrupts, huge }.advice(DEVICE)
+            Seen { exists: true, driver: driver.map(str::to_owned), unsafe_interrupts, huge, ..Seen::default() }
         };
-        for (advice, says) in [
-            (Seen::default().advice(DEVICE), "there is no PCI device 0000:03:00.0"),
-            (of(None, None, true), "no driver has it: `dpdk-devbind.py --bind=vfio-pci 0000:03:00.0`"),
-            (of(Some("igb"), None, true), "it is igb's: `dpdk-devbind.py --bind=vfio-pci"),
+        let neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
+        let forbidden = Some("/dev/vfio/7".to_owned());
+        for (seen, says) in [
+            (Seen::default(), "there is no PCI device 0000:03:00.0"),
+            (of(None, None, true), "no driver has it: `scripts/nic bind dpdk 0000:03:00.0`"),
+            (of(Some("igb"), None, true), "it is igb's: `scripts/nic bind dpdk"),
             (of(Some("vfio-pci"), Some(false), true), "echo 1 > /sys/module/vfio_iommu_type1"),
             (of(Some("vfio-pci"), Some(true), true), "as it should be"),
+            (Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) }, "igb has 0000:03:00.1, which is in the same"),
+            (Seen { forbidden, ..of(Some("vfio-pci"), Some(false), true) }, "may not open /dev/vfio/7: run as root"),
             (of(Some("uio_pci_generic"), None, false), "vm.nr_hugepages="),
             (of(Some("uio_pci_generic"), None, true), "it is uio_pci_generic's, as it should be"),
         ] {
+            let advice = seen.advice(DEVICE);
             assert!(advice.contains(says), "`{says}` is not in: {advice}");
         }
     }
 
+    fn entry(root: &Path, device: &str, driver: &str) -> PathBuf {
+        let entry = root.join("sys/bus/pci/devices").join(device);
+        fs::create_dir_all(&entry).unwrap();
+        symlink(format!("../../../bus/pci/drivers/{driver}"), entry.join("driver")).unwrap();
+        entry
+    }
+
     #[test]
     fn what_the_system_shows_is_read() {
-        let sys = tempfile::tempdir().unwrap();
-        assert_eq!(Seen::of(sys.path(), DEVICE), Seen::default());
-        let entry = sys.path().join("bus/pci/devices").join(DEVICE);
-        fs::create_dir_all(&entry).unwrap();
-        symlink("../../../bus/pci/drivers/vfio-pci", entry.join("driver")).unwrap();
-        let parameters = sys.path().join("module/vfio_iommu_type1/parameters");
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Seen::of(root.path(), DEVICE), Seen::default());
+        let device = entry(root.path(), DEVICE, "vfio-pci");
+        let parameters = root.path().join("sys/module/vfio_iommu_type1/parameters");
         fs::create_dir_all(&parameters).unwrap();
         fs::write(parameters.join("allow_unsafe_interrupts"), "N\n").unwrap();
-        let seen = Seen::of(sys.path(), &DEVICE["0000:".len()..]);
-        let expected =
-            Seen { exists: true, driver: Some("vfio-pci".to_owned()), unsafe_interrupts: Some(false), huge: false };
-        assert_eq!(seen, expected);
+        let mut expected = Seen {
+            exists: true,
+            driver: Some("vfio-pci".to_owned()),
+            unsafe_interrupts: Some(false),
+            ..Seen::default()
+        };
+        assert_eq!(Seen::of(root.path(), &DEVICE["0000:".len()..]), expected);
+
+        // The group's other devices: itself and a bridge are none.
+        let group = root.path().join("sys/kernel/iommu_groups/7");
+        fs::create_dir_all(group.join("devices")).unwrap();
+        symlink(&group, device.join("iommu_group")).unwrap();
+        symlink(&device, group.join("devices").join(DEVICE)).unwrap();
+        let bridge = entry(root.path(), "0000:00:1c.0", "pcieport");
+        symlink(&bridge, group.join("devices/0000:00:1c.0")).unwrap();
+        assert_eq!(Seen::of(root.path(), DEVICE), expected);
+        let other = entry(root.path(), "0000:03:00.1", "igb");
+        symlink(&other, group.join("devices/0000:03:00.1")).unwrap();
+        expected.neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
+        assert_eq!(Seen::of(root.path(), DEVICE), expected);
     }
 }

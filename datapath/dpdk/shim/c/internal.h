@@ -18,6 +18,7 @@ struct am_pool {
 	bool *blank;             /* by frame: whether it is for drivers to receive into */
 	uint32_t *blanks;        /* a stack of those that no driver has */
 	struct am_frame *home;   /* a stack of those that were sent */
+	bool *torn;              /* by frame: whether it is in two places to a device; for good */
 	uint32_t room;           /* bytes of a frame that were asked for */
 	int socket;
 	struct am_pool *next;    /* of those that nobody uses */

@@ -87,6 +87,17 @@ static ssize_t size(const struct rte_mempool *mempool, uint32_t count, uint32_t 
 	return *least;
 }
 
+/* Where a device finds this byte. */
+static rte_iova_t device_address(const char *byte)
+{
+	const struct rte_memseg *page = rte_mem_virt2memseg(byte, NULL);
+	if (page == NULL || page->iova == RTE_BAD_IOVA)
+		return RTE_BAD_IOVA;
+	return page->iova + (byte - (const char *)page->addr);
+}
+
+/* One piece to the program is several to a device that has no IOMMU: pages lie anywhere. A frame of which one part
+ * lies in a page and the rest in another elsewhere is torn, and no device may have it. */
 static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
 		    rte_mempool_populate_obj_cb_t *add, void *argument)
 {
@@ -95,8 +106,11 @@ static int populate(struct rte_mempool *mempool, unsigned int most, void *memory
 	if (most < pool->frames || length < stride * pool->frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < pool->frames; i++) {
-		size_t at = i * stride + mempool->header_size;
-		add(mempool, argument, (char *)memory + at, iova == RTE_BAD_IOVA ? RTE_BAD_IOVA : iova + at);
+		char *at = (char *)memory + i * stride + mempool->header_size;
+		size_t last = stride - mempool->header_size - 1;
+		iova = device_address(at);
+		pool->torn[i] = iova == RTE_BAD_IOVA || device_address(at + last) != iova + last;
+		add(mempool, argument, at, iova);
 	}
 	pool->first = (char *)memory + mempool->header_size;
 	return pool->frames;
@@ -119,6 +133,25 @@ int am_pool_register(void)
 	return index < 0 ? index : 0;
 }
 
+static void give_memory_back(struct rte_mempool_memhdr *memory, void *zone)
+{
+	rte_memzone_free(zone);
+}
+
+/* rte_mempool_populate_default() would want all of it contiguous to the device too. */
+static int take_memory(struct rte_mempool *mempool, const char *name, int socket)
+{
+	size_t least, align;
+	size(mempool, mempool->size, 0, &least, &align);
+	const struct rte_memzone *zone = rte_memzone_reserve_aligned(name, least, socket, 0, align);
+	if (zone == NULL)
+		return -rte_errno;
+	int result = rte_mempool_populate_iova(mempool, zone->addr, RTE_BAD_IOVA, zone->len, give_memory_back, (void *)zone);
+	if (result < 0)
+		rte_memzone_free(zone);
+	return result;
+}
+
 static int make_mempool(struct am_pool *pool, const char *name, uint32_t room, int socket)
 {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = RTE_PKTMBUF_HEADROOM + room};
@@ -134,7 +167,7 @@ static int make_mempool(struct am_pool *pool, const char *name, uint32_t room, i
 	if (result != 0)
 		return result;
 	rte_pktmbuf_pool_init(mempool, &private);
-	result = rte_mempool_populate_default(mempool);
+	result = take_memory(mempool, name, socket);
 	if (result < 0)
 		return result;
 	pool->stride = object(mempool);
@@ -157,12 +190,14 @@ static bool make_tables(struct am_pool *pool)
 	pool->blank = calloc(pool->frames, sizeof(*pool->blank));
 	pool->blanks = calloc(pool->frames, sizeof(*pool->blanks));
 	pool->home = calloc(pool->frames, sizeof(*pool->home));
-	return pool->sends && pool->blank && pool->blanks && pool->home;
+	pool->torn = calloc(pool->frames, sizeof(*pool->torn));
+	return pool->sends && pool->blank && pool->blanks && pool->home && pool->torn;
 }
 
 static void destroy(struct am_pool *pool)
 {
 	rte_mempool_free(pool->mempool);
+	free(pool->torn);
 	free(pool->home);
 	free(pool->blanks);
 	free(pool->blank);
@@ -256,6 +291,11 @@ uint32_t am_pool_stride(struct am_pool *pool)
 uint32_t am_pool_headroom(struct am_pool *pool)
 {
 	return pool->mempool->header_size + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+}
+
+bool am_is_torn(struct am_pool *pool, uint32_t index)
+{
+	return pool->torn[index];
 }
 
 void am_give(struct am_pool *pool, const uint32_t *indices, uint32_t count)

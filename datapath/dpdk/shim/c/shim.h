@@ -42,6 +42,8 @@ struct rte_mempool *am_pool_mempool(struct am_pool *pool);
 char *am_pool_base(struct am_pool *pool);
 uint32_t am_pool_stride(struct am_pool *pool);
 uint32_t am_pool_headroom(struct am_pool *pool);
+/* Whether a frame is in two places to a device: no driver may have it. */
+bool am_is_torn(struct am_pool *pool, uint32_t index);
 /* Frames for drivers to receive into. */
 void am_give(struct am_pool *pool, const uint32_t *indices, uint32_t count);
 /* Some of them back; returns how many. */

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 
 /// Changes with anything in this file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The name of the one function that is looked up; its type is [`Entry`].
 pub const SYMBOL: &[u8] = b"am_dpdk_shim\0";
@@ -120,6 +120,8 @@ pub struct Table {
         unsafe extern "C" fn(name: *const c_char, frames: u32, room: u32, socket: c_int, memory: *mut Memory) -> c_int,
     /// The end of a pool that no port uses.
     pub free: unsafe extern "C" fn(pool: *mut Counts),
+    /// Whether a frame of the pool is in two places to a device, so that no driver may have it.
+    pub is_torn: unsafe extern "C" fn(pool: *mut Counts, index: u32) -> bool,
     /// Frames of the pool for its port to receive into.
     pub give: unsafe extern "C" fn(pool: *mut Counts, indices: *const u32, count: u32),
     /// Some of them back: up to `most`; returns how many.

@@ -38,6 +38,7 @@ static TABLE: abi::Table = abi::Table {
     probe: port::probe,
     make: pool::make,
     free: pool::free,
+    is_torn: pool::is_torn,
     give: pool::give,
     take_back: pool::take_back,
     home: pool::home,

@@ -56,6 +56,13 @@ pub(crate) unsafe extern "C" fn free(pool: *mut Counts) {
 }
 
 /// # Safety
+/// `pool` is one of [`make`], and has a frame of that index.
+pub(crate) unsafe extern "C" fn is_torn(pool: *mut Counts, index: u32) -> bool {
+    // SAFETY: the caller's.
+    unsafe { dpdk::am_is_torn(of(pool), index) }
+}
+
+/// # Safety
 /// `pool` is one of [`make`], the indices are of frames of it that nobody uses.
 pub(crate) unsafe extern "C" fn give(pool: *mut Counts, indices: *const u32, count: u32) {
     // SAFETY: the caller's.

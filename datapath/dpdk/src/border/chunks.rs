@@ -5,7 +5,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use ring::{Layout, Pool};
+use ring::{Frame, Layout, Pool};
 
 use super::{BURST, check};
 use crate::abi::{self, Counts, Memory, Table};
@@ -48,6 +48,19 @@ impl Chunks {
         // stays until the clone is dropped. DPDK uses the headroom of each
         // chunk, which is its own, and of frames those that `Port` gave to it.
         unsafe { Pool::over(base, layout, Box::new(Arc::clone(self))) }.map_err(io::Error::other)
+    }
+
+    /// The frames that no driver may have, out of a pool that is new: they are in two places to a device.
+    pub(crate) fn torn(&self, pool: &Pool) -> Vec<Frame> {
+        let is_torn = |index| {
+            // SAFETY: the pool has a frame of that index.
+            unsafe { (self.table.is_torn)(self.memory.pool, index) }
+        };
+        if !(0..self.frames).any(is_torn) {
+            return Vec::new();
+        }
+        let all: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
+        all.into_iter().filter(|frame| is_torn(frame.index() as u32)).collect()
     }
 
     /// What drivers have sent, home into the pool; returns how many handles.
