@@ -51,6 +51,8 @@ pub(crate) struct NamedLink {
     node: String,
     /// Its transport, as it was named.
     on: Name,
+    /// Its link address, where it has one that is the same whenever it is open; else all zero.
+    address: [u8; 6],
     /// Vias opened so far: both sides open the same ones.
     opened: usize,
     core: Option<usize>,
@@ -78,10 +80,11 @@ impl NamedLink {
     /// The side of a node called `node` on this transport.
     ///
     /// # Errors
-    /// The text names no transport.
+    /// The text names no transport, or a NIC that DPDK does not get.
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
-        let on = on.parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        Ok(NamedLink { side, node: node.to_owned(), on, opened: 0, core })
+        let on: Name = on.parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
+        let address = if on.scheme() == "dpdk" { dpdk::address(&on)? } else { [0; 6] };
+        Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core })
     }
 
     /// What the node is called.
@@ -147,7 +150,7 @@ impl Placed for NamedLink {
         let frame = settings.filter(|(key, _)| *key == "frame").find_map(|(_, value)| value?.parse::<usize>().ok());
         Ok(Place {
             name: self.node.clone(),
-            address: if self.on.scheme() == "dpdk" { dpdk::address(&self.on) } else { [0; 6] },
+            address: self.address,
             ipv4: ip.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None }),
             ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
             core: self.core,

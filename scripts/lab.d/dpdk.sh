@@ -4,8 +4,8 @@
 # A pair of guests is one of three kinds: `plain`; `iommu`, with an IOMMU, for vfio; `no-iommu`, without, for uio and
 # vfio's unsafe mode. The last two have huge pages of 2 MiB, and this host's DPDK: the shim is made for that.
 
-# Drivers of DPDK's that the guests' NICs have, and the buses that these are on.
-readonly PMDS=(bus_pci bus_vdev net_e1000 net_virtio net_vmxnet3)
+# Drivers of DPDK's that the guests' NICs have, the buses that these are on, and the mempool that every other starts as.
+readonly PMDS=(bus_pci bus_vdev mempool_ring net_e1000 net_virtio net_vmxnet3)
 # What guests have of their own, of another version.
 readonly GUESTS_OWN='^(libc|libm|libgcc_s|libz|libelf|libzstd|ld-linux-x86-64)\.so'
 

@@ -302,8 +302,15 @@ fn vias_on(on: &str) -> &'static [Via] {
     match on.split(':').next() {
         Some("xdp") => &[Via::Am, Via::Raw, Via::Udp],
         Some("udp" | "tcp") => &[Via::Am, Via::Raw],
+        // NICs have addresses that bare frames can be sent to; other devices only where their names say so.
+        Some("dpdk") if is_nic(on) => &[Via::Am, Via::Raw],
         _ => &[Via::Am],
     }
+}
+
+fn is_nic(on: &str) -> bool {
+    let name = on.parse().ok();
+    name.is_some_and(|name| dpdk::Options::of(&name).is_ok_and(|options| options.is_pci()))
 }
 
 /// Each keeps all that it measured.

@@ -78,8 +78,18 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
     Ok(Some(raw))
 }
 
-/// The address of the device of this name, where that is known before it is open; else all zero.
-pub(crate) fn address(on: &Name) -> [u8; 6] {
+/// The address of the device of this name: a NIC is asked for it, others have it in their names; else all zero.
+///
+/// # Errors
+/// DPDK does not get the NIC.
+pub(crate) fn address(on: &Name) -> Result<[u8; 6], Error> {
+    match Options::of(on) {
+        Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),
+        _ => Ok(named(on)),
+    }
+}
+
+fn named(on: &Name) -> [u8; 6] {
     let Ok((device, settings)) = on.settings_with_many("net_memif0", |_| true) else { return [0; 6] };
     if device.starts_with("net_vhost") {
         return VHOST;
@@ -132,7 +142,7 @@ mod tests {
 
     #[test]
     fn addresses_that_are_known_before_anything_is_open() {
-        let of = |text: &str| address(&text.parse().unwrap());
+        let of = |text: &str| named(&text.parse().unwrap());
         assert_eq!(of("dpdk:net_memif0,role=server,mac=02:00:00:00:00:0a,id=0"), [2, 0, 0, 0, 0, 10]);
         assert_eq!(of("dpdk:net_vhost0,iface=/run/v"), VHOST);
         for unknown in ["dpdk:net_memif0", "dpdk:net_memif0,mac=02:00", "dpdk:0000:03:00.0,mac=x:0:0:0:0:0"] {

@@ -127,7 +127,7 @@ impl Options {
     }
 
     /// Whether it is a PCI device: `0000:03:00.0`, `03:00.0`.
-    pub(crate) fn is_pci(&self) -> bool {
+    pub fn is_pci(&self) -> bool {
         let device = self.device();
         device.contains(':') && device.chars().all(|c| c.is_ascii_hexdigit() || ":.".contains(c))
     }
