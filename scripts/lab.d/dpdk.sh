@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # DPDK in the guests: what it needs there, which ends of a cell are DPDK's, how a NIC gets there and back. Sourced.
 #
-# A pair of guests is one of three kinds: `plain`; `iommu`, with an IOMMU, for vfio; `no-iommu`, without, for uio and
-# vfio's unsafe mode. The last two have huge pages of 2 MiB, and this host's DPDK: the shim is made for that.
+# A pair of guests is one of three kinds: `plain`; `iommu`, with an IOMMU, for vfio; `no-iommu`, without, for uio.
+# The last two have huge pages of 2 MiB, and this host's DPDK: the shim is made for that.
 
 # Drivers of DPDK's that the guests' NICs have, the buses that these are on, and the mempool that every other starts as.
 readonly PMDS=(bus_pci bus_vdev mempool_ring net_e1000 net_virtio net_vmxnet3)
@@ -12,7 +12,7 @@ readonly GUESTS_OWN='^(libc|libm|libgcc_s|libz|libelf|libzstd|ld-linux-x86-64)\.
 # The kind of guests that a mode takes.
 kind_of() {
     case $1 in
-        dpdk-uio | dpdk-unsafe) echo no-iommu ;;
+        dpdk-uio) echo no-iommu ;;
         dpdk*) echo iommu ;;
         *) echo plain ;;
     esac
@@ -38,7 +38,6 @@ dpdk_cells() {
         echo "7.3 $nic dpdk-back bare 1500"
     done
     for nic in igb virtio vmxnet3; do echo "7.3 $nic dpdk-uio bare 1500"; done
-    echo '7.3 igb dpdk-unsafe bare 1500'
     echo '7.3 igb dpdk bare 3000'
     for kernel in 6.12 6.1 5.10; do echo "$kernel igb dpdk bare 1500"; done
 }
@@ -88,7 +87,6 @@ end_of() {
     device=$(printf '0000:00:%02d.0' $((8 + place)))
     case $mode:$1 in
         dpdk-uio:*) way='--driver uio_pci_generic' ;;
-        dpdk-unsafe:*) way=--unsafe ;;
         dpdk:* | dpdk-xdp:alpha) ;;
         *) end_of_kernel "$device"; return ;;
     esac
