@@ -79,16 +79,19 @@ cells_of() {
     done
 }
 
-# Run the cells on standard input; a line of JSON for each goes to the file $results. One boot for those of a kernel
-# and a kind of guests.
+# Run the cells on standard input; a line of JSON for each goes to the file $results. One boot for those of a kernel;
+# for DPDK's, of which every end polls, one for each NIC.
 run_cells() {
-    local line pair
-    while read -r line; do
-        echo "$(cut -d' ' -f1 <<<"$line"):$(kind_of "$(cut -d' ' -f3 <<<"$line")") $line"
+    local one two three rest pair
+    while read -r one two three rest; do
+        pair=$one:$(kind_of "$three")
+        case $pair in *:plain) ;; *) pair+=:$two ;; esac
+        echo "$pair $one $two $three $rest"
     done >"$results.kinds"
     for pair in $(cut -d' ' -f1 "$results.kinds" | awk '!seen[$0]++'); do
-        kernel=${pair%:*}
-        run_kernel "${pair#*:}" "$(sed -n "s/^$pair //p" "$results.kinds")"
+        IFS=: read -r one two rest <<<"$pair"
+        kernel=$one
+        run_kernel "$two" "$(sed -n "s/^$pair //p" "$results.kinds")"
     done
     rm -f "$results.kinds"
 }
@@ -105,7 +108,6 @@ run_kernel() {
         printf '%s\n' "$cells" | grep " $each " >"$LAB/cells$number"
         run_nic "$number" <"$LAB/cells$number" &
         workers+=($!)
-        if [ "$kind" != plain ]; then wait "$!" || true; fi
         number=$((number + 1))
     done
     wait "${workers[@]}" || true

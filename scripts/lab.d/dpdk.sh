@@ -29,7 +29,7 @@ equip() {
     if [ "$memory" -lt 2000 ]; then memory=2000; fi
 }
 
-# The cells of DPDK in --all; --dpdk runs these alone. NICs one after the other: every end polls.
+# The cells of DPDK in --all; --dpdk runs these alone.
 dpdk_cells() {
     local nic kernel
     for nic in igb virtio-zc vmxnet3 e1000e; do

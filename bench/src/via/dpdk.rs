@@ -20,6 +20,8 @@ const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
 /// The far side opens again after so long: a client of memif looks for its server once only.
 const UP: Duration = Duration::from_millis(200);
+/// The link of a NIC takes seconds, from each opening on.
+const NICS_UP: Duration = Duration::from_secs(10);
 
 /// What a vhost device calls itself, which takes no `mac=`: "VHOST" in letters.
 const VHOST: [u8; 6] = *b"\x56HOST\0";
@@ -48,7 +50,11 @@ pub(crate) fn open(
 /// Open, and again until there is somebody at the other end.
 fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
     let begin = Instant::now();
-    let within = if side == Side::Near { THERE } else { UP };
+    let within = match side {
+        _ if options.is_pci() => NICS_UP,
+        Side::Near => THERE,
+        Side::Far => UP,
+    };
     loop {
         watch.check()?;
         let late = begin.elapsed() >= THERE;
