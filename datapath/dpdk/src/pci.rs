@@ -115,8 +115,12 @@ mod tests {
 
     #[test]
     fn each_cause_has_its_advice() {
-        let of = |driver: Option<&str>, unsafe_interrupts, huge| {
-            Seen { exists: true, driver: driver.map(str::to_owned), unsafe_interrupts, huge, ..Seen::default() }
+        let of = |driver: Option<&str>, unsafe_interrupts, huge| Seen {
+            exists: true,
+            driver: driver.map(str::to_owned),
+            unsafe_interrupts,
+            huge,
+            ..Seen::default()
         };
         let neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
         let forbidden = Some("/dev/vfio/7".to_owned());
@@ -126,7 +130,10 @@ mod tests {
             (of(Some("igb"), None, true), "it is igb's: `scripts/nic bind dpdk"),
             (of(Some("vfio-pci"), Some(false), true), "echo 1 > /sys/module/vfio_iommu_type1"),
             (of(Some("vfio-pci"), Some(true), true), "as it should be"),
-            (Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) }, "igb has 0000:03:00.1, which is in the same"),
+            (
+                Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) },
+                "igb has 0000:03:00.1, which is in the same",
+            ),
             (Seen { forbidden, ..of(Some("vfio-pci"), Some(false), true) }, "may not open /dev/vfio/7: run as root"),
             (of(Some("uio_pci_generic"), None, false), "vm.nr_hugepages="),
             (of(Some("uio_pci_generic"), None, true), "it is uio_pci_generic's, as it should be"),
