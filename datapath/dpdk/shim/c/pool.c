@@ -96,7 +96,8 @@ static rte_iova_t device_address(const struct rte_memseg *page, const char *byte
 }
 
 /* One piece to the program is several to a device that has no IOMMU: huge pages lie anywhere. A frame that is in two of
- * them is torn, and no device may have it. With an IOMMU either: QEMU's igb, e1000e and vmxnet3 do not send it. */
+ * them is torn, and no device may have it. With an IOMMU either: QEMU's NICs
+ * seem not to send it. */
 static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
 		    rte_mempool_populate_obj_cb_t *add, void *argument)
 {
