@@ -71,6 +71,11 @@ struct frame {
 _Static_assert(sizeof(struct frame) == SMALLEST_BYTES, "the frame has no gaps");
 _Static_assert(__builtin_offsetof(struct frame, payload) == ETHERNET_BYTES, "the payload is where it belongs");
 
+/* In the first two bytes of a source address in bare: the form; version, group and local bit, and what they are. */
+#define USUAL_FORM_SHIFT (BARE_FORM_SHIFT + 2 - 32)
+#define USUAL_SAME (1 << (BARE_VERSION_SHIFT + 2 - 32) | 3 << (GROUP_BIT - 32))
+#define USUAL (1 << (LOCAL_BIT - 32))
+
 /* An address as a number carries a header: the local bit is set, the group bit is not. */
 static inline int has_header(__u64 address)
 {
@@ -85,12 +90,15 @@ static inline __u64 header_bits(__u64 address)
 	return address >> (LOCAL_BIT + 1) << GROUP_BIT | (address & below);
 }
 
+static inline int is_own(const struct frame *frame, const volatile struct config *config)
+{
+	return frame->to_high == config->own_high && frame->to_low == config->own_low;
+}
+
 /* Ours, or everybody's. */
 static inline int is_addressed(const struct frame *frame, const volatile struct config *config)
 {
-	if (likely(frame->to_high == config->own_high && frame->to_low == config->own_low))
-		return 1;
-	return from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
+	return is_own(frame, config) || from_be32(frame->to_high) >> (GROUP_BIT - 16) & 1;
 }
 
 /* The address with which discovery finds out whether the network between learns. */
@@ -220,26 +228,32 @@ static inline __u32 to_entry(__u16 entry)
 	return SOCKET((entry & 0xff) - 1) | BOUND_TO(entry >> 8);
 }
 
-static inline __u32 to_socket(const struct found *found, __u32 length, const struct table *table)
+/* A flow's socket, or back to the sender. */
+static inline __u32 to_flow(const struct found *found, const struct table *table)
 {
-	int control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
-	__u64 flow;
-	__u16 entry;
+	__u64 flow = flow_index(found->flow);
+	__u16 entry = table->flows[flow];
 
-	if (control != (found->flow == FLOW_NODE))
-		return DROP(REASON_NODE_FLOW);
-	if (!likely(fits(found, length)))
-		return DROP(REASON_LENGTH);
-	/* Apart from the others: one load with a constant index and with a variable one would need CAP_PERFMON. */
-	if (found->flow == FLOW_NODE)
-		return to_entry(table->flows[FLOW_NODE]);
-	flow = flow_index(found->flow);
-	entry = table->flows[flow];
 	if (!likely(entry))
 		return DROP(REASON_NO_FLOW);
 	if (!likely(!table->full) && is_request(found) && table->backs[flow].framing)
 		return (to_entry(entry) & ~0xff00u) | BOUNCE(0);
 	return to_entry(entry);
+}
+
+static inline __u32 to_socket(const struct found *found, __u32 length, const struct table *table)
+{
+	int is_control = found->field == FIELD_EXTENDED && found->code == CODE_CONTROL;
+
+	if (likely(found->flow != FLOW_NODE)) {
+		if (is_control)
+			return DROP(REASON_NODE_FLOW);
+		return likely(fits(found, length)) ? to_flow(found, table) : DROP(REASON_LENGTH);
+	}
+	if (!is_control)
+		return DROP(REASON_NODE_FLOW);
+	/* Apart from the others: one load with a constant index and with a variable one would need CAP_PERFMON. */
+	return fits(found, length) ? to_entry(table->flows[FLOW_NODE]) : DROP(REASON_LENGTH);
 }
 
 /*
@@ -251,8 +265,31 @@ static inline __u32 length_of(struct xdp_md *ctx, int pieces)
 	return pieces ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data;
 }
 
-static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct config *config,
-			   const struct table *table)
+/*
+ * wire::usual: a request or a reply to this node, in bare. Nearly all frames are, and take a third less of our time
+ * so. What is wrong with one, decide_any() says.
+ */
+static inline int find_usual(const struct frame *frame, const volatile struct config *config, struct found *found)
+{
+	__u32 high = from_be16(frame->from_high);
+	__u32 low = from_be32(frame->from_low);
+	__u32 form = high >> USUAL_FORM_SHIFT & 0xf;
+
+	if (frame->ethertype != config->hidden || (high & USUAL_SAME) != USUAL || !is_own(frame, config))
+		return 0;
+	if ((form & (BARE_FORM_REPLY - 1)) > MAX_WORDS)
+		return 0;
+	found->is_bare = 1;
+	found->field = form / BARE_FORM_REPLY;
+	/* Its bits stand above the local bit, below the group bit, and in the other half of the address. */
+	found->flow = (high << 3 & 1 << 13) | (high << 5 & 0xff << 5) | low >> BARE_FLOW_SHIFT;
+	found->length = low >> BARE_LENGTH_SHIFT & 0x7f;
+	return found->flow != FLOW_NODE;
+}
+
+/* Every other frame. */
+static inline __u32 decide_any(struct xdp_md *ctx, int pieces, const volatile struct config *config,
+			       const struct table *table)
 {
 	const void *data = (void *)(long)ctx->data;
 	const void *end = (void *)(long)ctx->data_end;
@@ -276,4 +313,17 @@ static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct
 	if (!addressed && found.flow != FLOW_NODE)
 		return PASS(PASS_OTHER_HOST);
 	return to_socket(&found, length_of(ctx, pieces), table);
+}
+
+static inline __u32 decide(struct xdp_md *ctx, int pieces, const volatile struct config *config,
+			   const struct table *table)
+{
+	const void *data = (void *)(long)ctx->data;
+	const void *end = (void *)(long)ctx->data_end;
+	struct found found = {};
+
+	if (likely(data + SMALLEST_BYTES <= end && find_usual(data, config, &found)) &&
+	    likely(fits(&found, length_of(ctx, pieces))))
+		return to_flow(&found, table);
+	return decide_any(ctx, pieces, config, table);
 }

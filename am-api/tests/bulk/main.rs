@@ -2,12 +2,15 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../cut/mod.rs"]
+mod cut;
 mod ends;
 
 use am_api::{
     Endpoint, Handler, Port, Region, RegionId, Remote, ReturnReason, Rights, TransferError, TransferId, TransferKind,
 };
 use common::{Side, connect, connected, plain, until};
+use cut::{Cut, State, Switch};
 use transport::faulty::{Faults, Faulty};
 use transport::loopback;
 
@@ -301,22 +304,50 @@ fn the_peer_may_go_in_the_middle() {
     assert!(alpha.endpoint.put(to, region.id(), 0, b"no").is_err());
 }
 
-#[test]
-fn segments_allocate_nothing() {
+/// A transfer of 2 MiB after others like it, with `each_turn` before each turn of both sides: how often it
+/// allocates, how many messages are sent again.
+fn a_later_put(
+    (mut alpha, mut beta, to): (Side<News>, Side<News>, Remote),
+    mut each_turn: impl FnMut(u64),
+) -> (u64, u64) {
     const LENGTH: usize = 2 << 20;
-    let (mut alpha, mut beta, to) = listening(connected());
     let region = zeros(&beta.endpoint, LENGTH, Rights::WRITE);
     let data: std::sync::Arc<[u8]> = pattern(LENGTH, 1).into();
-    let put = |alpha: &mut Side<News>, beta: &mut Side<News>| {
+    let put = |alpha: &mut Side<News>, beta: &mut Side<News>, each_turn: &mut dyn FnMut(u64)| {
         alpha.endpoint.put(to, region.id(), 0, data.clone()).unwrap();
+        let mut turns = 0..;
         while alpha.state.is_empty() {
-            alpha.poll();
-            beta.poll();
+            turns.next().into_iter().for_each(&mut *each_turn);
+            _ = (alpha.poll(), beta.poll());
         }
         alpha.state.clear();
         beta.state.clear();
     };
-    (0..4).for_each(|_| put(&mut alpha, &mut beta));
-    let counted = allocation_counter::measure(|| put(&mut alpha, &mut beta)).count_total;
-    assert!(counted <= 1, "{counted} allocations for {} segments", LENGTH / 1400);
+    (0..4).for_each(|_| put(&mut alpha, &mut beta, &mut |_| ()));
+    let before = alpha.counter("retransmitted");
+    let counted = allocation_counter::measure(|| put(&mut alpha, &mut beta, &mut each_turn)).count_total;
+    (counted, alpha.counter("retransmitted") - before)
+}
+
+#[test]
+fn segments_allocate_nothing() {
+    let (counted, _) = a_later_put(listening(connected()), |_| ());
+    assert!(counted <= 1, "{counted} allocations");
+}
+
+/// Nor do the first that are lost on a flow, or come again.
+#[test]
+fn lost_segments_allocate_nothing() {
+    // Loss that never strikes makes of both ends what repairs loss.
+    let rare = Faults { drop: f64::MIN_POSITIVE, ..Faults::NONE };
+    let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), rare));
+    let (left, switch): (Cut, Switch) = Cut::new("cut", Box::new(left));
+    let (mut alpha, mut beta) =
+        (Side::open(plain("alpha"), Box::new(left)), Side::open(plain("beta"), Box::new(right)));
+    let to = connect(&mut alpha, &mut beta);
+    let sides = listening((alpha, beta, to));
+    let (counted, again) =
+        a_later_put(sides, |turn| switch.set(if turn % 8 == 4 { State::Silent } else { State::Whole }));
+    assert!(again > 0, "nothing was lost");
+    assert!(counted <= 1, "{counted} allocations, {again} messages sent again");
 }

@@ -121,6 +121,7 @@ impl<B: Buffer> Core<B> {
         }
         record.phase = Phase::Dead(reason);
         record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));
+        record.order.take().into_iter().for_each(|order| self.gaps.give_back_order(order));
         if record.is_first {
             self.newest = None;
             self.budget.go();

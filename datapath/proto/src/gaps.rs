@@ -1,34 +1,41 @@
 //! What has arrived beyond a gap: a bitmap for each receive queue that has
 //! one, and for no other, so that memory grows with what is outstanding and
-//! not with the number of peers (FM 1.0 §4.5).
+//! not with the number of peers (FM 1.0 §4.5). Likewise the network's
+//! [order](crate::reorder), for each flow that has had a gap.
 //!
-//! Pushed by: a queue whose last gap is closed. Popped by: a queue that gets its
-//! first gap. Bounded by: the queues that ever had gaps at the same time. When
-//! empty: a new bitmap is made.
+//! Pushed by: a queue whose last gap is closed; a flow that ends. Popped by: a
+//! queue that gets its first gap; a flow that does, or gets a duplicate. Bounded
+//! by: those that ever had gaps at the same time. When empty: a new one is made.
 
 use std::mem;
 
 use wire::Seq;
 
 use crate::WINDOW;
+use crate::reorder::Order;
+
+/// So many of each are there from the start.
+const READY: usize = 16;
 
 /// Bit `n % WINDOW` for number `n`.
 #[derive(Debug)]
 pub(crate) struct Ahead([u64; WINDOW / 64]);
 
-/// Bitmaps that no queue needs now; all clear.
+/// Bitmaps that no queue needs now, all clear, and the same for the order of flows.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a bitmap goes to a queue and back as it is, without a copy")]
 pub(crate) struct Gaps {
     spare: Vec<Box<Ahead>>,
+    orders: Vec<Box<Order>>,
     /// Messages lost, or without room, since this was last asked.
     lost: u32,
 }
 
 impl Gaps {
-    /// With so many bitmaps from the start.
-    pub(crate) fn new(count: usize) -> Self {
-        Gaps { spare: (0..count).map(|_| Ahead::clear()).collect(), lost: 0 }
+    pub(crate) fn new() -> Self {
+        let spare = (0..READY).map(|_| Ahead::clear()).collect();
+        let orders = (0..READY).map(|_| Box::default()).collect();
+        Gaps { spare, orders, lost: 0 }
     }
 
     /// So many messages did not arrive, or found no room.
@@ -52,6 +59,17 @@ impl Gaps {
     pub(crate) fn give_back(&mut self, ahead: Box<Ahead>) {
         debug_assert!(ahead.0.iter().all(|&limb| limb == 0));
         self.spare.push(ahead);
+    }
+
+    #[cold]
+    pub(crate) fn take_order(&mut self) -> Box<Order> {
+        self.orders.pop().unwrap_or_default()
+    }
+
+    #[cold]
+    pub(crate) fn give_back_order(&mut self, mut order: Box<Order>) {
+        *order = Order::default();
+        self.orders.push(order);
     }
 }
 

@@ -122,7 +122,7 @@ impl<B: Buffer> Core<B> {
     fn not_new(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
         self.counters.not_new(verdict);
         if let Some(record) = self.flows.by_flow(flow) {
-            record.not_new(verdict, class, seq);
+            record.not_new(verdict, class, seq, &mut self.gaps);
             record.queue_ack(&mut self.acks_due);
         }
     }
@@ -170,10 +170,10 @@ impl FlowRecord {
     }
 
     /// A message that came again, or too early: its sender should hear where we are, and which it was.
-    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq) {
+    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
-            self.order().came_again(class, seq);
+            self.order(gaps).came_again(class, seq);
         }
     }
 

@@ -110,7 +110,7 @@ impl<B: Buffer> Core<B> {
             contest: None,
             strays: Strays::default(),
             probes: Sparing::default(),
-            gaps: Gaps::new(16),
+            gaps: Gaps::new(),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
             budget: Budget::new(config.receive_frames),

@@ -236,7 +236,7 @@ impl<B: wire::Buffer> Core<B> {
                 }
             }
             Remark::Lost(class, count) | Remark::Late(class, count) => {
-                let lost = record.order().peer[class.index()].told(count);
+                let lost = record.order(&mut self.gaps).peer[class.index()].told(count);
                 self.gaps.lost(lost);
                 if matches!(remark, Remark::Late(..)) {
                     self.shares[class].undo();
@@ -267,6 +267,7 @@ impl<B: wire::Buffer> Core<B> {
             record.rtt.backoff = 0;
             record.rejects.accepted();
         }
+        _ = record.order(&mut self.gaps);
         if let Some(order) = &mut record.order {
             order.came_late(late.map_or(0, |sent_at| now.since(sent_at)));
             order.shrink(now, &record.rtt, &self.waits);
@@ -311,8 +312,8 @@ impl FlowRecord {
 
     /// What is known of the network's order, from now on.
     #[cold]
-    pub(crate) fn order(&mut self) -> &mut Order {
-        self.order.get_or_insert_default()
+    pub(crate) fn order(&mut self, gaps: &mut Gaps) -> &mut Order {
+        self.order.get_or_insert_with(|| gaps.take_order())
     }
 
     /// What an acknowledgement that goes now says besides.
@@ -331,7 +332,7 @@ impl FlowRecord {
 
     /// So many more were lost: the peer hears of it.
     fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
-        if self.order().tell(class, lost) {
+        if self.order.as_mut().is_some_and(|order| order.tell(class, lost)) {
             self.ack_forced = true;
             self.queue_ack(acks_due);
         }
@@ -349,14 +350,14 @@ impl FlowRecord {
     ) -> (u32, Time) {
         let (tolerance, patience, doubted) = (self.tolerance(), self.rtt.patience(), self.doubted(class));
         let lost = self.send[class].resend_lost(slots, ready, last, &Rule { now, tolerance, patience, doubted });
-        if lost.count > 0 {
-            let rtt = self.rtt;
-            let order = self.order();
+        if lost.count > 0
+            && let Some(order) = &mut self.order
+        {
             if lost.doubted {
                 order.drop_doubt();
             }
             if let Some(message) = lost.first_time {
-                order.doubts(now, class, message, &rtt, waits);
+                order.doubts(now, class, message, &self.rtt, waits);
             }
         }
         (lost.count, lost.next)

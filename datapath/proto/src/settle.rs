@@ -221,7 +221,9 @@ impl FlowRecord {
         if let &Closed::Late(sent_at) = closed {
             // The peer was heard just now, or, where the clock was not looked at since, earlier.
             let age = self.silence.since().since(sent_at);
-            self.order().came_late(age);
+            if let Some(order) = &mut self.order {
+                order.came_late(age);
+            }
         }
     }
 }

@@ -69,8 +69,10 @@ impl<B: Buffer> Core<B> {
         self.counters.timeouts += 1;
         for class in Class::ALL {
             let doubted = record.doubted(class);
-            if record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST, doubted) {
-                record.order().drop_doubt();
+            if record.send[class].resend_oldest(&mut self.slots, &mut self.ready, BURST, doubted)
+                && let Some(order) = &mut record.order
+            {
+                order.drop_doubt();
             }
         }
         record.rtt.backoff = record.rtt.backoff.saturating_add(1);

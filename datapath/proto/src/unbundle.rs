@@ -84,7 +84,7 @@ impl<B: Buffer> Arrival<'_, B> {
         match verdict {
             Verdict::Duplicate | Verdict::Beyond => {
                 self.counters.not_new(verdict);
-                record.not_new(verdict, self.class, seq);
+                record.not_new(verdict, self.class, seq, self.gaps);
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,

@@ -38,14 +38,17 @@ const _: () = assert!(NARROW.units + NARROW.others < 1 << 7 && WIDE.units + WIDE
 const _: () = assert!(NARROW.units % 2 == 1 && NARROW.others % 2 == 1 && WIDE.units % 2 == 1 && WIDE.others % 2 == 1);
 
 impl Lengths {
-    /// The code of a frame of this length that is not short.
+    /// The code of a frame of this length that is not short. No frame is longer than 32 bits say, whose remainders
+    /// take half the instructions.
     #[inline(always)]
     pub(crate) const fn code(&self, length: usize) -> u16 {
-        if length.is_multiple_of(UNIT) {
-            1 + (length / UNIT % self.units as usize) as u16
+        let (length, unit) = (length as u32, UNIT as u32);
+        let code = if length.is_multiple_of(unit) {
+            1 + length / unit % self.units as u32
         } else {
-            1 + self.units + (length % self.others as usize) as u16
-        }
+            1 + self.units as u32 + length % self.others as u32
+        };
+        code as u16
     }
 
     /// Whether a frame of this length may have this code.

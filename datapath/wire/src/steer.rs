@@ -77,8 +77,11 @@ pub fn steer(frame: &[u8], table: &Table) -> Decision {
         && smallest[..6] == table.own.0
         && let Some(usual) = Usual::read(smallest, table.ethertype)
     {
-        let found = Found { kind: usual.kind(), flow: usual.flow(), fits: usual.fits(frame.len()) };
-        return to_socket(&found, table);
+        let flow = usual.flow();
+        // What is wrong with it the long way says.
+        if flow != Flow::NODE && usual.fits(frame.len()) {
+            return to_flow(flow, usual.kind().is_request(), table);
+        }
     }
     steer_any(frame, table)
 }
@@ -161,9 +164,14 @@ fn to_socket(found: &Found, table: &Table) -> Decision {
     if flow == Flow::NODE {
         return Decision::Socket(table.node_socket);
     }
+    to_flow(flow, kind.is_request(), table)
+}
+
+#[inline(always)]
+fn to_flow(flow: Flow, is_request: bool, table: &Table) -> Decision {
     match table.flows[flow.index()] {
         0 => Decision::Drop(Reason::NoFlow),
-        socket if table.full && kind.is_request() && table.has_way_back(flow) => Decision::Bounce(socket - 1),
+        socket if table.full && is_request && table.has_way_back(flow) => Decision::Bounce(socket - 1),
         socket => Decision::Socket(socket - 1),
     }
 }

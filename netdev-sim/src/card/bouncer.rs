@@ -48,9 +48,32 @@ impl Bouncer {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;
         }
-        let request = request.first_chunk::<SMALLEST>()?;
         // Which flow it is: the only one whose way back turns it into a reject of its own.
         let flow = wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
-        self.backs.get(&flow)?.reject(request, EtherType::DEFAULT)
+        self.backs.get(&flow)?.reject(request.first_chunk::<SMALLEST>()?, EtherType::DEFAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::frame::{Link, emit};
+    use wire::{Framing, Header, Kind};
+
+    use super::*;
+
+    #[test]
+    fn requests_of_every_length_are_returned() {
+        let (own, peer, flow) = (Address([2, 0, 0, 0, 0, 1]), Address([2, 0, 0, 0, 0, 2]), Flow::new(7).unwrap());
+        let link = |from, to| Link { to, from, ethertype: EtherType::DEFAULT };
+        let mut bouncer = Bouncer::new(own);
+        bouncer.steer(flow, true);
+        bouncer.way_back(flow, &Back::new(Framing::Bare, &link(own, peer), flow, 0));
+        bouncer.full(true);
+        for body in [0, 44, 46, 100, 1500] {
+            let mut bytes = [0; 1514];
+            let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 0, words: 0, seq: 9 };
+            let length = emit(&mut bytes, Framing::Bare, &link(peer, own), &header, body, None).unwrap();
+            assert!(bouncer.reject(&bytes[..length]).is_some(), "{body} bytes");
+        }
     }
 }
