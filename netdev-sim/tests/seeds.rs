@@ -14,7 +14,7 @@ use std::process::Command;
 use nodes::{CAUGHT, Case, Caught, Report, caught};
 
 /// As many as take well under a minute; `scripts/soak` runs more.
-const SEEDS: Range<u64> = 0..6_000;
+const SEEDS: Range<u64> = 0..4_000;
 
 fn asked_for() -> Range<u64> {
     let Ok(text) = env::var("NETDEV_SIM_SEEDS") else { return SEEDS };

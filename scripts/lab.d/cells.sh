@@ -34,11 +34,9 @@ ci_cells() {
     echo '7.3 virtio-zc zero-copy bare 1500'
     echo '7.3 vmxnet3 copy bare 1500'
     echo '7.3 e1000e generic bare 1500'
-    echo '6.12 igb copy split 1500'
     echo '6.12 vmxnet3 copy plain 1500'
     echo '6.1 igb copy bare 1500'
     echo '5.10 igb copy bare 1500'
-    echo '5.10 e1000e generic split 1500'
 }
 
 # The cells of --all: every mode of every driver, and what longer frames do.

@@ -17,7 +17,7 @@ readonly NEWEST=7.3
 is_for_ci() {
     case $1 in
         datapath/afxdp/tests/*) return 1 ;;
-        datapath/* | */root_attach.rs) [ "$kernel" = "$NEWEST" ] ;;
+        datapath/* | */root_attach.rs | */constants.rs) [ "$kernel" = "$NEWEST" ] ;;
     esac
 }
 
