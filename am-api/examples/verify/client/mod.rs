@@ -91,7 +91,7 @@ impl Client {
             }
         });
         let mut state = State { ledger: Ledger::new("connect"), answer: None, transfer: None, returned: 0 };
-        let to = connect(&node, &mut endpoint, &mut state, MAIN, APPEARS)?;
+        let to = connect(&node, &mut endpoint, &mut state, MAIN, APPEARS.min(settings.patience))?;
         Ok(Client { node, endpoint, state, to, patience: settings.patience, next: 1 })
     }
 
