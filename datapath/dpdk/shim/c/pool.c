@@ -95,9 +95,10 @@ static rte_iova_t device_address(const struct rte_memseg *page, const char *byte
 	return page->iova + (byte - (const char *)page->addr);
 }
 
-/* One piece to the program is several to a device that has no IOMMU: huge pages lie anywhere. A frame that is in two of
- * them is torn, and no device may have it. With an IOMMU either: QEMU's NICs
- * seem not to send it. */
+/*
+ * One piece to the program is several to a device that has no IOMMU: huge pages lie anywhere. A frame that is in two of
+ * them is torn, and no device may have it; nor with an IOMMU, since QEMU's igb seems not to send such a frame.
+ */
 static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
 		    rte_mempool_populate_obj_cb_t *add, void *argument)
 {
