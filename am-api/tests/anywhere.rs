@@ -1,58 +1,36 @@
 //! One program, unchanged, over every transport by its name: `examples/ping.rs`,
 //! a process at each end, or both ends in one.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-use std::{env, process, thread};
+mod example;
 
-/// The example, where cargo has put it beside this test.
-fn ping() -> Command {
-    let mut path = env::current_exe().expect("a path");
-    path.pop();
-    path.pop();
-    let path = path.join("examples/ping");
-    assert!(path.exists(), "{} is not there: cargo build -p am-api --example ping", path.display());
-    Command::new(path)
-}
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+use std::{process, thread};
+
+use example::{Running, example, local};
 
 /// The node "beta", until this is dropped.
-struct Serving(Child);
-
-impl Serving {
-    fn on(name: &str) -> Serving {
-        let mut child = ping().args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
-        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let first = lines.next().and_then(Result::ok).unwrap_or_default();
-        assert!(first.starts_with("beta serves on"), "{name}: {first}");
-        thread::spawn(move || lines.for_each(drop));
-        Serving(child)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        _ = (self.0.kill(), self.0.wait());
-    }
+fn serve(name: &str) -> Running {
+    let mut child = example("ping").args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let first = lines.next().and_then(Result::ok).unwrap_or_default();
+    assert!(first.starts_with("beta serves on"), "{name}: {first}");
+    thread::spawn(move || lines.for_each(drop));
+    Running(child)
 }
 
 fn ten_answers(serving: &str, asking: &str) -> String {
-    let _beta = Serving::on(serving);
+    let _beta = serve(serving);
     answered(&["beta", asking])
 }
 
 /// How the ten were answered.
 fn answered(arguments: &[&str]) -> String {
-    let Output { status, stdout, stderr } = ping().args(arguments).output().expect("started");
+    let Output { status, stdout, stderr } = example("ping").args(arguments).output().expect("started");
     let (said, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{arguments:?}: {errors}{said}");
     assert!(said.lines().any(|line| line.starts_with("10: ")), "{said}");
     said.lines().next().unwrap_or_default().to_owned()
-}
-
-/// An address of this process's own on the loopback network.
-fn local(host: u8) -> String {
-    let [low, high] = (process::id() as u16).to_be_bytes();
-    format!("127.{high}.{low}.{host}:7000")
 }
 
 #[test]
@@ -75,8 +53,8 @@ fn over_shared_memory() {
 fn over_a_simulated_network_within_one_process_and_no_further() {
     let how = answered(&["sim:7,loss=0.05,delay=100us"]);
     assert!(how.starts_with("beta/ping by sim:7 "), "{how}");
-    let _beta = Serving::on("sim:8");
-    let output = ping().args(["beta", "sim:8"]).output().expect("started");
+    let _beta = serve("sim:8");
+    let output = example("ping").args(["beta", "sim:8"]).output().expect("started");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("nobody else of this process"), "{said}");
 }
@@ -102,7 +80,7 @@ fn what_is_no_transport_is_said() {
         ("sim:lab", "sim:7"),
         ("udp:127.0.0.1:0+eth1", "there is no transport `eth1`"),
     ] {
-        let output = ping().args(["serve", name]).output().expect("started");
+        let output = example("ping").args(["serve", name]).output().expect("started");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(hint), "{name}: {said}");
     }

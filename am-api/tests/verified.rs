@@ -1,18 +1,15 @@
 //! `examples/verify`, with which scripts/lab judges kernels and drivers: it finds what is wrong, and only that.
 
-use std::process::{Child, Command, Output, Stdio};
+mod example;
+
+use std::process::{self, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use std::{env, process};
 
-/// The example, where cargo has put it beside this test.
+use example::{Running, example, local};
+
 fn verify(arguments: &[&str]) -> Command {
-    let mut path = env::current_exe().expect("a path");
-    path.pop();
-    path.pop();
-    let path = path.join("examples/verify");
-    assert!(path.exists(), "{} is not there: cargo build -p am-api --example verify", path.display());
-    let mut command = Command::new(path);
+    let mut command = example("verify");
     command.args(arguments).stdout(Stdio::piped());
     command
 }
@@ -27,12 +24,6 @@ fn said(output: Output) -> (Option<i32>, String) {
 fn number(line: &str, name: &str) -> u64 {
     let after = line.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name}: {line}")).1;
     after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or_else(|_| panic!("{line}"))
-}
-
-/// An address of this process's own on the loopback network.
-fn local(host: u8) -> String {
-    let [low, high] = (process::id() as u16).to_be_bytes();
-    format!("127.{high}.{low}.{host}:7000")
 }
 
 fn is_good_over(on: &str) {
@@ -61,18 +52,10 @@ fn without_a_peer_it_says_so() {
     assert!(code == Some(2) && line.contains("usage: verify"), "{line}");
 }
 
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        _ = (self.0.kill(), self.0.wait());
-    }
-}
-
 #[test]
 fn it_goes_on_with_a_server_that_was_killed_and_is_back() {
     let (near, far) = (local(1), local(2));
-    let serve = || Serving(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
+    let serve = || Running(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
     let serving = serve();
     let asking = format!("udp:{near},peer={far}");
     let asking = verify(&["keep", &asking, "seconds=6", "patience=1"]).spawn().unwrap();
@@ -88,7 +71,7 @@ fn it_goes_on_with_a_server_that_was_killed_and_is_back() {
 #[test]
 fn a_server_that_is_gone_for_good_is_a_failure() {
     let (near, far) = (local(3), local(4));
-    let serving = Serving(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
+    let serving = Running(verify(&["serve", &format!("udp:{far}"), "seconds=60"]).spawn().unwrap());
     let asking = format!("udp:{near},peer={far}");
     let asking = verify(&["keep", &asking, "seconds=5", "patience=1"]).spawn().unwrap();
     sleep(Duration::from_secs(1));

@@ -315,6 +315,11 @@ mod tests {
 
     #[test]
     fn each_errno_of_attaching_has_its_advice() {
+        let setcap = if needs_perfmon() {
+            "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock,cap_perfmon=ep"
+        } else {
+            "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep"
+        };
         for (number, advice) in [
             (libc::ENODEV, "`ip link` lists"),
             (libc::EBUSY, "`ip link set dev eth1 xdp off` removes it"),
@@ -323,7 +328,7 @@ mod tests {
             (libc::EOPNOTSUPP, "ask for the generic mode"),
             (libc::ERANGE, "`ip link set dev eth1 mtu 1500`"),
             (libc::ENOSPC, "`ethtool -L`"),
-            (libc::EPERM, "sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock"),
+            (libc::EPERM, setcap),
         ] {
             let text = attach_error(number).to_string();
             assert!(text.contains(advice) && text.contains("eth1"), "{text}");

@@ -90,7 +90,11 @@ fn rights_are_named_and_suffice() {
         child.wait().unwrap();
         answer
     };
-    let named = "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock";
+    let named = if bpf::needs_perfmon() {
+        "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock,cap_perfmon=ep "
+    } else {
+        "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep "
+    };
     for too_few in ["-all", "-all,+net_admin,+net_raw", "-all,+bpf,+net_raw"] {
         let said = ask(too_few);
         assert!(said.starts_with("not permitted to load an XDP program") && said.contains(named), "{too_few}: {said}");

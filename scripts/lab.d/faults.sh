@@ -94,7 +94,7 @@ record_fault() {
     if [ "$4" != 0 ]; then verdict=BAD why="the client ends with $4${why:+: $why}"; fi
     if [ "$6" = no ]; then verdict=BAD why="the server is gone: $(tail -n 1 "$3" | tr -d '"\\')"; fi
     if [[ $STOPPING == *" $1 "* && $(decimal_in pause "$2") == 0.* ]]; then verdict=BAD why='the fault was not felt'; fi
-    if [ "$5" = 95 ]; then verdict=refused; elif [ "$5" != 0 ]; then verdict=BAD why="the fault could not be made: $7"; fi
+    if [ "$5" = 95 ] && [ "$verdict" = good ]; then verdict=refused; elif [ "$5" != 0 ] && [ "$5" != 95 ]; then verdict=BAD why="the fault could not be made: $7"; fi
     why=$(printf '%s' "${why:-$7}" | tr -d '"\\' | tr '\n' ' ')
     printf '{"kernel":"%s","nic":"%s","fault":"%s","sent":%s,"received":%s,"returned":%s,"unanswered":%s,"wrong":%s,"pause":%s,"reconnects":%s,"seconds":%s,"verdict":"%s","why":"%s","trouble":"%s","transport":"%s"}\n' \
         "$kernel" "$nic" "$1" "$(number_or_0 sent "$2")" "$(number_or_0 received "$2")" "$(number_or_0 returned "$2")" \

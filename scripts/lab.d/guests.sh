@@ -26,9 +26,9 @@ boot_guest() {
         n=$((n + 1))
     done
     # shellcheck disable=SC2086 # words of their own
-    setpriv --pdeathsig KILL "$LAB_CACHE/root/lib64/ld-linux-x86-64.so.2" \
-        --library-path "$LAB_CACHE/root/usr/lib/x86_64-linux-gnu" "$LAB_CACHE/root/usr/bin/qemu-system-x86_64" \
-        -L "$LAB_CACHE/root/usr/share/qemu" -L "$LAB_CACHE/root/usr/share/seabios" \
+    setpriv --pdeathsig KILL "$LAB_CACHE/userland/lib64/ld-linux-x86-64.so.2" \
+        --library-path "$LAB_CACHE/userland/usr/lib/x86_64-linux-gnu" "$LAB_CACHE/userland/usr/bin/qemu-system-x86_64" \
+        -L "$LAB_CACHE/userland/usr/share/qemu" -L "$LAB_CACHE/userland/usr/share/seabios" \
         -name "$name" -accel tcg,thread=multi -machine q35 -cpu EPYC -smp "$cpus" -m "$memory" -nodefaults \
         -display none -no-reboot -serial "file:$LAB/$name/console" -serial "pipe:$LAB/$name/tty" \
         -monitor "pipe:$LAB/$name/monitor" \

@@ -25,7 +25,7 @@ initramfs() {
 }
 
 add_tools() {
-    local tree=$1 tool library root=$LAB_CACHE/root path
+    local tree=$1 tool library root=$LAB_CACHE/userland path
     cp "$root"/usr/bin/busybox "$tree/usr/bin/"
     for tool in "${TOOLS[@]}"; do
         path=$(find "$root"/usr/bin "$root"/usr/sbin -maxdepth 1 -name "$tool" -print -quit)

@@ -28,7 +28,7 @@ netem() {
         in_guest beta "tc qdisc replace dev p0 root netem limit 10000 $queue && tc qdisc replace dev eth0 root netem limit 10000 $queue" || true
         begin=$SECONDS status=0
         start beta "exec ip netns exec far verify serve xdp:h0 seconds=10 patience=5" 100; server=$started
-        start alpha "exec verify keep xdp:eth0 seconds=15 patience=5 together=256" 100; client=$started
+        start alpha "exec verify keep $(fault_transport) seconds=15 patience=5 together=256" 100; client=$started
         finish alpha "$client" 100 || status=$?
         line=$(grep -F '"phase":"keep"' "$said" || tail -n 1 "$said")
         finish beta "$server" 20 || true

@@ -52,9 +52,9 @@ private_apt() {
         -o Acquire::Retries=3 -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=0 "${@:3}"
 }
 
-# Fetch QEMU and the userland with all that they depend on, and unpack them into $LAB_CACHE/root.
+# Fetch QEMU and the userland with all that they depend on, and unpack them into $LAB_CACHE/userland.
 fetch_userland() {
-    local root=$LAB_CACHE/root package
+    local root=$LAB_CACHE/userland package
     private_apt "$USERLAND_SUITE" apt-get update
     private_apt "$USERLAND_SUITE" apt-get install --yes --download-only "${USERLAND[@]}"
     rm -rf "$root.new"
@@ -89,7 +89,7 @@ fetch_kernel() {
 
 # Run a program of the unpacked userland on this host, with its own C library.
 in_root() {
-    local root=$LAB_CACHE/root program
+    local root=$LAB_CACHE/userland program
     program=$(find "$root"/usr/bin "$root"/usr/sbin -maxdepth 1 -name "$1" -print -quit)
     "$root/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$program" "${@:2}"
 }

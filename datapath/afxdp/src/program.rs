@@ -132,7 +132,7 @@ impl Attached {
     pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<(), OpenError> {
         match self {
             Attached::Steer { place, steer } => place.attach_again(options, interface, steer),
-            // A bench's, whose NIC nobody sets up again.
+            // Only a bench uses this program, and its NIC stays as it is.
             Attached::Raw { .. } => Ok(()),
         }
     }

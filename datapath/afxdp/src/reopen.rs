@@ -108,8 +108,7 @@ impl Xdp {
     /// # Errors
     /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
-        let mut interface = self.anew.interface.clone();
-        interface.name = self.carrier.name().unwrap_or(interface.name);
+        let interface = self.interface();
         self.anew.options.copy = Copying::Copy;
         self.reopen(&interface).inspect_err(|why| {
             self.path.close(format!("interface {} does not open in copy mode: {why}", interface.name));
@@ -125,8 +124,8 @@ impl Xdp {
             return;
         }
         self.anew.next = now + PAUSE;
-        let before = &self.anew.interface;
-        let name = self.carrier.name().unwrap_or(before.name.clone());
+        let before = self.interface();
+        let name = before.name;
         let Ok(interface) = Interface::find(&name) else { return };
         if interface.index == before.index || interface.address != before.address {
             return;
@@ -155,13 +154,18 @@ impl Xdp {
         if !self.bypass.is_used() {
             return;
         }
-        let mut interface = self.anew.interface.clone();
-        interface.name = self.carrier.name().unwrap_or(interface.name);
+        let interface = self.interface();
         let Interface { name, driver, .. } = &interface;
         tracing::warn!(interface = name, driver, "the driver has forgotten the XDP program: attached again");
         let result = self.program.attach_again(&self.anew.options, &interface);
         let why = |why| format!("the driver {driver} of {name} does not run the XDP program any more, and {why}");
         self.bypass.restart(result.map_err(why));
+    }
+
+    /// The interface, by the name that it has now.
+    fn interface(&self) -> Interface {
+        let opened = self.anew.interface.clone();
+        Interface { name: self.carrier.name().unwrap_or(opened.name), ..opened }
     }
 
     fn reopen(&mut self, interface: &Interface) -> Result<(), OpenError> {

@@ -35,7 +35,7 @@ fn detach(link: u32) {
     let mut attributes = [0; 32];
     attributes[0] = link;
     let fd = bpf(LINK_GET_FD_BY_ID, &mut attributes).expect("root may ask for any link");
-    // SAFETY: the kernel has just opened it, and nobody else has it.
+    // SAFETY: the kernel has just opened this descriptor, and no other value owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut attributes = [0; 32];
     attributes[0] = fd.as_raw_fd() as u32;

@@ -93,19 +93,6 @@ fn one_that_does_not_open_says_why_and_takes_nothing() {
     pair.assert_alive(2);
 }
 
-fn ip(arguments: &[&str]) {
-    // Where Debian keeps it for root alone.
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let status = std::process::Command::new("ip").env("PATH", path).args(arguments).status().unwrap();
-    assert!(status.success(), "ip {arguments:?}");
-}
-
-impl Cable {
-    fn ip(&self, end: usize, arguments: &[&str]) {
-        self.hosts[end].enter(|| ip(arguments)).unwrap();
-    }
-}
-
 /// What an end says is wrong, asked on its own host.
 fn trouble(cable: &Cable, pair: &mut Pair, end: usize) -> Option<String> {
     setns(&cable.hosts[end], CloneFlags::CLONE_NEWNET).unwrap();

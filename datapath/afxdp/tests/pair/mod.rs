@@ -40,6 +40,14 @@ impl Cable {
         afxdp::open(options)
     }
 
+    /// The command `ip`, on an end's host.
+    pub(crate) fn ip(&self, end: usize, arguments: &[&str]) {
+        // Where Debian keeps it for root alone.
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+        let run = || std::process::Command::new("ip").env("PATH", path).args(arguments).status().unwrap();
+        assert!(self.hosts[end].enter(run).unwrap().success(), "ip {arguments:?}");
+    }
+
     /// Both ends, with the flow open.
     pub(crate) fn pair(&self, options: &Options) -> Pair {
         let mut ends = [0, 1].map(|end| self.open(end, options).unwrap_or_else(|error| panic!("{error}")));

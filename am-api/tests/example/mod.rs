@@ -1,0 +1,29 @@
+//! The examples as programs of their own.
+
+use std::process::{Child, Command};
+use std::{env, process};
+
+/// An example, where cargo has put it beside this test.
+pub(crate) fn example(name: &str) -> Command {
+    let mut path = env::current_exe().expect("a path");
+    path.pop();
+    path.pop();
+    let path = path.join("examples").join(name);
+    assert!(path.exists(), "{} is not there: cargo build -p am-api --example {name}", path.display());
+    Command::new(path)
+}
+
+/// One that runs until this is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+/// An address of this process's own on the loopback network.
+pub(crate) fn local(host: u8) -> String {
+    let [low, high] = (process::id() as u16).to_be_bytes();
+    format!("127.{high}.{low}.{host}:7000")
+}
