@@ -94,12 +94,14 @@ end_of() {
     before=$(or_refused "nic bind dpdk $device $way")'; echo 1;'
 }
 
-# An end that is the kernel's, with the best mode of its driver, unless another was asked for.
+# An end that is the kernel's, with the best mode of its driver, unless another was asked for. QEMU's virtio device without copies does not
+# get along with QEMU's IOMMU: it reads descriptors that are none, corrupts the guest, or aborts.
 end_of_kernel() {
     local one=$mode
     before="[ \$(cat /sys/class/net/eth$place/mtu) = $mtu ] || ip link set eth$place mtu $mtu || exit 3;"
     if [ "$kind" != plain ]; then
         one=$(modes_of "$kernel" "$nic" | cut -d' ' -f1)
+        if [ "$nic" = virtio-zc ]; then one=copy; fi
         before="$(or_refused "nic unbind $1"); ip link set eth$place up; $before"
     fi
     on=xdp:eth$place,$(settings_of "$one")

@@ -4,7 +4,7 @@
 # $LAB is the folder that the guests share with this host: bin/ with the programs, a folder for each guest with
 # its commands (NAME.run), what they said (NAME.out), how they ended (NAME.rc), its kernel's log (dmesg), console and monitor.
 
-# QEMU's device for a NIC of ours; `-iommu` is the virtio device that its driver drives without copying.
+# QEMU's device for a NIC of ours; `virtio-zc` is the virtio device that its driver drives without copying.
 device_of() {
     case $1 in
         igb | e1000e | vmxnet3) echo "$1" ;;
@@ -48,11 +48,11 @@ boot_pair() {
     await_up alpha && await_up beta
 }
 
-# The guest says that it is up, within two minutes.
+# The guest says that it is up, within two minutes. A kernel that says before that it stalls seldom gets further.
 await_up() {
     local end=$((SECONDS + 120))
     until [ -e "$LAB/$1/up" ]; do
-        if [ "$SECONDS" -gt "$end" ] || ! is_running; then
+        if [ "$SECONDS" -gt "$end" ] || ! is_running || { [ "$attempt" -lt 3 ] && grep -qs 'detected stall' "$LAB/$1/console"; }; then
             say "$1 did not start (kernel $kernel, $nic):" "$(tail -n 20 "$LAB/$1/qemu" "$LAB/$1/console")" >&2
             return 1
         fi
