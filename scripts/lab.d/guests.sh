@@ -88,6 +88,12 @@ run() {
     finish "$1" "$started" $(($3 + 10))
 }
 
+# stop GUEST NAME: end it, with all that it started.
+stop() {
+    run "$1" "pkill -f '^timeout .*$2'" 5 || true
+    finish "$1" "$2" 10 || true
+}
+
 # Both guests; of a pair that another process keeps that process knows.
 is_running() { [ "${#qemus[@]}" = 0 ] || kill -0 "${qemus[@]}" 2>/dev/null; }
 

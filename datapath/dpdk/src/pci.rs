@@ -1,7 +1,7 @@
 //! Why DPDK gets no PCI device: by what the system shows of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
@@ -15,6 +15,8 @@ struct Seen {
     neighbour: Option<(String, String)>,
     /// The group's file, where this process may not open it.
     forbidden: Option<String>,
+    /// The process that has the group's file open.
+    holder: Option<String>,
     /// Whether `vfio` gives devices away though their interrupts are not remapped.
     unsafe_interrupts: Option<bool>,
     /// DPDK runs in huge pages.
@@ -43,11 +45,23 @@ fn neighbour(device: &Path) -> Option<(String, String)> {
     kept.find(|(name, _)| Some(name) != last(device).as_ref())
 }
 
-fn forbidden(root: &Path, device: &Path) -> Option<String> {
+/// What `vfio` gives the group away by.
+fn group_file(root: &Path, device: &Path) -> Option<PathBuf> {
     let group = last(&fs::read_link(device.join("iommu_group")).ok()?)?;
-    let file = root.join("dev/vfio").join(group);
-    let may = access(&file, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
+    Some(root.join("dev/vfio").join(group))
+}
+
+fn forbidden(file: &Path) -> Option<String> {
+    let may = access(file, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
     (file.exists() && !may).then(|| file.display().to_string())
+}
+
+fn holder(root: &Path, file: &Path) -> Option<String> {
+    let is_it = |open: fs::DirEntry| fs::read_link(open.path()).is_ok_and(|target| target == file);
+    let has_it = |process: &PathBuf| fs::read_dir(process.join("fd")).is_ok_and(|all| all.flatten().any(is_it));
+    let process = fs::read_dir(root.join("proc")).ok()?.flatten().map(|entry| entry.path()).find(has_it)?;
+    let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+    Some(format!("process {} ({})", last(&process)?, name.trim()))
 }
 
 impl Seen {
@@ -56,11 +70,13 @@ impl Seen {
         let domain = if device.matches(':').count() == 1 { "0000:" } else { "" };
         let entry = root.join("sys/bus/pci/devices").join(format!("{domain}{device}"));
         let switch = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
+        let file = group_file(root, &entry);
         Seen {
             exists: entry.exists(),
             driver: driver(&entry),
             neighbour: neighbour(&entry),
-            forbidden: forbidden(root, &entry),
+            forbidden: file.as_deref().and_then(forbidden),
+            holder: file.as_deref().and_then(|file| holder(root, file)),
             unsafe_interrupts: fs::read_to_string(switch).ok().map(|text| text.trim() == "Y"),
             huge: false,
         }
@@ -87,6 +103,9 @@ impl Seen {
                 "{driver} has {name}, which is in the same IOMMU group: both go to DPDK or none, `scripts/nic bind dpdk {name}`"
             );
         }
+        if let Some(process) = &self.holder {
+            return format!("{process} has it, and no two can: end that first");
+        }
         match &self.forbidden {
             Some(file) => format!("this user may not open {file}: run as root, or `chown USER {file}`"),
             None if self.unsafe_interrupts == Some(false) => {
@@ -106,10 +125,8 @@ fn as_it_should_be(driver: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-
     use super::*;
+    use std::os::unix::fs::symlink;
 
     const DEVICE: &str = "0000:03:00.0";
 
@@ -124,6 +141,7 @@ mod tests {
         };
         let neighbour = Some(("0000:03:00.1".to_owned(), "igb".to_owned()));
         let forbidden = Some("/dev/vfio/7".to_owned());
+        let holder = Some("process 7 (server)".to_owned());
         for (seen, says) in [
             (Seen::default(), "there is no PCI device 0000:03:00.0"),
             (of(None, None, true), "no driver has it: `scripts/nic bind dpdk 0000:03:00.0`"),
@@ -134,6 +152,7 @@ mod tests {
                 Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) },
                 "igb has 0000:03:00.1, which is in the same",
             ),
+            (Seen { holder, ..of(Some("vfio-pci"), Some(false), true) }, "process 7 (server) has it"),
             (Seen { forbidden, ..of(Some("vfio-pci"), Some(false), true) }, "may not open /dev/vfio/7: run as root"),
             (of(Some("uio_pci_generic"), None, false), "vm.nr_hugepages="),
             (of(Some("uio_pci_generic"), None, true), "it is uio_pci_generic's, as it should be"),
@@ -171,6 +190,14 @@ mod tests {
         fs::create_dir_all(group.join("devices")).unwrap();
         symlink(&group, device.join("iommu_group")).unwrap();
         symlink(&device, group.join("devices").join(DEVICE)).unwrap();
+        let file = root.path().join("dev/vfio/7");
+        let process = root.path().join("proc/77");
+        fs::create_dir_all(process.join("fd")).unwrap();
+        fs::write(process.join("comm"), "server\n").unwrap();
+        symlink("/dev/null", process.join("fd/0")).unwrap();
+        assert_eq!(Seen::of(root.path(), DEVICE), expected);
+        symlink(&file, process.join("fd/3")).unwrap();
+        expected.holder = Some("process 77 (server)".to_owned());
         let bridge = entry(root.path(), "0000:00:1c.0", "pcieport");
         symlink(&bridge, group.join("devices/0000:00:1c.0")).unwrap();
         assert_eq!(Seen::of(root.path(), DEVICE), expected);
