@@ -314,7 +314,7 @@ mod tests {
         fn accepts_each_once(steps in prop::collection::vec(-40i32..80, 0..4000)) {
             let first = Seq(u32::MAX - 1000);
             let (mut queue, mut gaps) = (ReceiveQueue::new(first, 256), Gaps::default());
-            let mut seen = BTreeSet::new();
+            let (mut seen, mut accepted) = (BTreeSet::new(), 0);
             for step in steps {
                 let near = queue.near().since(first);
                 let at = (near + step).max(0);
@@ -325,7 +325,7 @@ mod tests {
                     queue.accept(seq, &mut gaps);
                     seen.insert(at);
                 }
-                let accepted = (0..).find(|n| !seen.contains(n)).unwrap_or_default();
+                accepted = (accepted..).find(|n| !seen.contains(n)).unwrap_or_default();
                 prop_assert_eq!(queue.near(), first.plus(accepted as u32));
             }
             let sack = queue.tell().sack;
