@@ -146,11 +146,11 @@ pub(super) fn second(options: &Options) -> Result<OwnedFd, OpenError> {
 pub(super) fn simplify(socket: &Socket, options: &Options, gro: bool) -> Result<(), OpenError> {
     let failed = doing("set up a UDP socket");
     let set = |result: nix::Result<()>| result.map_err(|errno| failed(errno.into()));
+    // A kernel without one of these has nothing to switch off.
     if !gro {
-        // A kernel without it has nothing to switch off.
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
     }
-    set(setsockopt(socket, sockopt::ReceiveTimestampns, &false))?;
+    let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &false);
     if options.local.is_ipv4() {
         set(setsockopt(socket, sockopt::Ipv4PacketInfo, &false))?;
         socket.set_recv_tos_v4(false).map_err(&failed)?;
