@@ -31,7 +31,8 @@ impl Program {
     pub fn build(source: &str) -> Program {
         let directory = tempfile::tempdir().expect("a directory");
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut cc = Command::new("cc");
+        // Another one where these tests are built for another processor, as by `scripts/cross`.
+        let mut cc = Command::new(std::env::var("FM_CC").unwrap_or_else(|_| "cc".to_owned()));
         cc.args(STRICT).arg(root.join(source)).arg("-I").arg(root.join("include"));
         cc.arg("-L").arg(library()).args(["-lamfm", "-lpthread", "-o"]).arg(directory.path().join("program"));
         let output = cc.output().expect("cc, which scripts/setup installs");
