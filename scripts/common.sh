@@ -74,3 +74,16 @@ build_shim() {
     cargo build --release --manifest-path datapath/dpdk/shim/Cargo.toml --target-dir "$TARGET" &&
         mkdir -p "$TARGET/debug" && cp "$TARGET/release/libdpdk_shim.so" "$TARGET/debug/"
 }
+
+# Names of test targets: a file in a `tests` directory, or a directory with a main.rs.
+targets() {
+    find . \( -name target -o -name fuzz -o -name .git \) -prune -o \
+        \( -path '*/tests/*.rs' -o -path '*/tests/*/main.rs' \) -print |
+        sed -nE 's|.*/tests/([^/]+)\.rs$|\1|p; s|.*/tests/([^/]+)/main\.rs$|\1|p' | sort -u
+}
+
+# How many tests passed and failed, as logs of cargo test say.
+count() {
+    { grep -ahE '^test result:' "$@" 2>/dev/null || true; } |
+        awk '{ passed += $4; failed += $6 } END { printf "%d tests passed, %d failed", passed, failed }'
+}
