@@ -8,7 +8,8 @@ use wire::frame::{ETHERNET, SMALLEST};
 
 use crate::measure::Arrived;
 
-/// The bytes of one message in so many are compared; of a bulk transfer, one byte in so many.
+/// The bytes of one message in so many are compared, now an earlier, now a later one of them: a fault may strike every
+/// second message, or one slot of a ring. Of a bulk transfer, one byte in so many.
 pub(crate) const SHARE: u64 = 16;
 
 /// The bytes of messages that a sender makes in place, without a source to copy from.
@@ -18,8 +19,10 @@ pub(crate) const MADE: u8 = 0xa5;
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     bytes: Vec<u8>,
-    /// Messages that have arrived.
+    /// Messages that have arrived,
     seen: u64,
+    /// and the number of the one that is compared next.
+    compared: u64,
     /// Bytes of the next one that have arrived,
     at: usize,
     /// and whether one of them is wrong.
@@ -64,7 +67,7 @@ impl Content {
     /// A piece of a message has arrived.
     #[inline]
     pub(crate) fn piece(&mut self, piece: &[u8]) {
-        if self.seen.is_multiple_of(SHARE) {
+        if self.seen == self.compared {
             self.is_spoilt |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
         }
         self.at += piece.len();
@@ -82,6 +85,10 @@ impl Content {
         arrived.messages += 1;
         arrived.bytes += self.at as u64;
         arrived.wrong += u64::from(self.is_spoilt || self.at != self.bytes.len());
+        if self.seen == self.compared {
+            let share = self.seen / SHARE + 1;
+            self.compared = share * SHARE + mix(share) % SHARE;
+        }
         (self.seen, self.at, self.is_spoilt) = (self.seen.wrapping_add(1), 0, false);
     }
 }
@@ -150,6 +157,22 @@ mod tests {
             let mut spoilt = content.bytes().to_vec();
             spoilt[at] ^= 1;
             assert_eq!(wrong(&mut content, vec![spoilt; 10 * SHARE as usize]), 10, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_strikes_regularly_is_found() {
+        for (period, first) in
+            [2, 4, 8, 16].into_iter().flat_map(|period| (0..period).map(move |first| (period, first)))
+        {
+            let mut content = Content::of(100);
+            let message = |number: usize| {
+                let mut bytes = content.bytes().to_vec();
+                bytes[50] ^= u8::from(number % period == first);
+                bytes
+            };
+            let messages: Vec<_> = (0..4000).map(message).collect();
+            assert!(wrong(&mut content, messages) > 0, "message {first} of each {period}");
         }
     }
 

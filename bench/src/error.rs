@@ -102,9 +102,9 @@ pub(crate) enum Error {
     Torture(String),
     /// Messages arrived with another length or content than they were sent with.
     #[error(
-        "{wrong} messages by {via} arrived with wrong content or length ({bench}, {size} bytes): something between the \
-         two sides cuts or changes them, so no figure of this via holds; try a smaller --mtu, --size or another --xdp \
-         mode to find what does"
+        "{wrong} messages by {via} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
+         byte by byte): something between the two sides cuts or changes them, so no figure of this via holds; try a \
+         smaller --size, another --xdp mode or, with --hosts, a smaller --mtu to find what does"
     )]
     Wrong {
         /// By which via.

@@ -163,7 +163,7 @@ mod tests {
     /// Either side's: requests are cut here, replies at the far side.
     #[test]
     fn cut_messages_fail_it_with_their_count() {
-        let faults = Faults { cut_data: 9, ..Faults::default() };
+        let faults = Faults { cut_data: 2, ..Faults::default() };
         let mut cut = 0;
         let error = fake::both(faults, |port| measure(port).inspect_err(|_| cut = port.cut)).0.unwrap_err();
         assert!(matches!(error, Error::Wrong { wrong, .. } if wrong == 2 * cut && cut > 0), "{error}: {cut}");

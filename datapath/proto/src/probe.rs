@@ -87,6 +87,14 @@ impl<B: Buffer> Core<B> {
         if let Path::Known(known) = self.peers.get(at)?.path { Some(known) } else { None }
     }
 
+    /// The peer lives, and something does not reach it: the next flow to it finds out again what does.
+    pub(crate) fn forget_path(&mut self, to: Address) {
+        let record = self.peers.by_address(to).and_then(|at| self.peers.get(at));
+        if let Some(record) = record.filter(|record| matches!(record.path, Path::Known(_))) {
+            record.path = Path::Unknown;
+        }
+    }
+
     /// Ask; first in a moment, where it is a switch that is asked.
     fn question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;

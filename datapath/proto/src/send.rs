@@ -107,7 +107,7 @@ impl<B: Buffer> Core<B> {
         frame.set_len(frame::length(framing, body));
         let slot = &mut self.slots[link];
         (slot.frame, slot.flow, slot.class, slot.kind) = (Some(frame), flow.flow, class, kind);
-        (slot.handler, slot.words, slot.body, slot.sent) = (handler, words, body as u32, 0);
+        (slot.handler, slot.words, slot.body, slot.sent, slot.found) = (handler, words, body as u32, 0, 0);
         let queue = &mut record.send[class];
         queue.push(&mut self.slots, link);
         queue.give_out(&mut self.slots, &mut self.ready);

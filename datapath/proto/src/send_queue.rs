@@ -12,6 +12,7 @@
 //! admitted (`NoCredit`); replies wait here, as many as there were requests.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use wire::{Buffer, Seq};
 
@@ -36,6 +37,9 @@ pub(crate) struct SendQueue {
     /// The first slot that was not given out for sending.
     unsent: Link,
 }
+
+/// A message is not given up that time-outs did not find on its way so often: it may be us who were away.
+const FOUND: u8 = 16;
 
 /// What an acknowledgement brought about.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -128,6 +132,19 @@ impl SendQueue {
         (link != self.unsent).then_some(link)
     }
 
+    /// A time-out: whether a message does not arrive, though it has been sent again and again for so long. What the receiver
+    /// returns does arrive.
+    pub(crate) fn is_stuck<B: Buffer>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
+        let Some(slot) = self.oldest(slots).map(|link| &mut slots[link]).filter(|slot| slot.sent > 0) else {
+            return false;
+        };
+        if slot.found == 0 {
+            slot.found_at = now;
+        }
+        slot.found = slot.found.saturating_add(1);
+        slot.found > FOUND && now - slot.found_at >= patience
+    }
+
     /// The receiver returned this one, and with it those that were behind it in
     /// one frame: into the reject queue. How many; none is where they are not
     /// on their way, or are about to go out again anyhow.
@@ -144,6 +161,7 @@ impl SendQueue {
             let slot = &mut slots[link];
             let is_news = slot.frame.is_some() && slot.sent > 0 && !slot.is_waiting() && !slot.rejected;
             slot.rejected |= is_news;
+            slot.found = 0;
             rejected += is_news as u32;
             link = slot.next;
             if link == self.unsent {

@@ -50,6 +50,9 @@ pub(crate) struct Slot<B> {
     pub(crate) skip: Skip,
     /// How often it was sent; stops counting at 255.
     pub(crate) sent: u8,
+    /// How often a time-out found it to be the oldest on its way, since its receiver last returned it; and when the first did.
+    pub(crate) found: u8,
+    pub(crate) found_at: Time,
     /// How many of the messages behind it were in its frame when it was last
     /// sent: returned, they all are.
     pub(crate) company: u8,
@@ -96,6 +99,8 @@ impl<B: Buffer> Slots<B> {
             rejected: false,
             skip: Skip::No,
             sent: 0,
+            found: 0,
+            found_at: Time(0),
             company: 0,
             body: 0,
             seq: Seq(0),

@@ -52,6 +52,11 @@ impl<B: Buffer> Core<B> {
         let tolerance = record.tolerance();
         let timeout = record.rtt.timeout(&self.waits).max(tolerance);
         let Some(since) = record.waits_since(now, &self.slots) else { return };
+        if Class::ALL.iter().any(|&class| record.send[class].is_stuck(&mut self.slots, now, self.config.patience)) {
+            let to = record.route.to;
+            self.end(id, ReturnReason::Unreachable);
+            return self.forget_path(to);
+        }
         let due = since.later(timeout);
         if now < due {
             let next = if tolerance > 0 { self.resend_late(now, id.flow).min(due) } else { due };
