@@ -42,7 +42,7 @@ fill_with() {
     if step "$1" bash -euo pipefail -c '. scripts/common.sh; . scripts/lab.d/packages.sh; . scripts/lab.d/initramfs.sh; "$@"' - "${@:2}"; then return; fi
     local reason
     reason=$(why_not "$step_log")
-    rm -rf "$LAB_CACHE"/{*.new,tree.*,debs-*}
+    rm -rf "$LAB_CACHE"/{*.new,tree.*,debs-*,apt}
     die "scripts/lab: $1: $reason
 All of it: $step_log"
 }
@@ -51,9 +51,9 @@ All of it: $step_log"
 why_not() {
     local said
     if grep -qsE 'No space left|enough free space' "$1"; then
-        say "the disk is full: $(df -BM --output=avail "$LAB_CACHE" | tail -n 1 | tr -d ' ')B are free for $LAB_CACHE, which takes 2 GB (AM_LAB_CACHE names another place)"
+        say "the disk is full: $(df -BM --output=avail "$LAB_CACHE" | tail -n 1 | tr -d ' ')B are free for $LAB_CACHE, which takes 1.5 GB (AM_LAB_CACHE names another place)"
     elif said=$(grep -hsE -m 1 'Could not (resolve|connect)|Temporary failure|Network is unreachable|Failed to fetch|Unable to (fetch|connect)' "$1"); then
-        say "the packages cannot be fetched; is there network? apt says: $said"
+        say "the packages cannot be fetched; is there network? apt says: ${said##  }"
     else
         tail -n 5 "$1"
     fi
