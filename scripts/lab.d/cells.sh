@@ -91,7 +91,17 @@ run_cells() {
         kernel=$one
         run_kernel "$two" "$(sed -n "s/^$pair //p" "$results.kinds")"
     done
-    rm -f "$results.kinds"
+}
+
+# A cell without a line ended before it wrote one.
+missing_cells() {
+    local kernel nic mode framing mtu
+    while read -r kernel nic mode framing mtu _; do
+        if grep -qF "\"kernel\":\"$kernel\",\"nic\":\"$nic\",\"mode\":\"$mode\",\"framing\":\"$framing\",\"mtu\":$mtu," "$results"; then continue; fi
+        printf '{"kernel":"%s","nic":"%s","mode":"%s","framing":"%s","mtu":%s,"queues":0,"sent":0,"received":0,"bytes":0,"wrong":0,"missing":0,"seconds":0,"verdict":"BAD","why":"no result","transport":""}\n' \
+            "$kernel" "$nic" "$mode" "$framing" "$mtu" >>"$results"
+        progress "$kernel $nic $mode $framing $mtu" 0 'BAD: no result'
+    done <"$results.cells"
 }
 
 # run_kernel KIND CELLS: the cells of one boot.
@@ -150,6 +160,7 @@ record() {
         3) verdict=NO-MTU why="the driver refuses an MTU of $mtu" ;;
         *) verdict=HANGS why="no end after $5 s; status $4" ;;
     esac
+    if [ "$verdict" = good ]; then judge_length "$client"; fi
     case $verdict:$expected in
         REFUSED:refused | NO-MTU:refused) verdict=refused ;;
         *:refused) verdict=BAD why="this was to be refused" ;;
@@ -159,6 +170,14 @@ record() {
         "$(number_or_0 sent "$client")" "$(number_or_0 received "$client")" "$(number_or_0 bytes "$client")" \
         "$(number_or_0 wrong "$client")" "$(number_or_0 missing "$client")" "$5" "$verdict" "$why" "$(text_in transport "$client")" >>"$results"
     progress "$kernel $nic $mode $framing $mtu" "$5" "$verdict${why:+: $why}"
+}
+
+# A frame that is shortened on its way loses nothing that `verify` sees: the lengths of its messages are those that arrive.
+judge_length() {
+    local length most=$mtu
+    case $framing in split) most=$((mtu - 8)) ;; plain) most=$((mtu - 12)) ;; esac
+    length=$(text_in connection "$1" | sed -nE 's/.*, ([0-9]+) bytes a message.*/\1/p')
+    if [ "${length:-0}" != "$most" ]; then verdict=BAD why="${length:-0} bytes a message, not $most"; fi
 }
 
 number_or_0() {

@@ -48,6 +48,9 @@ needs_dpdk() { [ "$kind" != plain ] || [ "$preset" = all ] || [[ $modes = *dpdk*
 build_for_dpdk() {
     if ! pkg-config --exists libdpdk; then die "scripts/lab: the guests get this host's DPDK, and there is none: scripts/setup --with-dpdk"; fi
     if [ -n "$build" ]; then step 'DPDK shim' build_shim || die "$(tail -n 20 "$step_log")"; fi
+    if [ ! -f "$TARGET/release/libdpdk_shim.so" ]; then
+        die "scripts/lab: libdpdk_shim.so is not built; scripts/lab without --no-build builds it, as scripts/setup --with-dpdk does"
+    fi
 }
 
 # The shim, the drivers and the libraries of all these, into the guests' folder. A driver is a link to its library:

@@ -6,7 +6,7 @@ readonly MODULES=(virtio_pci 9pnet_virtio 9p virtio_net igb igc e1000e vmxnet3 v
     cls_u32 dummy tun macvlan 8021q vhost_net uio_pci_generic vfio-pci vfio_iommu_type1 xdp_diag af_packet_diag)
 readonly TOOLS=(bash kmod ip bridge tc ethtool ping ps strace tcpdump iperf3 taskset unshare nsenter setsid setpriv stdbuf timeout)
 
-# Build it where it is missing or older than these files.
+# In a shell in which a failing command ends it (cache.sh).
 initramfs() {
     local kernel=$1 out=$LAB_CACHE/initramfs-$1.zst tree
     tree=$(mktemp -d "$LAB_CACHE/tree.XXXXXX")

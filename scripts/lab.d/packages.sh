@@ -20,7 +20,7 @@ suite_of() {
         6.1) echo bookworm ;;
         6.12) echo trixie ;;
         7.3) echo trixie-backports ;;
-        *) die "scripts/lab: there is no kernel $1; there are ${KERNELS[*]}" ;;
+        *) die "there is no kernel $1; there are ${KERNELS[*]}" ;;
     esac
 }
 
@@ -38,18 +38,20 @@ mirror() {
     echo "$uri"
 }
 
-# apt with files of its own, over one release.
+# apt with files of its own, over one release. As unpack it ends the shell where it fails, which holds where `set -e` does not.
 private_apt() {
-    local suite=$1 tool=$2 key=/usr/share/keyrings/debian-archive-keyring.gpg
-    local apt=$LAB_CACHE/apt/$suite signed=
-    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+    local suite=${1:?} tool=$2 key=/usr/share/keyrings/debian-archive-keyring.gpg
+    local apt=$LAB_CACHE/apt/$suite signed='' from
+    from=$(mirror) || exit
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" || exit
     if [ -e "$key" ]; then signed="[signed-by=$key] "; fi
-    echo "deb $signed$(mirror) $suite main" >"$apt/sources.list"
+    echo "deb $signed$from $suite main" >"$apt/sources.list" || exit
     : >"$apt/status"
     "$tool" -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=- \
         -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "Dir::State::status=$apt/status" \
         -o APT::Install-Recommends=0 -o APT::Sandbox::User=root -o Acquire::Languages=none \
-        -o Acquire::Retries=3 -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=0 "${@:3}"
+        -o Acquire::Retries=3 -o APT::Update::Error-Mode=any -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=0 "${@:3}" ||
+        die "$tool ${*:3} failed"
 }
 
 # Fetch QEMU and the userland with all that they depend on, and unpack them into $LAB_CACHE/userland.
@@ -62,15 +64,16 @@ fetch_userland() {
     for package in bin sbin lib lib64; do ln -s "usr/$package" "$root.new/$package"; done
     for package in "$LAB_CACHE/apt/$USERLAND_SUITE/cache/archives"/*.deb; do unpack "$package" "$root.new"; done
     rm -rf "$LAB_CACHE/apt/$USERLAND_SUITE" "$root.new/usr/share"/{doc,man,locale} "$root"
+    touch "$root.new"
     mv "$root.new" "$root"
 }
 
 # Older packages bring their own /bin and /lib: tar follows the links that stand there.
-unpack() { dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2"; }
+unpack() { dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2" || die "$1 cannot be unpacked"; }
 
 # Fetch a kernel and its modules into $LAB_CACHE/kernel-VERSION.
 fetch_kernel() {
-    local kernel=$1 suite packages package
+    local kernel=$1 suite packages package image
     local place=$LAB_CACHE/kernel-$kernel
     suite=$(suite_of "$kernel")
     private_apt "$suite" apt-get update
@@ -82,8 +85,10 @@ fetch_kernel() {
     (cd "$LAB_CACHE/debs-$kernel" && private_apt "$suite" apt-get download $packages)
     for package in "$LAB_CACHE/debs-$kernel"/*.deb; do unpack "$package" "$place.new"; done
     # In /boot, or of late beside the modules.
-    mv "$(find "$place.new" -name 'vmlinuz*' -type f -print -quit)" "$place.new/vmlinuz"
-    rm -rf "$LAB_CACHE/debs-$kernel" "$LAB_CACHE/apt/$suite" "$place"
+    image=$(find "$place.new" -name 'vmlinuz*' -type f -size +0 -print -quit)
+    if [ -z "$image" ]; then die "the packages of kernel $kernel have no vmlinuz"; fi
+    mv "$image" "$place.new/vmlinuz"
+    rm -rf "$LAB_CACHE/debs-$kernel" "$LAB_CACHE/apt/${suite:?}" "$place"
     mv "$place.new" "$place"
 }
 

@@ -40,29 +40,42 @@ build_all() {
 
 # built_from SOURCE [true]: the program built from a source file, or of a test.
 built_from() {
-    grep -F "\"src_path\":\"$PWD/$1\"" "$BUILT" | grep -F "\"test\":${2:-false}}" | sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -n 1
+    { grep -sF "\"src_path\":\"$PWD/$1\"" "$BUILT" | grep -F "\"test\":${2:-false}}" | sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -n 1; } || true
 }
 
 # Under which name a guest has a test.
 name_of_test() { printf '%s' "${1#datapath/}" | sed -E 's|/tests/|-|; s|/src/lib||; s|\.rs$||'; }
 
+# Lines of a name in the guests and the file that was built.
+built_programs() {
+    local program
+    say "am-bench $(built_from bench/src/main.rs)"
+    say "ping $(built_from am-api/examples/ping.rs)"
+    say "verify $(built_from am-api/examples/verify/main.rs)"
+    if [ -z "$with_tests" ]; then return; fi
+    for program in "${GUEST_TESTS[@]}"; do say "$(name_of_test "$program") $(built_from "$program" true)"; done
+}
+
+check_programs() {
+    local name file command
+    while read -r name file; do
+        if [ -f "$file" ]; then continue; fi
+        command='cargo build -p am-bench -p am-api --bins --examples'
+        case $name in bpf* | afxdp*) command='cargo test -p bpf -p afxdp --no-run' ;; esac
+        die "scripts/lab: the program $name is not built; scripts/lab without --no-build builds it ($command)"
+    done < <(built_programs)
+}
+
 # Copy to where a guest may be running it.
 install_as() {
-    if [ ! -f "$1" ]; then die "scripts/lab: there is no $1; without --no-build it is built"; fi
-    cp "$1" "$LAB/bin/.new"
-    mv "$LAB/bin/.new" "$LAB/bin/$2"
+    if ! { cp "$1" "$LAB/bin/.new" && mv "$LAB/bin/.new" "$LAB/bin/$2"; }; then die "scripts/lab: $1 cannot be copied to $LAB/bin"; fi
 }
 
 install_programs() {
-    local program
-    install_as "$(built_from bench/src/main.rs)" am-bench
-    install_as "$(built_from am-api/examples/ping.rs)" ping
-    install_as "$(built_from am-api/examples/verify/main.rs)" verify
-    if [ -n "$with_tests" ]; then
-        for program in "${GUEST_TESTS[@]}"; do install_as "$(built_from "$program" true)" "$(name_of_test "$program")"; done
-    fi
+    local name file
+    while read -r name file; do install_as "$file" "$name"; done < <(built_programs)
     if [ "$kind" != plain ]; then install_dpdk; fi
-    for program in "${programs[@]}"; do install_as "$program" "${program##*/}"; done
+    for file in "${programs[@]}"; do install_as "$file" "${file##*/}"; done
 }
 
 # Run them in this pair, those of even places in one guest, the others in the other.
