@@ -67,3 +67,23 @@ fn who_is_busy_for_long_keeps_its_flows() {
         arrived == sent
     });
 }
+
+/// The server's half ends, too, and with it the client's.
+#[test]
+fn replies_that_do_not_arrive_end_it_as_well() {
+    let mut net = Net::new(23);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    for _ in 0..8 {
+        net.send(alpha, flow, Class::Request, 1, &[7; 1000]).unwrap();
+    }
+    net.idle(Duration::from_millis(10));
+    net.loss = Loss::LongerThan { node: alpha, bytes: 714 };
+    while net.echo(beta, there) {}
+    let begin = net.now;
+    while is_open(&mut net, alpha, flow) {
+        assert!(net.now - begin < 10 * SECOND, "it is waited for without end");
+        net.idle(Duration::from_millis(10));
+    }
+}
