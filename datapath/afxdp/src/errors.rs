@@ -79,7 +79,7 @@ pub enum OpenError {
     },
     /// Another AF_XDP socket has the queue.
     #[error(
-        "queue {queue} of {interface} is in use by another AF_XDP socket{holders}; \
+        "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; \
          end that process, or take another queue"
     )]
     Busy {
@@ -164,6 +164,17 @@ pub enum OpenError {
     /// The XDP program was not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// Another process has a program on the interface.
+    #[error(
+        "process {holders} has an XDP program on {interface}: end that process, or take another interface; \
+         nodes on several queues of one interface have to be in one process"
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// Which process it is.
+        holders: Holders,
+    },
     /// The driver takes no XDP program at this MTU.
     #[error(
         "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \
