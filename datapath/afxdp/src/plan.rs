@@ -202,7 +202,7 @@ mod tests {
         };
         let (plan, notes) = first(&Options::new("eth1"), 1500, small).unwrap();
         assert_eq!(plan, kernel(1500));
-        assert!(notes[0].contains("ulimit -l unlimited"), "{notes:?}");
+        assert!(notes[0].contains("--memlock=unlimited"), "{notes:?}");
     }
 
     #[test]
