@@ -9,7 +9,7 @@
 //!     ping serve shm:lab+udp:10.0.0.7:7000                     or over several at once
 
 use std::time::{Duration, Instant};
-use std::{error::Error, io::Write, io::stdout};
+use std::{error::Error, io::Write, io::stderr, io::stdout};
 
 use am_api::{Handler, Node, Transport};
 
@@ -17,6 +17,8 @@ use am_api::{Handler, Node, Transport};
 const PING: Handler = Handler(0);
 const PONG: Handler = Handler(0);
 const SECONDS: Duration = Duration::from_secs(10);
+const USAGE: &str =
+    "usage: ping | ping TRANSPORT | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1";
 
 fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
@@ -57,6 +59,8 @@ fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
 }
 
 fn main() {
+    // What a transport says when it is opened: its mode, and what was tried in vain.
+    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
     let arguments: Vec<String> = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         [] => {
@@ -64,6 +68,7 @@ fn main() {
             std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
             ping("beta", Box::new(left.open().expect("memory")))
         }
+        ["--help" | "-h", ..] => writeln!(stdout(), "{USAGE}").map_err(Into::into),
         [on] => {
             let far = on.to_owned();
             std::thread::spawn(move || open(&far).and_then(serve).unwrap_or_else(|error| eprintln!("ping: {error}")));
@@ -71,10 +76,7 @@ fn main() {
         }
         ["serve", on] => open(on).inspect(|_| eprintln!("beta serves on {on}; Ctrl-C ends it")).and_then(serve),
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
-        _ => {
-            Err("usage: ping | ping TRANSPORT | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1"
-                .into())
-        }
+        _ => Err(USAGE.into()),
     };
     outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

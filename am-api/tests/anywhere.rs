@@ -85,3 +85,10 @@ fn what_is_no_transport_is_said() {
         assert!(!output.status.success() && said.contains(hint), "{name}: {said}");
     }
 }
+
+#[test]
+fn help_is_no_error() {
+    let Output { status, stdout, .. } = example("ping").arg("--help").output().expect("started");
+    let said = String::from_utf8_lossy(&stdout);
+    assert!(status.success() && said.starts_with("usage: ping | ping TRANSPORT"), "{said}");
+}

@@ -79,3 +79,31 @@ fn a_server_that_is_gone_for_good_is_a_failure() {
     let (code, line) = said(asking.wait_with_output().unwrap());
     assert!(code == Some(1) && line.contains("\"good\":false"), "{line}");
 }
+
+#[test]
+fn a_setting_that_makes_no_sense_is_named() {
+    for (setting, says) in [
+        ("seconds=x", "`seconds=x` needs a number from 1 on; usage: verify"),
+        ("step=0", "`step=0` needs a number from 1 on"),
+        ("together=-1", "`together=-1` needs"),
+        ("framing=round", "`framing=round`: "),
+    ] {
+        let (code, line) = said(verify(&["serve", "sim:9", setting]).output().unwrap());
+        assert!(code == Some(2) && line.contains(says), "{line}");
+    }
+}
+
+#[test]
+fn help_is_no_error() {
+    let (code, said) = said(verify(&["--help"]).output().unwrap());
+    assert!(code == Some(0) && said.trim_start().starts_with("verify both shm:trial"), "{said}");
+}
+
+/// As by `verify ... | head -1`.
+#[test]
+fn a_reader_that_went_away_is_no_panic() {
+    let mut child = verify(&["serve", "sim:9", "seconds=1"]).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    assert_eq!((status.code(), String::from_utf8_lossy(&stderr).into_owned()), (Some(2), String::new()));
+}

@@ -112,12 +112,14 @@ mod tests {
             let help = grammar().try_get_matches_from(line).unwrap_err().to_string();
             help.split_whitespace().collect::<Vec<_>>().join(" ")
         };
+        assert!(help("latency").contains("without queue="));
         assert!(!offers("compare", "--hosts") && offers("compare", "--mtu"));
         for (command, says, not) in [
             ("compare", "[default: 3]", "[default: 9]"),
             ("compare", "[default: 0.1]", "0.25"),
             ("latency", "[default: 16]", "rate 64"),
             ("torture", "any but loopback and sim", "Both hosts on this machine ["),
+            ("torture", "there is no --time", "Length of one measurement"),
         ] {
             assert!(help(command).contains(says) && !help(command).contains(not), "{command}: {}", help(command));
         }

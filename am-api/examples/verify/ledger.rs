@@ -1,13 +1,13 @@
 //! What was sent, what came, what of it was wrong.
 
 use std::collections::HashMap;
-use std::io::{Write, stdout};
 use std::time::Instant;
 
 use am_api::Message;
 use serde_json::json;
 
 use crate::content::Shape;
+use crate::say;
 
 /// What one phase counts.
 #[derive(Debug)]
@@ -150,8 +150,7 @@ impl Ledger {
         if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
             line.extend(more.clone());
         }
-        // A reader that went away is no failure of the network.
-        _ = writeln!(stdout(), "{line}");
+        say(&line);
     }
 }
 

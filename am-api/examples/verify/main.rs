@@ -18,6 +18,8 @@ mod ledger;
 mod protocol;
 mod server;
 
+use std::fmt::Display;
+use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
 use am_api::{Builder, Framing, Node, Transport};
@@ -41,6 +43,22 @@ struct Settings {
 
 const USAGE: &str = "usage: verify serve|check|keep|both TRANSPORT [framing=bare|split|plain] [step=N] [seconds=N] [patience=N] [together=N]";
 
+const HELP: &str = "
+  serve   answers, as the node \"beta\"
+  check   asks for everything, as the node \"alpha\", and adds the sum
+  keep    sends requests for so many seconds, and connects again where the connection ends
+  both    serve and check in one process
+
+  framing=  where messages carry their header [what the network admits]
+  step=     of lengths far from any limit each so many-th [1]
+  seconds=  the most that a phase takes, and that serve waits for a message [30]
+  patience= after so many seconds without an answer a peer counts as dead [half of the above]
+  together= requests of keep under way at once [8]
+
+  verify serve xdp:eth0                  on one machine
+  verify check xdp:eth0 step=16          on the other
+  verify both shm:trial                  in one process";
+
 impl Settings {
     fn of(on: &str, settings: &[String]) -> Result<Settings, Error> {
         let mut all = Settings {
@@ -54,11 +72,13 @@ impl Settings {
         for setting in settings {
             match setting.split_once('=') {
                 Some(("framing", "auto")) => all.framing = None,
-                Some(("framing", name)) => all.framing = Some(name.parse().map_err(|error| format!("{error}"))?),
-                Some(("step", step)) => all.step = step.parse::<usize>()?.max(1),
-                Some(("seconds", seconds)) => all.patience = Duration::from_secs(seconds.parse()?),
-                Some(("together", number)) => all.together = number.parse()?,
-                Some(("patience", seconds)) => all.node_patience = Some(Duration::from_secs(seconds.parse()?)),
+                Some(("framing", name)) => {
+                    all.framing = Some(name.parse().map_err(|error| format!("`{setting}`: {error}"))?);
+                }
+                Some(("step", value)) => all.step = number(setting, value)?,
+                Some(("seconds", value)) => all.patience = Duration::from_secs(number(setting, value)?),
+                Some(("together", value)) => all.together = number(setting, value)?,
+                Some(("patience", value)) => all.node_patience = Some(Duration::from_secs(number(setting, value)?)),
                 _ => return Err(format!("`{setting}`? {USAGE}").into()),
             }
         }
@@ -79,6 +99,17 @@ impl Settings {
     }
 }
 
+/// The number of a setting.
+fn number<T: TryFrom<u64>>(setting: &str, value: &str) -> Result<T, Error> {
+    let number = value.parse().ok().filter(|&number: &u64| number > 0).and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("`{setting}` needs a number from 1 on; {USAGE}").into())
+}
+
+/// A reader that went away is no failure of the network.
+fn say(line: &impl Display) {
+    _ = writeln!(stdout(), "{line}");
+}
+
 fn run(arguments: &[String]) -> Result<bool, Error> {
     let [what, on, settings @ ..] = arguments else { return Err(USAGE.into()) };
     let settings = Settings::of(on, settings)?;
@@ -97,11 +128,16 @@ fn run(arguments: &[String]) -> Result<bool, Error> {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // What a transport says when it is opened: its mode, and what was tried in vain.
+    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        return say(&format_args!("{USAGE}\n{HELP}"));
+    }
     let code = match run(&arguments) {
         Ok(good) => i32::from(!good),
         Err(error) => {
-            println!("{}", serde_json::json!({"phase": "error", "error": error.to_string()}));
+            say(&serde_json::json!({"phase": "error", "error": error.to_string()}));
             2
         }
     };

@@ -1,5 +1,7 @@
 //! The examples as programs of their own.
 
+#![allow(dead_code)] // each test uses a part
+
 use std::process::{Child, Command};
 use std::{env, process};
 

@@ -89,7 +89,8 @@ pub(crate) enum Command {
     /// program, where there is one, and by the host [default: --hosts veth]
     Bounce,
     /// Everything at once, for long: messages of all sizes, replies, bundles and transfers, over a wire that loses
-    /// frames, between processes that are stopped at random; each has to arrive once, as it was sent
+    /// frames, between processes that are stopped at random; each has to arrive once, as it was sent. As long as
+    /// its --messages take: there is no --time
     /// [default: --hosts veth]
     Torture(TortureArgs),
     /// Latency and bandwidth in a few seconds, with words to it; where

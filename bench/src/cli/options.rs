@@ -77,7 +77,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Where")]
     pub(crate) peer: Option<String>,
     /// The transport that leads to the other machine, as in xdp:eth1, or udp:10.0.0.1:7000,peer=10.0.0.2:7000; with
-    /// --hosts sim the network, as in sim:7,loss=0.01,delay=10us
+    /// --hosts sim the network, as in sim:7,loss=0.01,delay=10us. Of an interface the name alone, without queue= and the like
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Where")]
     pub(crate) on: Option<String>,
     /// What this node is called [default: the host's name]

@@ -270,8 +270,8 @@ impl Options {
         if kind.scheme == "xdp" {
             return match on.split_once(',') {
                 Some((interface, _)) => Err(Error::Usage(format!(
-                    "--on {on}: bare frames and the kernel's share the interface, opened in one way: --on {interface} \
-                     alone, and --xdp for where the program runs"
+                    "--on {on}: am-bench takes no settings of an interface, and its queue 0, since bare frames and the \
+                     kernel's share it: --on {interface} alone, and --xdp for where the program runs"
                 ))),
                 None => Ok(on.to_owned()),
             };

@@ -1,9 +1,13 @@
 //! Whether the interface carries anything now: it may be taken down, unplugged,
-//! renamed or removed while it is in use, and the rings say nothing of it.
+//! renamed or removed while it is in use, or its MTU made smaller, and the rings say nothing of it.
 
 use std::io;
 
+use wire::Address;
+use wire::frame::ETHERNET;
+
 use crate::ifreq::Query;
+use crate::interface::Interface;
 
 /// What was found when it was last looked at.
 pub(crate) struct Carrier {
@@ -11,6 +15,10 @@ pub(crate) struct Carrier {
     query: Option<Query>,
     /// Another interface may get the name.
     index: u32,
+    /// One that comes for it has to have this.
+    address: Address,
+    /// The smallest MTU that takes the longest of our frames.
+    needed: u32,
     found: Found,
     trouble: Option<String>,
 }
@@ -21,36 +29,54 @@ enum Found {
     Gone,
     Down,
     NoCarrier,
+    /// Its MTU, which our longest frame does not fit.
+    TooSmall(u32),
     Fine,
 }
 
 impl Carrier {
-    pub(crate) fn of(interface: &str, index: u32) -> Carrier {
-        let query = Query::new(interface).ok().flatten();
-        Carrier { query, index, found: Found::Fine, trouble: None }
+    /// Of an interface that is to carry frames of so many bytes.
+    pub(crate) fn of(interface: &Interface, longest: usize) -> Carrier {
+        let query = Query::new(&interface.name).ok().flatten();
+        let needed = longest.saturating_sub(ETHERNET) as u32;
+        let Interface { index, address, .. } = *interface;
+        Carrier { query, index, address, needed, found: Found::Fine, trouble: None }
     }
 
-    /// Ask; two system calls.
+    /// Ask; three system calls.
     pub(crate) fn look(&mut self) -> Option<&str> {
-        let Some(query) = &mut self.query else { return None };
-        self.found = found(self.index, query.index(), query.flags());
+        self.found = self.ask();
+        self.trouble = self.query.as_ref().and_then(|query| self.say(&query.name()));
+        self.trouble()
+    }
+
+    fn ask(&mut self) -> Found {
+        let Some(query) = &mut self.query else { return Found::Fine };
+        let mut found = found(self.index, query.index(), query.flags());
         // It may have another name by now, and another interface its name.
-        if self.found == Found::Gone && query.follow(self.index).is_ok() {
-            self.found = found(self.index, Ok(self.index), query.flags());
+        if found == Found::Gone && query.follow(self.index).is_ok() {
+            found = found_by_its_number(query.flags());
         }
-        if self.found == Found::Fine {
-            self.trouble = None;
-            return None;
+        match query.mtu() {
+            Ok(mtu) if found == Found::Fine && mtu < self.needed => Found::TooSmall(mtu),
+            _ => found,
         }
-        let name = query.name();
-        self.trouble = Some(match self.found {
+    }
+
+    fn say(&self, name: &str) -> Option<String> {
+        let Carrier { address, needed, .. } = self;
+        Some(match self.found {
             Found::Gone => format!(
-                "interface {name} is gone; this node goes on when one of this name and address is there again, and up"
+                "interface {name} is gone; this node goes on when one of this name and address is there again, and up: \
+                 ip link set {name} address {address}"
             ),
             Found::Down => format!("interface {name} is down: ip link set {name} up"),
-            _ => format!("interface {name} has no carrier: its other end is down or unplugged"),
-        });
-        self.trouble()
+            Found::NoCarrier => format!("interface {name} has no carrier: its other end is down or unplugged"),
+            Found::TooSmall(mtu) => format!(
+                "the MTU of {name} is {mtu} now, too small for this node's frames: ip link set {name} mtu {needed}"
+            ),
+            Found::Fine => return None,
+        })
     }
 
     /// What was found when it was last looked at.
@@ -80,9 +106,24 @@ fn found(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> Found {
     }
 }
 
+/// Of an interface that there is, whatever it is called: while the kernel renames one, it has its new name already, and
+/// is not found by it yet.
+fn found_by_its_number(flags: io::Result<i32>) -> Found {
+    match found(0, Ok(0), flags) {
+        Found::Gone => Found::Fine,
+        found => found,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cut::tests::interface;
+
+    fn carrier(name: &str, index: u32, longest: usize) -> Carrier {
+        let address = Address([0x52, 0x54, 0, 0, 0, 1]);
+        Carrier::of(&Interface { name: name.to_owned(), index, address, ..interface(1500) }, longest)
+    }
 
     #[test]
     fn what_the_kernel_says_is_read() {
@@ -92,8 +133,22 @@ mod tests {
         assert_eq!(of(Err(io::Error::from_raw_os_error(libc::ENODEV))), Found::Gone);
         assert_eq!(of(Err(io::Error::from_raw_os_error(libc::EPERM))), Found::Fine);
         assert_eq!(found(3, Ok(4), Ok(up)), Found::Gone, "another one of that name");
-        let mut gone = Carrier::of("no-such-if0", 3_000_000);
-        assert!(gone.look().unwrap().starts_with("interface no-such-if0 is gone") && gone.is_gone());
-        assert_eq!(Carrier::of("no-such-if0", 1).look(), None, "it is called lo now");
+        let absent = || Err(io::Error::from_raw_os_error(libc::ENODEV));
+        assert_eq!(found_by_its_number(absent()), Found::Fine, "it is being renamed");
+        assert_eq!(found_by_its_number(Ok(0)), Found::Down);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_to_do() {
+        let mut gone = carrier("no-such-if0", 3_000_000, 1514);
+        let said = gone.look().unwrap().to_owned();
+        assert!(said.starts_with("interface no-such-if0 is gone") && gone.is_gone(), "{said}");
+        assert!(said.ends_with("ip link set no-such-if0 address 52:54:00:00:00:01"), "{said}");
+        assert_eq!(carrier("no-such-if0", 1, 1514).look(), None, "it is called lo now");
+        let said = carrier("lo", 1, 100_014).look().unwrap().to_owned();
+        assert!(
+            said.starts_with("the MTU of lo is 65536 now") && said.ends_with("ip link set lo mtu 100000"),
+            "{said}"
+        );
     }
 }

@@ -8,7 +8,7 @@ use transport::memory::NoMemory;
 use crate::holders::Holders;
 use crate::kernel::NEEDED;
 use crate::options::OptionsError;
-use crate::rights::Missing;
+use crate::rights::{Missing, setcap};
 
 /// Why an interface could not be opened. Nothing of the attempt is left.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum OpenError {
     },
     /// Another AF_XDP socket has the queue.
     #[error(
-        "queue {queue} of {interface} is in use by another AF_XDP socket{holders}; \
+        "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; \
          end that process, or take another queue"
     )]
     Busy {
@@ -133,8 +133,10 @@ pub enum OpenError {
     },
     /// More locked memory than this process may have.
     #[error(
-        "{bytes} bytes of frames are more locked memory than the limit allows: `ulimit -l unlimited`, \
-         LimitMEMLOCK=infinity in the systemd unit, CAP_IPC_LOCK, or fewer frames"
+        "{bytes} bytes of frames are more locked memory than the limit allows: `sudo prlimit --pid $$ --memlock=unlimited` \
+         in the shell that starts the program, or once {}, LimitMEMLOCK=infinity in the systemd unit, or fewer frames, \
+         as in `frames=4096`",
+        setcap()
     )]
     LockedMemory {
         /// What was asked for.
@@ -144,7 +146,7 @@ pub enum OpenError {
     #[error("{0}: lower `frames=`")]
     Frames(#[from] NoMemory),
     /// The system has no more memory.
-    #[error("no memory for {what}: ask for fewer frames or smaller rings")]
+    #[error("no memory for {what}: ask for fewer frames (`frames=`) or smaller rings")]
     Memory {
         /// For what.
         what: String,
@@ -164,6 +166,17 @@ pub enum OpenError {
     /// The XDP program was not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// Another process has a program on the interface.
+    #[error(
+        "process {holders} has an XDP program on {interface}: end that process, or take another interface; \
+         nodes on several queues of one interface have to be in one process"
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// Which process it is.
+        holders: Holders,
+    },
     /// The driver takes no XDP program at this MTU.
     #[error(
         "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \

@@ -1,29 +1,46 @@
-//! Who may have a queue. The kernel does not say, unless it was built with
-//! `CONFIG_XDP_SOCKETS_DIAG`, so look for processes that have a socket's rings
-//! in their memory: few have.
+//! Which process has a queue, or the XDP program of an interface. The kernel does not say the first, unless it was built
+//! with `CONFIG_XDP_SOCKETS_DIAG`, so look for processes that have a socket's rings in their memory: few have. The second
+//! stands in `/proc`, where each `bpf_link` that a process has open names its interface.
 
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-/// Processes that have the rings of a socket mapped.
+/// Processes that have the rings of a socket mapped, or the program's link open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Holders(Vec<(u32, String)>);
 
 impl Holders {
     /// Look for them. Sees what the process may see: its own user's, or as root all.
     pub(crate) fn find() -> Holders {
-        let Ok(entries) = fs::read_dir("/proc") else { return Holders::default() };
-        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let this = std::process::id();
-        let holds = |&pid: &u32| pid != this && is_in_reach(pid) && has_rings(pid);
-        let mut holders: Vec<u32> = numbers.filter(holds).collect();
+        let mut holders = others(has_rings);
         if holders.is_empty() {
-            // Nobody else: then it is an earlier socket of our own.
-            holders.push(this);
+            // No other: then it is an earlier socket of our own.
+            holders.push(std::process::id());
         }
+        Holders::named(holders)
+    }
+
+    /// Other processes that have the XDP program of the interface of this number. Sees as much.
+    pub(crate) fn of_program(interface: u32) -> Holders {
+        Holders::named(others(|pid| has_link(pid, interface)))
+    }
+
+    fn named(holders: Vec<u32>) -> Holders {
         Holders(holders.into_iter().map(|pid| (pid, command(pid))).collect())
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Processes of our network namespace, but for this one.
+fn others(holds: impl Fn(u32) -> bool) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let this = std::process::id();
+    numbers.filter(|&pid| pid != this && is_in_reach(pid) && holds(pid)).collect()
 }
 
 /// Whether a thread of the process is in our network namespace: no other can
@@ -39,6 +56,19 @@ fn has_rings(pid: u32) -> bool {
     BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("socket:["))
 }
 
+fn has_link(pid: u32, interface: u32) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
+    open.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| is_link(&info, interface)))
+}
+
+/// What `/proc` says of a descriptor, where it is a link of XDP to this interface.
+fn is_link(info: &str, interface: u32) -> bool {
+    let has = |key: &str, value: &str| {
+        info.lines().filter_map(|line| line.split_once(':')).any(|(its, text)| its == key && text.trim() == value)
+    };
+    has("link_type", "xdp") && has("ifindex", &interface.to_string())
+}
+
 fn command(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
@@ -46,8 +76,7 @@ fn command(pid: u32) -> String {
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (pid, command)) in self.0.iter().enumerate() {
-            let word = if at == 0 { ", probably that of process" } else { " or" };
-            write!(f, "{word} {pid} ({command})")?;
+            write!(f, "{}{pid} ({command})", if at == 0 { "" } else { " or " })?;
         }
         Ok(())
     }
@@ -60,8 +89,15 @@ mod tests {
     #[test]
     fn holders_read_as_a_sentence() {
         let some = Holders(vec![(7, "am-bench".to_owned()), (9, "node".to_owned())]);
-        assert_eq!(some.to_string(), ", probably that of process 7 (am-bench) or 9 (node)");
-        assert_eq!(Holders::default().to_string(), "");
+        assert_eq!(some.to_string(), "7 (am-bench) or 9 (node)");
+    }
+
+    #[test]
+    fn a_link_to_an_interface_is_known_by_its_number() {
+        let info = "pos:\t0\nflags:\t02000000\nlink_type:\txdp\nlink_id:\t7\nprog_id:\t12\nifindex:\t3\n";
+        assert!(is_link(info, 3) && !is_link(info, 7) && !is_link(info, 33));
+        assert!(!is_link(&info.replace("xdp", "tcx"), 3));
+        assert!(!is_link("pos:\t0\nflags:\t02\n", 3));
     }
 
     #[test]

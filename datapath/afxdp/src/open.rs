@@ -67,7 +67,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let caps = caps(options, &interface, &mode, (longest, pool), (own, wakes));
 
     tracing::info!(interface = interface.name, queue = options.queue, %mode, xdp = mode.attach.name(), mode.multi_buffer, mode.huge_pages, ?mode.notes, "opened");
-    let carrier = Carrier::of(&interface.name, interface.index);
+    let carrier = Carrier::of(&interface, longest);
     let watch = Watch::new(&interface.name, options.queue, rules::advice(&interface, options.queue, own));
     let bypass = Bypass::listen(interface.index, own, options.ethertype)
         .map_err(|error| OpenError::system("listening for frames that pass the XDP program", error))?;

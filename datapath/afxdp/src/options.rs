@@ -80,6 +80,9 @@ impl Options {
         if self.frames < least {
             return Err(OptionsError::Frames { frames: self.frames, least });
         }
+        if self.attach == Attach::Generic && self.copy == Copying::ZeroCopy {
+            return Err(OptionsError::GenericCopies);
+        }
         Ok(())
     }
 }
@@ -108,6 +111,12 @@ pub enum OptionsError {
         /// What is needed.
         least: u32,
     },
+    /// Zero-copy where there is none.
+    #[error(
+        "attach=generic with copy=never: the generic receive path copies every frame; \
+         leave copy=never out, or take attach=native, which a driver with zero-copy has"
+    )]
+    GenericCopies,
     /// Rings that a long frame does not fit.
     #[error(
         "a frame of this MTU takes {pieces} entries of a ring: ask for rings of at least as many, or lower the MTU"
@@ -237,5 +246,20 @@ mod tests {
         assert_eq!(options.check(), Err(OptionsError::Frames { frames: 4095, least: 4096 }));
         options.rings.fill = 1024;
         assert_eq!(options.check(), Ok(()));
+    }
+
+    #[test]
+    fn zero_copy_is_not_asked_of_the_generic_path() {
+        for (attach, copy, is_refused) in [
+            (Attach::Generic, Copying::ZeroCopy, true),
+            (Attach::Generic, Copying::Auto, false),
+            (Attach::Generic, Copying::Copy, false),
+            (Attach::NativeOrGeneric, Copying::ZeroCopy, false),
+            (Attach::Auto, Copying::ZeroCopy, false),
+        ] {
+            let found = Options { attach, copy, ..Options::new("eth1") }.check();
+            let wanted = if is_refused { Err(OptionsError::GenericCopies) } else { Ok(()) };
+            assert_eq!(found, wanted, "{attach:?}, {copy:?}");
+        }
     }
 }

@@ -32,11 +32,11 @@ impl Plans {
         Cut::check(interface)?;
         let asked = options.copy != Copying::Copy && options.attach != Attach::Generic;
         let (zero_copy, notes) = match zero_copy(options, interface) {
-            Ok(plan) if options.copy == Copying::ZeroCopy && asked => {
+            Ok(plan) if options.copy == Copying::ZeroCopy => {
                 return Ok(Plans { before: Vec::new(), last: plan, notes: Vec::new() });
             }
             Ok(plan) => (asked.then_some(plan), None),
-            Err(why) if options.copy == Copying::ZeroCopy && asked => return Err(why),
+            Err(why) if options.copy == Copying::ZeroCopy => return Err(why),
             Err(why) => (None, asked.then(|| format!("no zero-copy: {why}"))),
         };
         let copy = |several| Plan { writer: Writer::Kernel, cut: Cut::new(interface, Writer::Kernel, several) };
@@ -147,7 +147,7 @@ mod tests {
         let only = |copy| Options { copy, ..Options::new("eth1") };
         assert_eq!(plans(&only(Copying::ZeroCopy), 9000), [nic(9000)]);
         assert_eq!(plans(&only(Copying::Copy), 1500), [kernel(1500)]);
-        let generic = Options { attach: Attach::Generic, ..only(Copying::ZeroCopy) };
+        let generic = Options { attach: Attach::Generic, ..only(Copying::Auto) };
         assert_eq!(plans(&generic, 1500), [kernel(1500)]);
     }
 
@@ -202,7 +202,7 @@ mod tests {
         };
         let (plan, notes) = first(&Options::new("eth1"), 1500, small).unwrap();
         assert_eq!(plan, kernel(1500));
-        assert!(notes[0].contains("ulimit -l unlimited"), "{notes:?}");
+        assert!(notes[0].contains("--memlock=unlimited"), "{notes:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use wire::{Address, Flow};
 
 use crate::OpenError;
 use crate::busy_poll::Deferred;
+use crate::holders::Holders;
 use crate::interface::Interface;
 use crate::options::{Attach, Options, Program};
 use crate::siblings::Place;
@@ -48,7 +49,7 @@ fn no_socket(error: SocketError) -> OpenError {
 /// A program on the interface, in the mode that was asked for.
 ///
 /// # Errors
-/// [`OpenError::Attach`], [`OpenError::AttachMtu`].
+/// [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::Occupied`].
 pub(crate) fn attach(
     options: &Options,
     interface: &Interface,
@@ -201,6 +202,10 @@ fn explain(error: AttachError, interface: &Interface) -> OpenError {
     let Interface { name, driver, mtu, .. } = interface.clone();
     let usual = MTUS.iter().find(|(known, _)| *known == driver).map_or(ANY_MTU, |&(_, most)| most);
     match error {
+        AttachError::Occupied { interface: name } => match Holders::of_program(interface.index) {
+            none if none.is_empty() => AttachError::Occupied { interface: name }.into(),
+            holders => OpenError::Occupied { interface: name, holders },
+        },
         AttachError::MtuTooLarge { said, most, .. } if mtu > most.unwrap_or(usual) => {
             OpenError::AttachMtu { interface: name, driver, mtu, most: most.unwrap_or(usual), said }
         }

@@ -141,7 +141,7 @@ impl Xdp {
         match self.reopen(&interface) {
             Ok(()) => {
                 tracing::warn!(interface = name, mode = %self.mode, "opened anew, as the interface was gone and is back");
-                self.carrier = Carrier::of(&name, interface.index);
+                self.carrier = Carrier::of(&interface, self.caps.max_frame);
                 self.bypass.follow(interface.index);
                 self.anew.interface = interface;
             }

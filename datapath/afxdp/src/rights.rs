@@ -11,10 +11,10 @@ use crate::OpenError;
 const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_NET_RAW, "to make an AF_XDP socket"),
     (Capability::CAP_NET_ADMIN, "to attach an XDP program"),
-    (Capability::CAP_BPF, "to load it"),
+    (Capability::CAP_BPF, "to load the XDP program"),
 ];
 /// On older kernels one more.
-const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for its verifier");
+const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for this kernel's verifier of XDP programs");
 
 fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
     NEEDED.into_iter().chain(bpf::needs_perfmon().then_some(PERFMON))
@@ -46,8 +46,13 @@ impl fmt::Display for Missing {
         for (at, (right, purpose)) in self.0.iter().enumerate() {
             write!(f, "{}{right} {purpose}", if at == 0 { "" } else { ", " })?;
         }
-        write!(f, ": run as root, or once `sudo setcap {}=ep {}`", setcap_list(), program())
+        write!(f, ": run as root, or once {}", setcap())
     }
+}
+
+/// The command that grants all of it.
+pub(crate) fn setcap() -> String {
+    format!("`sudo setcap {}=ep {}`", setcap_list(), program())
 }
 
 /// All that are needed, also those that this thread has: `setcap` replaces.

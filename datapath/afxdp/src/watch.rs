@@ -1,65 +1,107 @@
-//! Whether a node's frames come in on its queue. A NIC may give them to another, where the kernel cannot redirect
-//! them to its socket: the XDP program counts them, and the node says so.
+//! Whether a node's frames come in, on its queue and as they were sent. A NIC may give them to another queue, where the
+//! kernel cannot redirect them to the node's socket, or cut them, or add to them: the XDP program drops and counts them,
+//! and the node says so.
 
 use std::time::{Duration, Instant};
+
+use bpf::Counters;
+use wire::Reason;
 
 /// Looked at so often, and then it costs a system call for each processor's count, where little was received.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A node that receives more than that in [`PAUSE`] has a queue that is steered to.
+/// A node that receives more than that in [`PAUSE`] receives well.
 const FEW: u64 = 1000;
 
-/// Frames on other queues, since all was last well, that are no accident.
+/// Frames lost in one way, since all was last well, that are no accident.
 const SOME: u64 = 3;
 
 pub(crate) struct Watch {
     queue: u32,
     interface: String,
-    /// What helps.
+    /// What helps where frames come in on other queues.
     advice: String,
     next: Instant,
     /// Frames received when it was last looked at.
     received: u64,
-    /// Received, and on other queues, when all was last well.
+    elsewhere: Loss,
+    altered: Loss,
+}
+
+/// Frames for the node that the program dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dropped {
+    /// They came in on other queues.
+    elsewhere: u64,
+    /// They had another length than their headers say.
+    altered: u64,
+}
+
+impl Dropped {
+    pub(crate) fn of(counters: &Counters) -> Dropped {
+        Dropped { elsewhere: counters.wrong_queue(), altered: counters.dropped(Reason::Length) }
+    }
+}
+
+/// One way to lose frames.
+#[derive(Default)]
+struct Loss {
+    /// Received, and lost, when all was last well.
     well: (u64, u64),
     trouble: Option<String>,
+}
+
+impl Loss {
+    /// `say`: how many were lost, and received beside them.
+    fn compare(&mut self, received: u64, lost: u64, say: impl FnOnce(u64, u64) -> String) {
+        let (here, less) = (received.saturating_sub(self.well.0), lost.saturating_sub(self.well.1));
+        if here >= less {
+            *self = Loss { well: (received, lost), trouble: None };
+        } else if less >= SOME && self.trouble.is_none() {
+            let trouble = say(less, here);
+            tracing::warn!("{trouble}");
+            self.trouble = Some(trouble);
+        }
+    }
 }
 
 impl Watch {
     pub(crate) fn new(interface: &str, queue: u32, advice: String) -> Watch {
         let (interface, next) = (interface.to_owned(), Instant::now() + PAUSE);
-        Watch { queue, interface, advice, next, received: 0, well: (0, 0), trouble: None }
+        let (elsewhere, altered) = Default::default();
+        Watch { queue, interface, advice, next, received: 0, elsewhere, altered }
     }
 
-    /// Why the node receives nothing, or hardly anything: its frames come in on other queues.
-    pub(crate) fn look(&mut self, received: u64, wrong: impl FnOnce() -> Option<u64>) -> Option<&str> {
+    /// Why the node receives nothing, or hardly anything.
+    pub(crate) fn look(&mut self, received: u64, dropped: impl FnOnce() -> Option<Dropped>) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next {
             self.next = now + PAUSE;
             if received.saturating_sub(self.received) > FEW {
-                self.trouble = None;
-            } else if let Some(wrong) = wrong() {
-                self.compare(received, wrong);
+                (self.elsewhere.trouble, self.altered.trouble) = (None, None);
+            } else if let Some(dropped) = dropped() {
+                self.compare(received, dropped);
             }
             self.received = received;
         }
-        self.trouble.as_deref()
+        self.elsewhere.trouble.as_deref().or(self.altered.trouble.as_deref())
     }
 
-    fn compare(&mut self, received: u64, wrong: u64) {
-        let (here, elsewhere) = (received.saturating_sub(self.well.0), wrong.saturating_sub(self.well.1));
-        if here >= elsewhere {
-            self.well = (received, wrong);
-            self.trouble = None;
-        } else if elsewhere >= SOME && self.trouble.is_none() {
-            let Watch { interface, queue, advice, .. } = &*self;
-            let trouble = format!(
-                "{elsewhere} frames for this node came in on other queues of {interface}, where they are lost, \
+    fn compare(&mut self, received: u64, dropped: Dropped) {
+        let Watch { interface, queue, advice, elsewhere, altered, .. } = self;
+        elsewhere.compare(received, dropped.elsewhere, |lost, here| {
+            format!(
+                "{lost} frames for this node came in on other queues of {interface}, where they are lost, \
                  and {here} on queue {queue}, which is its own: {advice}"
-            );
-            tracing::warn!("{trouble}");
-            self.trouble = Some(trouble);
-        }
+            )
+        });
+        altered.compare(received, dropped.altered, |lost, here| {
+            format!(
+                "{lost} frames came to {interface} longer or shorter than they were sent, and {here} as they were sent: a \
+                 NIC cuts them, pads them, or adds to them: `ethtool -K {interface} rx-fcs off` where it adds the check \
+                 sequence, a smaller MTU at all ends where it cuts; docs/nics.md has each driver's ways"
+            )
+        });
     }
 }
 
@@ -74,7 +116,7 @@ mod tests {
 
     fn look(watch: &mut Watch, received: u64, wrong: u64) -> Option<&str> {
         watch.next = Instant::now();
-        watch.look(received, || Some(wrong))
+        watch.look(received, || Some(Dropped { elsewhere: wrong, altered: 0 }))
     }
 
     #[test]
@@ -96,7 +138,11 @@ mod tests {
         let mut watch = watch();
         assert_eq!(watch.look(FEW + 1, || panic!("a system call")), None);
         watch.next = Instant::now();
-        assert_eq!(watch.look(FEW + 1, || Some(7)), None, "lost before, while more came");
+        assert_eq!(
+            watch.look(FEW + 1, || Some(Dropped { elsewhere: 7, altered: 7 })),
+            None,
+            "lost before, while more came"
+        );
         assert!(watch.next > Instant::now());
         assert_eq!(watch.look(FEW + 1, || panic!("too often")), None);
     }
@@ -107,5 +153,20 @@ mod tests {
         assert_eq!(look(&mut watch, 10, 9), None);
         assert!(look(&mut watch, 20, 40).is_some());
         assert_eq!(look(&mut watch, 60, 45), None);
+    }
+
+    #[test]
+    fn frames_that_a_nic_adds_to_are_named_with_what_helps() {
+        let mut watch = watch();
+        let mut look = |received, altered| {
+            watch.next = Instant::now();
+            watch.look(received, || Some(Dropped { elsewhere: 0, altered })).map(str::to_owned)
+        };
+        assert_eq!(look(0, 2), None, "an accident");
+        let said = look(1, 20).unwrap();
+        assert!(said.starts_with("20 frames came to eth1 longer or shorter") && said.contains("and 1 as"), "{said}");
+        assert!(said.contains("`ethtool -K eth1 rx-fcs off`") && said.contains("docs/nics.md"), "{said}");
+        assert_eq!(look(30, 25), None, "most are whole");
+        assert_eq!(look(60, 45), None);
     }
 }

@@ -21,7 +21,7 @@ use crate::sg::{self, LongFrames};
 use crate::siblings::Place;
 use crate::stats::{RxCounters, TxCounters};
 use crate::tx::Tx;
-use crate::watch::Watch;
+use crate::watch::{Dropped, Watch};
 
 /// A queue of a NIC, open. It stays on the thread that opened it, as its pool does.
 ///
@@ -211,7 +211,7 @@ impl Transport for Xdp {
             return bypass.trouble.as_deref();
         }
         let taken = program.place().map_or(0, |place| place.mailbox().counts().0);
-        watch.look(path.counters().0.frames + taken, || program.counters().map(|counters| counters.wrong_queue()))
+        watch.look(path.counters().0.frames + taken, || program.counters().as_ref().map(Dropped::of))
     }
 
     fn promise(&mut self, frames: usize) {

@@ -146,7 +146,7 @@ fn missing_capabilities() {
         ],
     );
     let error = without(&[Capability::CAP_NET_ADMIN, Capability::CAP_BPF, Capability::CAP_SYS_ADMIN], &options);
-    says(&error, &["missing CAP_NET_ADMIN to attach an XDP program, CAP_BPF to load it: "]);
+    says(&error, &["missing CAP_NET_ADMIN to attach an XDP program, CAP_BPF to load the XDP program: "]);
 }
 
 /// Three capabilities are enough, and a few frames need no locked memory to speak of.
@@ -174,7 +174,10 @@ fn too_little_locked_memory() {
     let error = without(&[Capability::CAP_IPC_LOCK], &options);
     limit_locked_memory(limit);
     assert!(matches!(error, OpenError::LockedMemory { bytes: 16_777_216 }), "{error}");
-    says(&error, &["ulimit -l unlimited", "LimitMEMLOCK=infinity"]);
+    says(
+        &error,
+        &["`sudo prlimit --pid $$ --memlock=unlimited`", "cap_ipc_lock=ep ", "LimitMEMLOCK=infinity", "`frames=4096`"],
+    );
 }
 
 /// Set the soft limit, for all threads; returns what it was. Threads with

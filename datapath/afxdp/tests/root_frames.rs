@@ -187,3 +187,23 @@ fn closing_gives_queue_and_frames_back_while_frames_are_held() {
     }
     assert!(kept.iter().map(number).eq(0..5), "held frames outlive their transports");
 }
+
+/// As by a NIC that counts the check sequence.
+#[test]
+fn frames_with_four_bytes_more_are_dropped_and_said() {
+    let (_cable, mut pair) = plain();
+    let to = pair.far.caps().address;
+    for number in 0..20 {
+        let mut frame = message(&pair.near, to, number).unwrap();
+        frame.set_len(frame.bytes().len() + 4);
+        pair.near.send(to, frame).unwrap();
+    }
+    pair.near.flush();
+    eventually("it says so", || pair.far.broken().is_some());
+    let said = pair.far.broken().unwrap().to_owned();
+    assert!(said.starts_with("20 frames came to am0 longer or shorter than they were sent, and 0 as"), "{said}");
+    assert!(said.contains("`ethtool -K am0 rx-fcs off`"), "{said}");
+    assert!(pair.receive().is_empty());
+    pair.deliver(100, 10);
+    eventually("all is well", || pair.far.broken().is_none());
+}

@@ -64,6 +64,19 @@ fn the_process_that_has_the_queue_is_named() {
 }
 
 #[test]
+fn the_process_that_has_another_queue_is_named() {
+    let _alone = alone();
+    let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
+    let mut child = cable.hosts[0].enter(start).unwrap();
+    let second = Options { queue: 1, ..Options::new("am0") };
+    let error = cable.open(0, &second).map(|_| ()).unwrap_err().to_string();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let process = format!("process {} (root_process", child.id());
+    assert!(error.starts_with(&process) && error.contains("have to be in one process"), "{error}");
+}
+
+#[test]
 fn a_child_does_not_keep_the_queue() {
     let _alone = alone();
     let cable = Cable::new(&VethOptions::default());

@@ -3,6 +3,8 @@
 mod pair;
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use afxdp::Options;
@@ -108,12 +110,16 @@ fn an_interface_that_was_gone_is_gone_on_with() {
     cable.ip(0, &["link", "delete", "dev", "am0"]);
     for end in [0, 1] {
         let said = trouble(&cable, &mut pair, end).unwrap();
-        assert!(said.contains("interface am0 is gone"), "{said}");
+        let address = addresses[end];
+        assert!(
+            said.starts_with("interface am0 is gone") && said.contains(&format!("ip link set am0 address {address}")),
+            "{said}"
+        );
     }
     let [near, far] = &cable.hosts;
     let (near, far) = veth(near, "am0", far, "am0", &VethOptions::default()).unwrap();
     cable.ends = [near, far];
-    std::thread::sleep(Duration::from_millis(600));
+    thread::sleep(Duration::from_millis(600));
     assert!(trouble(&cable, &mut pair, 0).unwrap().contains("is gone"), "another one of that name is not it");
 
     cable.ip(0, &["link", "set", "dev", "am0", "mtu", "1400"]);
@@ -147,4 +153,38 @@ fn an_interface_that_is_renamed_is_followed() {
     }
     reopen(&mut pair);
     pair.assert_alive(2);
+}
+
+/// Between the two steps of a rename the kernel finds the interface by neither name.
+#[test]
+fn an_interface_that_is_renamed_while_it_is_up_is_never_gone() {
+    let (cable, mut pair) = plain();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..40 {
+                let (from, to) = (format!("am{number}"), format!("am{}", number + 1));
+                cable.ip(1, &["link", "set", "dev", &from, "name", &to]);
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            assert_eq!(pair.far.broken(), None);
+        }
+    });
+    pair.assert_alive(1);
+}
+
+#[test]
+fn an_mtu_that_became_too_small_is_named_with_one_that_works() {
+    let (cable, mut pair) = plain();
+    cable.ip(1, &["link", "set", "dev", "am0", "mtu", "700"]);
+    let said = trouble(&cable, &mut pair, 1).unwrap();
+    let wanted = "the MTU of am0 is 700 now, too small for this node's frames: ip link set am0 mtu 1500";
+    assert_eq!(said, wanted);
+    for mtu in ["1500", "1600"] {
+        cable.ip(1, &["link", "set", "dev", "am0", "mtu", mtu]);
+        assert_eq!(trouble(&cable, &mut pair, 1), None, "{mtu}");
+    }
+    pair.assert_alive(1);
 }

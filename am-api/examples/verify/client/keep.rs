@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::client::{Client, TURN, connect};
 use crate::content::Shape;
 use crate::protocol::{ECHO, MAIN};
-use crate::{Error, Settings, server};
+use crate::{Error, Settings, say, server};
 
 /// At the end of it messages must arrive again.
 const RECENT: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ struct Watch {
 /// any more.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let mut client = Client::open(settings)?;
-    println!("{}", json!({"phase": "open", "transport": client.node.transport()}));
+    say(&json!({"phase": "open", "transport": client.node.transport()}));
     client.state.ledger.follow("keep");
     let begin = Instant::now();
     let mut watch = Watch { begin, received: 0, last: begin, pause: Duration::ZERO, reconnects: 0, trouble: None };
@@ -63,7 +63,7 @@ impl Watch {
         self.pause = self.pause.max(self.last.elapsed());
         let trouble = client.node.trouble();
         if trouble != self.trouble && trouble.is_some() {
-            println!("{}", json!({"phase": "trouble", "at": round(self.begin.elapsed()), "trouble": trouble}));
+            say(&json!({"phase": "trouble", "at": round(self.begin.elapsed()), "trouble": trouble}));
             self.trouble = trouble;
         }
     }
@@ -96,7 +96,7 @@ fn reconnect(client: &mut Client, watch: &mut Watch, settings: &Settings) {
         watch.reconnects += 1;
         match connect(&client.node, &mut client.endpoint, &mut client.state, MAIN, AGAIN) {
             Ok(to) => return client.to = to,
-            Err(error) => println!("{}", json!({"phase": "reconnect", "error": error.to_string()})),
+            Err(error) => say(&json!({"phase": "reconnect", "error": error.to_string()})),
         }
         watch.look(client);
     }
