@@ -73,6 +73,11 @@ impl Route {
         why: FramingWhy::Configured,
         max_body: 0,
     };
+
+    /// The longest frame.
+    pub(crate) fn max_frame(&self) -> u32 {
+        self.max_body + self.framing.body_at() as u32
+    }
 }
 
 /// Who is at the other side.
@@ -236,13 +241,14 @@ impl FlowRecord {
 
     /// What this side says of itself at set-up: the same each time it is
     /// asked, because nothing is acknowledged before the other side has heard it.
-    pub(crate) fn offer(&self, max_frame: usize) -> Offer {
+    /// Its longest frame is what reaches the peer, so that a reply may be as long as its request.
+    pub(crate) fn offer(&self, max_frame: u32) -> Offer {
         Offer {
             flow: self.id.flow,
             nonce: self.id.nonce,
             first: [self.send.0[0].first(), self.send.0[1].first()],
             credits: [self.receive.0[0].granted(), self.receive.0[1].granted()],
-            max_frame: max_frame as u32,
+            max_frame,
         }
     }
 

@@ -145,8 +145,7 @@ impl<B: Buffer> Core<B> {
     }
 
     fn ask(&mut self, now: Time, flow: Flow, peer: usize) {
-        let is_known = self.path_to(now, peer).is_some();
-        let max_frame = self.config.max_frame;
+        let known = self.path_to(now, peer);
         let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
         // While the path is probed, it is the probes that say so.
@@ -154,9 +153,7 @@ impl<B: Buffer> Core<B> {
         if record.setup.tries > SUSPICIOUS && !is_probed {
             self.events.push_back(Event::Silent(peer.peer.address));
         }
-        if !is_known {
-            return;
-        }
+        let Some(known) = known else { return };
         record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
         record.route.to = peer.peer.address;
         let question = Connect {
@@ -166,7 +163,7 @@ impl<B: Buffer> Core<B> {
             from: endpoint.name,
             to: record.remote.endpoint,
             tag: record.setup.tag,
-            offer: record.offer(max_frame),
+            offer: record.offer(known.max_frame),
         };
         self.control.push(peer.peer.address, Control::Connect(question));
     }
@@ -218,9 +215,8 @@ impl<B: Buffer> Core<B> {
     }
 
     fn accept(&mut self, id: FlowId, attempt: u32) {
-        let max_frame = self.config.max_frame;
         if let Some(record) = self.flows.get(id) {
-            let offer = record.offer(max_frame);
+            let offer = record.offer(record.route.max_frame());
             self.control.push(record.route.to, Control::Accept(Accept { id: attempt, offer }));
         }
     }

@@ -23,7 +23,7 @@ impl<B: Buffer> Core<B> {
         let Core { flows, control, config, .. } = self;
         let is_quiet = |record: &&FlowRecord| record.phase == Phase::Open && !record.is_heard(now, config.beacon);
         let mut quiet = flows.around().filter(is_quiet);
-        quiet.by_ref().take(MOST).for_each(|record| control.push(record.route.to, record.question(config.max_frame)));
+        quiet.by_ref().take(MOST).for_each(|record| control.push(record.route.to, record.question()));
         let next = quiet.next().map(|record| record.id.flow);
         drop(quiet);
         flows.turn_to(next);
@@ -49,10 +49,10 @@ impl FlowRecord {
     /// What to ask about a flow. One that was accepted and never used is
     /// accepted once more: who asked for it may wait for that still, and is
     /// content with it otherwise.
-    fn question(&self, max_frame: usize) -> Control {
+    fn question(&self) -> Control {
         let (route, id) = (self.route, self.id);
         if !self.setup.ours && !self.silence.has_begun() {
-            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(max_frame) });
+            return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });
         }
         Control::Still(Still { flow: route.flow, nonce: route.nonce, own: id.flow, own_nonce: id.nonce })
     }

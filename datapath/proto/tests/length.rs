@@ -23,7 +23,12 @@ fn found(net: &mut Net) -> (Framing, FramingWhy, usize) {
         got = net.extract(beta, there);
         got.is_some()
     });
-    assert_eq!(got.unwrap().payload(), payload, "the longest arrives");
+    let got = got.unwrap();
+    assert_eq!(got.payload(), payload, "the longest arrives");
+    let FlowState::Open { framing: back, max_body: most, .. } = net.core(beta).state(got.flow) else {
+        panic!("it is open")
+    };
+    assert_eq!(most + back.body_at(), max_body + framing.body_at(), "replies are as long");
     (framing, why, max_body)
 }
 

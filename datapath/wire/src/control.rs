@@ -83,7 +83,7 @@ pub struct Beacon {
     pub address: Address,
     /// The framings that it understands.
     pub framings: Framings,
-    /// The longest frame that it can receive, in bytes from the destination address on.
+    /// The longest frame that it can receive and that reaches the peer, in bytes from the destination address on.
     pub max_frame: u32,
     /// Whether it wants to be answered with a beacon.
     pub answer: bool,
