@@ -83,7 +83,7 @@ pub struct Beacon {
     pub address: Address,
     /// The framings that it understands.
     pub framings: Framings,
-    /// The longest frame that it can receive and that reaches the peer, in bytes from the destination address on.
+    /// The longest frame that it can receive, in bytes from the destination address on.
     pub max_frame: u32,
     /// Whether it wants to be answered with a beacon.
     pub answer: bool,
@@ -100,7 +100,7 @@ pub struct Offer {
     pub first: [Seq; 2],
     /// By class: how many messages you may send before I give more credit.
     pub credits: [u16; 2],
-    /// The longest frame that I can receive.
+    /// The longest frame that I can receive, and that reaches you from me.
     pub max_frame: u32,
 }
 
