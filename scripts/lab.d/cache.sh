@@ -6,13 +6,13 @@ prepare() {
     if ! { mkdir -p "$LAB_CACHE" && : >>"$LAB_CACHE/lock"; }; then
         die "scripts/lab: the cache folder $LAB_CACHE cannot be written; AM_LAB_CACHE names another"
     fi
-    (
-        if ! flock -n 9; then
-            say "Another process fills $LAB_CACHE; this one waits for it." >&2
-            flock 9
-        fi
-        fill "$1"
-    ) 9>>"$LAB_CACHE/lock" || exit 1
+    exec 9>>"$LAB_CACHE/lock"
+    if ! flock -n 9; then
+        say "Another process fills $LAB_CACHE; this one waits for it." >&2
+        flock 9
+    fi
+    fill "$1"
+    exec 9>&-
 }
 
 fill() {
