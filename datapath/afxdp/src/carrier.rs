@@ -46,7 +46,9 @@ impl Carrier {
     /// Ask; three system calls.
     pub(crate) fn look(&mut self) -> Option<&str> {
         self.found = self.ask();
-        self.trouble = self.query.as_ref().and_then(|query| self.say(&query.name()));
+        // Nothing is allocated where all is well.
+        let is_fine = self.found == Found::Fine;
+        self.trouble = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.say(&query.name()));
         self.trouble()
     }
 
