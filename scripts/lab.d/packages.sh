@@ -71,24 +71,32 @@ fetch_userland() {
 # Older packages bring their own /bin and /lib: tar follows the links that stand there.
 unpack() { dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner -C "$2" || die "$1 cannot be unpacked"; }
 
+# download SUITE OPTIONS PLACE PACKAGE...: unpacked into PLACE, a new folder, and not installed. Options are apt-get's.
+download() {
+    local suite=$1 options=$2 place=$3 package
+    rm -rf "$place" "$place.debs"
+    mkdir -p "$place" "$place.debs"
+    # shellcheck disable=SC2086 # one word each
+    (cd "$place.debs" && private_apt "$suite" apt-get $options download "${@:4}") || exit
+    for package in "$place.debs"/*.deb; do unpack "$package" "$place"; done
+    rm -rf "$place.debs" "$LAB_CACHE/apt/${suite:?}"
+}
+
 # Fetch a kernel and its modules into $LAB_CACHE/kernel-VERSION.
 fetch_kernel() {
-    local kernel=$1 suite packages package image
+    local kernel=$1 suite packages image
     local place=$LAB_CACHE/kernel-$kernel
     suite=$(suite_of "$kernel")
     private_apt "$suite" apt-get update
     packages=$(private_apt "$suite" apt-cache depends --recurse --important linux-image-amd64 |
         grep -xE 'linux-(image|modules|binary|base)-[0-9].*' | sort -u)
-    rm -rf "$place.new" "$LAB_CACHE/debs-$kernel"
-    mkdir -p "$place.new" "$LAB_CACHE/debs-$kernel"
     # shellcheck disable=SC2086 # one word each
-    (cd "$LAB_CACHE/debs-$kernel" && private_apt "$suite" apt-get download $packages)
-    for package in "$LAB_CACHE/debs-$kernel"/*.deb; do unpack "$package" "$place.new"; done
+    download "$suite" '' "$place.new" $packages
     # In /boot, or of late beside the modules.
     image=$(find "$place.new" -name 'vmlinuz*' -type f -size +0 -print -quit)
     if [ -z "$image" ]; then die "the packages of kernel $kernel have no vmlinuz"; fi
     mv "$image" "$place.new/vmlinuz"
-    rm -rf "$LAB_CACHE/debs-$kernel" "$LAB_CACHE/apt/${suite:?}" "$place"
+    rm -rf "$place"
     mv "$place.new" "$place"
 }
 

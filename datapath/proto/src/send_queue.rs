@@ -38,7 +38,8 @@ pub(crate) struct SendQueue {
     unsent: Link,
 }
 
-/// A message is not given up that time-outs did not find on its way so often: it may be us who were away.
+/// A message is given up only after so many time-outs have found it on its way: by the clock alone, a process that
+/// was stopped would give up all that it had just sent.
 const FOUND: u8 = 16;
 
 /// What an acknowledgement brought about.

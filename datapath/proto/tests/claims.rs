@@ -5,7 +5,7 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Buf, Net, name};
-use proto::{Contest, EndpointId, FlowId, FlowState, ReturnReason};
+use proto::{Contest, EndpointId, FlowState, ReturnReason};
 use wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
 use wire::frame::{self, Link};
 use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
@@ -76,10 +76,6 @@ fn run_of(net: &mut Net, node: usize) -> Incarnation {
     net.core(node).config().incarnation
 }
 
-fn is_open(net: &mut Net, flow: FlowId) -> bool {
-    matches!(net.core(ALPHA).state(flow), FlowState::Open { .. })
-}
-
 /// Of two answers one may be lost: the number shows who is there, the beacon what they say.
 #[test]
 fn a_claim_is_believed_when_both_answers_are_there() {
@@ -133,7 +129,7 @@ fn one_forged_beacon_bars_nobody() {
         tell(&mut net, forged);
         tell(&mut net, forged);
         net.idle(SECOND);
-        assert!(is_open(&mut net, flow), "{forged:?} ends what goes on");
+        assert!(net.is_open(ALPHA, flow), "{forged:?} ends what goes on");
         net.connect(ALPHA, here, "beta");
         assert_eq!(net.core(ALPHA).contested(), None, "there is one beta");
         assert!(net.core(ALPHA).counters().claims > 0);
@@ -174,7 +170,7 @@ fn late_news_of_an_earlier_run_changes_nothing() {
         tell(&mut net, before);
         net.idle(Duration::from_millis(100));
     }
-    assert!(is_open(&mut net, flow));
+    assert!(net.is_open(ALPHA, flow));
 }
 
 #[test]
@@ -213,7 +209,7 @@ fn two_nodes_of_one_name_are_told_of() {
     // They know it themselves.
     net.idle(10 * SECOND);
     assert!([BETA, second].into_iter().all(|node| net.core(node).contested().is_some()));
-    assert!(is_open(&mut net, flow), "the later start counts, for as long as it lives");
+    assert!(net.is_open(ALPHA, flow), "the later start counts, for as long as it lives");
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn who_was_not_answered_yet_is_answered_again() {
     let (accepted, _) = news(&mut net, beta);
     assert_eq!((accepted.len(), net.core(alpha).state(flow)), (1, FlowState::Connecting), "the answer is lost");
     net.idle(Duration::from_millis(2));
-    assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }), "answered again before it was asked again");
+    assert!(net.is_open(alpha, flow), "answered again before it was asked again");
     net.idle(SECOND);
     assert_eq!(news(&mut net, beta), (vec![], vec![]));
 }
@@ -188,8 +188,7 @@ fn of_many_quiet_flows_none_is_forgotten() {
     let now = net.now;
     let flows: Vec<FlowId> =
         (0..FLOWS).map(|_| net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap()).collect();
-    let is_open = |net: &mut Net, flow: &FlowId| matches!(net.core(alpha).state(*flow), FlowState::Open { .. });
-    net.run(SECOND, |net| flows.iter().all(|flow| is_open(net, flow)));
+    net.run(SECOND, |net| flows.iter().all(|&flow| net.is_open(alpha, flow)));
     flows.iter().for_each(|flow| net.core(alpha).close(*flow));
     net.faults.drop = 1.0;
     net.drain();

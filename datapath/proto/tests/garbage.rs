@@ -5,7 +5,6 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Buf, Net};
-use proto::FlowState;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use wire::control::{Beacon, Control, Incarnation, NodeId};
@@ -94,7 +93,7 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
         net.core(alpha).on_frame(Buf::of(&bytes));
     }
     assert!(net.core(alpha).counters().peers_forgotten > 0);
-    assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }));
+    assert!(net.is_open(alpha, flow));
     // Nor those that come after the flood.
     let (_gamma, _) = net.node("gamma");
     net.connect(alpha, here, "gamma");

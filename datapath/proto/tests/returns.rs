@@ -5,7 +5,7 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Buf, Faults, Net, name};
-use proto::{EndpointId, FlowId, FlowState, FramingChoice};
+use proto::{EndpointId, FlowId, FramingChoice};
 use wire::frame::{self, Link};
 use wire::{Buffer, Class, EtherType, Framing, Header, Kind};
 
@@ -158,7 +158,7 @@ fn who_is_busy_for_longer_than_patience_is_not_gone_and_not_pestered() {
     let resent = crowd.count(|c| c.rejected_resent);
     assert!(resent < 40 * 150, "at most one in 50 ms of each flow, once it has backed off: {resent}");
     let flows = crowd.flows.clone();
-    assert!(flows.iter().all(|&(at, flow, _)| matches!(crowd.net.core(at).state(flow), FlowState::Open { .. })));
+    assert!(flows.iter().all(|&(at, flow, _)| crowd.net.is_open(at, flow)));
     assert!(crowd.finish(SECOND) < 90 * MS, "one pause, and then as fast as it goes");
     assert_eq!(crowd.count(|c| c.timeouts), 0);
 }
@@ -300,7 +300,7 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
         crowd.net.core(at).on_timeout(now);
     }
     let counters = crowd.net.core(at).counters().clone();
-    assert!(matches!(crowd.net.core(at).state(flow), FlowState::Open { .. }), "heard every 10 ms for 4 s");
+    assert!(crowd.net.is_open(at, flow), "heard every 10 ms for 4 s");
     assert_eq!(sent[0], 1 + counters.rejected_resent, "the one goes out again after its pauses only");
     assert!(sent[0] > 20 && sent[1] > 20, "{sent:?}");
 }

@@ -133,7 +133,7 @@ fn forged_strays_end_nothing() {
     }
     assert!(answers(&mut net, alpha) > 100 && answers(&mut net, beta) > 100);
     for flow in flows {
-        assert!(matches!(net.core(alpha).state(flow), FlowState::Open { .. }));
+        assert!(net.is_open(alpha, flow));
         net.send(alpha, flow, Class::Request, 1, b"still").unwrap();
         net.run(SECOND, |net| net.extract(beta, there).is_some());
     }
@@ -159,7 +159,7 @@ fn forged_farewells_end_nothing() {
     };
     let mut is_open_after = |from, nonce| {
         net.core(alpha).on_frame(farewell(from, nonce));
-        matches!(net.core(alpha).state(open), FlowState::Open { .. })
+        net.is_open(alpha, open)
     };
     let stranger = Address([0x02, 9, 9, 9, 9, 9]);
     assert!((0..=u16::MAX).all(|nonce| is_open_after(stranger, nonce)));

@@ -5,14 +5,10 @@ mod harness;
 use std::time::Duration;
 
 use harness::{Faults, Loss, MAX_FRAME, Net};
-use proto::{FlowId, FlowState, ReturnReason};
+use proto::{FlowState, ReturnReason};
 use wire::Class;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn is_open(net: &mut Net, at: usize, flow: FlowId) -> bool {
-    matches!(net.core(at).state(flow), FlowState::Open { .. })
-}
 
 #[test]
 fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
@@ -26,7 +22,7 @@ fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
     // Short ones go on arriving, and the peer is heard all the time.
     let mut sent = 1;
     let begin = net.now;
-    while is_open(&mut net, alpha, flow) {
+    while net.is_open(alpha, flow) {
         assert!(net.now - begin < 10 * SECOND, "it is waited for without end");
         sent += u64::from(net.send(alpha, flow, Class::Request, 2, &[]).is_ok());
         net.idle(Duration::from_millis(10));
@@ -57,7 +53,7 @@ fn who_is_busy_for_long_keeps_its_flows() {
             sent += 1;
         }
         net.idle(SECOND);
-        assert!(is_open(&mut net, alpha, flow));
+        assert!(net.is_open(alpha, flow));
     }
     let mut arrived = 0;
     net.run(60 * SECOND, |net| {
@@ -82,7 +78,7 @@ fn replies_that_do_not_arrive_end_it_as_well() {
     net.loss = Loss::LongerThan { node: alpha, bytes: 714 };
     while net.echo(beta, there) {}
     let begin = net.now;
-    while is_open(&mut net, alpha, flow) {
+    while net.is_open(alpha, flow) {
         assert!(net.now - begin < 10 * SECOND, "it is waited for without end");
         net.idle(Duration::from_millis(10));
     }

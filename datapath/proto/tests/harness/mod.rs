@@ -162,6 +162,10 @@ impl Net {
         self.nodes[at].as_mut().expect("a node that is running")
     }
 
+    pub fn is_open(&mut self, at: usize, flow: FlowId) -> bool {
+        matches!(self.core(at).state(flow), FlowState::Open { .. })
+    }
+
     /// Everybody's outputs onto the wire.
     pub fn drain(&mut self) {
         for at in 0..self.nodes.len() {
@@ -283,7 +287,7 @@ impl Net {
         let now = self.now;
         let flow = self.core(from).connect(now, endpoint, name(to), name("app"), 7).unwrap();
         self.run(Duration::from_secs(3), |net| net.core(from).state(flow) != FlowState::Connecting);
-        assert!(matches!(self.core(from).state(flow), FlowState::Open { .. }), "{:?}", self.core(from).state(flow));
+        assert!(self.is_open(from, flow), "{:?}", self.core(from).state(flow));
         flow
     }
 
