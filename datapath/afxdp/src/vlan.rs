@@ -6,11 +6,17 @@ use std::fs;
 use crate::ifreq::Query;
 use crate::interface::Interface;
 
-/// Where VLAN devices stand on the interface, and it takes tags out of frames.
+/// Where VLAN devices stand on the interface, and it takes tags out of frames, or its peer keeps them out.
 pub(crate) fn note(interface: &Interface) -> Option<String> {
     let devices = devices(&fs::read_to_string("/proc/thread-self/net/vlan/config").ok()?, &interface.name);
-    let takes_tags = Query::new(&interface.name).ok()??.takes_tags().unwrap_or(false);
-    (takes_tags && !devices.is_empty()).then(|| sentence(interface, &devices))
+    let takes_tags =
+        || Query::new(&interface.name).ok().flatten().is_some_and(|query| query.takes_tags().unwrap_or(false));
+    (!devices.is_empty() && (is_veth(interface) || takes_tags())).then(|| sentence(interface, &devices))
+}
+
+/// Its own setting changes nothing.
+fn is_veth(interface: &Interface) -> bool {
+    interface.driver == "veth"
 }
 
 /// Names of VLAN devices on the interface, in the kernel's list.
@@ -20,15 +26,13 @@ fn devices(list: &str, interface: &str) -> Vec<String> {
 }
 
 fn sentence(interface: &Interface, devices: &[String]) -> String {
-    let Interface { name, driver, .. } = interface;
-    let command = match driver.as_str() {
-        "veth" => "`ethtool -K PEER txvlan off` at its other end".to_owned(),
-        _ => format!("`ethtool -K {name} rxvlan off`"),
+    let name = &interface.name;
+    let why = if is_veth(interface) {
+        format!("unless the other end of {name} leaves their 802.1Q tags in: `ethtool -K PEER txvlan off` there")
+    } else {
+        format!("as {name} takes their 802.1Q tags out: `ethtool -K {name} rxvlan off`")
     };
-    let devices = devices.join(", ");
-    format!(
-        "frames of our EtherType for {devices} come to this node, too, as {name} takes their 802.1Q tags out: {command}"
-    )
+    format!("frames of our EtherTypes for {} come to this node, too, {why}", devices.join(", "))
 }
 
 #[cfg(test)]
@@ -52,6 +56,6 @@ mod tests {
         let said = sentence(&nic, &devices(LIST, "eth1"));
         assert!(said.contains("eth1.5, storage") && said.ends_with("`ethtool -K eth1 rxvlan off`"), "{said}");
         let veth = Interface { driver: "veth".to_owned(), ..nic };
-        assert!(sentence(&veth, &devices(LIST, "eth1")).contains("txvlan off` at its other end"));
+        assert!(sentence(&veth, &devices(LIST, "eth1")).ends_with("`ethtool -K PEER txvlan off` there"));
     }
 }
