@@ -1,3 +1,4 @@
+use std::fs;
 use std::os::fd::AsFd;
 
 use aya::programs::links::FdLink;
@@ -71,6 +72,14 @@ impl Attachment {
         Ok(Attachment { link, interface, mode })
     }
 
+    /// Whether the kernel says so: it can be taken off the interface behind our back, as by `bpftool link detach`. A driver
+    /// that does not run it any more is another matter.
+    pub fn is_attached(&self) -> bool {
+        let (Ok(info), Ok(open)) = (self.link.info(), fs::read_dir("/proc/self/fdinfo")) else { return true };
+        let mut files = open.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+        !files.any(|text| is_detached(&text, info.id()))
+    }
+
     /// The interface it is on.
     pub fn interface(&self) -> &str {
         &self.interface
@@ -79,5 +88,26 @@ impl Attachment {
     /// Where it runs.
     pub fn mode(&self) -> AttachMode {
         self.mode
+    }
+}
+
+/// What `/proc` says of a descriptor, where it is this link and on no interface any more.
+fn is_detached(info: &str, link: u32) -> bool {
+    let has = |key: &str, value: u32| {
+        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+        lines.any(|(its, text)| its == key && text.trim() == value.to_string())
+    };
+    has("link_id", link) && has("ifindex", 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_without_an_interface_is_detached() {
+        let info = "pos:\t0\nflags:\t02000000\nlink_type:\txdp\nlink_id:\t7\nprog_id:\t12\nifindex:\t0\n";
+        assert!(is_detached(info, 7) && !is_detached(info, 12) && !is_detached(info, 0));
+        assert!(!is_detached(&info.replace("ifindex:\t0", "ifindex:\t10"), 7));
     }
 }

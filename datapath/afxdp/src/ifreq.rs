@@ -91,6 +91,18 @@ impl Query {
         Ok(channels.rx + channels.combined)
     }
 
+    /// Whether it hands 802.1Q tags over beside the frames, not in them (`ethtool -k`: rx-vlan-offload).
+    pub(crate) fn takes_tags(&self) -> io::Result<bool> {
+        Ok(self.offloads()? & ETH_FLAG_RXVLAN != 0)
+    }
+
+    /// `ETH_FLAG_*`.
+    pub(crate) fn offloads(&self) -> io::Result<u32> {
+        let mut flags = [ETHTOOL_GFLAGS, 0];
+        self.ethtool(flags.as_mut_ptr().cast())?;
+        Ok(flags[1])
+    }
+
     fn request(&self) -> ifreq {
         // SAFETY: zeros are a value of every member of this C structure.
         let mut request: ifreq = unsafe { std::mem::zeroed() };
@@ -121,6 +133,8 @@ impl Query {
 }
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// `struct ethtool_drvinfo` of `linux/ethtool.h`.

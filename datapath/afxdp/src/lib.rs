@@ -122,6 +122,7 @@ mod sockopt;
 mod stats;
 mod tx;
 mod umem;
+mod vlan;
 mod watch;
 mod xdp;
 

@@ -10,7 +10,7 @@ use crate::bind::Bound;
 use crate::cut::Cut;
 use crate::interface::Interface;
 use crate::umem::Memory;
-use crate::{OpenError, sockopt};
+use crate::{OpenError, sockopt, vlan};
 
 /// How frames go between NIC and memory, as the kernel says, not as we asked.
 ///
@@ -30,7 +30,7 @@ pub struct Mode {
     pub huge_pages: bool,
     /// Our own thread drives the NIC's queue.
     pub busy_poll: bool,
-    /// What was tried and did not work, and why: a sentence each.
+    /// What was tried and did not work, or is to be known, and why: a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ impl Mode {
         let huge = memory.huge.clone();
         let zero_copy = is_zero_copy(bound.fd()).map_err(|error| OpenError::system("asking for the mode", error))?;
         let driver = interface.driver.clone();
-        let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut)).collect();
+        let notes = tried.into_iter().chain(huge.clone().err()).chain(shorter(interface, &memory.cut));
+        let notes = notes.chain(vlan::note(interface)).collect();
         let huge_pages = huge.unwrap_or(false);
         Ok(Mode {
             driver,

@@ -6,7 +6,6 @@ use wire::Address;
 
 use crate::ifreq::Query;
 
-const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETH_FLAG_NTUPLE: u32 = 1 << 27;
 const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
 const ETHTOOL_GRXCLSRULE: u32 = 0x2f;
@@ -163,9 +162,7 @@ impl Table for Query {
 impl Query {
     /// Whether rules are switched on, or are none of this driver's (`ethtool -k`: ntuple-filters).
     pub(crate) fn has_rules_on(&self) -> io::Result<bool> {
-        let mut flags = [ETHTOOL_GFLAGS, 0];
-        self.ethtool(flags.as_mut_ptr().cast())?;
-        Ok(flags[1] & ETH_FLAG_NTUPLE != 0)
+        Ok(self.offloads()? & ETH_FLAG_NTUPLE != 0)
     }
 
     fn command(&self, command: u32, rule: Rule, count: u32) -> io::Result<Box<Command>> {

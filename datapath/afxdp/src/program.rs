@@ -11,7 +11,7 @@ use crate::busy_poll::Deferred;
 use crate::holders::Holders;
 use crate::interface::Interface;
 use crate::options::{Attach, Options, Program};
-use crate::siblings::Place;
+use crate::siblings::{Lost, Place};
 
 /// The index of this transport's socket in the program's table.
 const SOCKET: u8 = 0;
@@ -126,15 +126,12 @@ impl Attached {
         }
     }
 
-    /// Attach it anew, where the driver has forgotten it.
-    ///
-    /// # Errors
-    /// As [`Attached::new`]; then it is not attached.
-    pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<(), OpenError> {
+    /// As [`Place::attach_again`].
+    pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<Option<Lost>, OpenError> {
         match self {
             Attached::Steer { place, steer } => place.attach_again(options, interface, steer),
             // Only a bench uses this program, and its NIC stays as it is.
-            Attached::Raw { .. } => Ok(()),
+            Attached::Raw { .. } => Ok(None),
         }
     }
 

@@ -27,7 +27,7 @@ use crate::options::{Copying, Options};
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
 use crate::rules::Steered;
-use crate::siblings::Place;
+use crate::siblings::{Lost, Place};
 use crate::xdp::Xdp;
 use crate::{OpenError, send_room, sg};
 
@@ -156,10 +156,19 @@ impl Xdp {
         }
         let interface = self.interface();
         let Interface { name, driver, .. } = &interface;
-        tracing::warn!(interface = name, driver, "the driver has forgotten the XDP program: attached again");
         let result = self.program.attach_again(&self.anew.options, &interface);
+        match &result {
+            Ok(None) => return,
+            Ok(Some(Lost::Detached)) => {
+                tracing::warn!(interface = name, "the XDP program was taken off the interface: attached again");
+            }
+            Ok(Some(Lost::Forgotten)) => {
+                tracing::warn!(interface = name, driver, "the driver has forgotten the XDP program: attached again");
+            }
+            Err(why) => tracing::error!(interface = name, driver, %why, "the XDP program does not run any more"),
+        }
         let why = |why| format!("the driver {driver} of {name} does not run the XDP program any more, and {why}");
-        self.bypass.restart(result.map_err(why));
+        self.bypass.restart(result.map(|_| ()).map_err(why));
     }
 
     /// The interface, by the name that it has now.

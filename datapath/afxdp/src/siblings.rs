@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bpf::{AttachMode, Attachment, Program, Share, Steer};
 use wire::Address;
@@ -31,6 +32,9 @@ use crate::program;
 /// A network namespace, and an interface's number in it.
 type Key = (u64, u32);
 
+/// A program that is attached is attached again at most so often.
+const REST: Duration = Duration::from_secs(10);
+
 /// Interfaces on which this process has nodes.
 static OPEN: Mutex<BTreeMap<Key, OnInterface>> = Mutex::new(BTreeMap::new());
 
@@ -42,7 +46,23 @@ struct OnInterface {
     nodes: Vec<OnQueue>,
     /// Of nodes that are gone: what to set back after the last.
     deferred: Vec<Deferred>,
+    repairs: Repairs,
     hall: Arc<Hall>,
+}
+
+/// Why frames passed the program by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It was taken off the interface.
+    Detached,
+    /// The kernel has it there, and the driver does not run it.
+    Forgotten,
+}
+
+/// A program that the kernel has on the interface is seldom taken off: frames may pass it by for another reason.
+#[derive(Default)]
+struct Repairs {
+    last: Option<Instant>,
 }
 
 struct OnQueue {
@@ -115,7 +135,8 @@ impl Place {
         Ok(())
     }
 
-    /// The interface's program attached anew, where its driver has forgotten it.
+    /// The interface's program attached anew, where it is not attached any more, or its driver has forgotten it. That is
+    /// taken off first: what the driver lost, it sets up only for a program where there was none. Why it was, if so.
     ///
     /// # Errors
     /// As [`Place::take`]; then none is attached.
@@ -124,16 +145,18 @@ impl Place {
         options: &Options,
         interface: &Interface,
         steer: &mut Steer,
-    ) -> Result<(), OpenError> {
+    ) -> Result<Option<Lost>, OpenError> {
         let mut open = open();
-        let Some(on) = open.get_mut(&self.seat.key) else { return Ok(()) };
+        let Some(on) = open.get_mut(&self.seat.key) else { return Ok(None) };
+        let is_attached = on.attachment.as_ref().is_some_and(Attachment::is_attached);
+        let Some(lost) = on.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
         on.attachment = None;
         let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
         on.attachment = Some(match &mut on.share {
             Some(share) => share.replace(attachment)?,
             None => attachment,
         });
-        Ok(())
+        Ok(Some(lost))
     }
 
     /// What is set back is set back.
@@ -226,10 +249,22 @@ impl Seat {
     }
 }
 
+impl Repairs {
+    /// What to repair now. Frames that passed by before the last repair are counted by each node of the interface.
+    fn next(&mut self, is_attached: bool, now: Instant) -> Option<Lost> {
+        let is_early = self.last.is_some_and(|last| now.duration_since(last) < REST);
+        if is_attached && is_early {
+            return None;
+        }
+        self.last = Some(now);
+        Some(if is_attached { Lost::Forgotten } else { Lost::Detached })
+    }
+}
+
 impl OnInterface {
     fn new(attachment: Attachment) -> OnInterface {
         let (nodes, deferred, hall) = (Vec::new(), Vec::new(), Arc::default());
-        OnInterface { attachment: Some(attachment), share: None, nodes, deferred, hall }
+        OnInterface { attachment: Some(attachment), share: None, nodes, deferred, repairs: Repairs::default(), hall }
     }
 
     /// Frames to one more node.
@@ -341,5 +376,16 @@ mod tests {
         let second = address(&interface, 1, |own| own != interface.address);
         assert_eq!(second, Address([0x86, 0, 0, 0, 0, 1]));
         assert_eq!(address(&interface, 0, |own| own != second), interface.address);
+    }
+
+    #[test]
+    fn a_program_that_is_attached_is_seldom_attached_again() {
+        let (mut repairs, start) = (Repairs::default(), Instant::now());
+        let mut after = |seconds, is_attached| repairs.next(is_attached, start + Duration::from_secs(seconds));
+        assert_eq!(after(0, true), Some(Lost::Forgotten), "at once");
+        assert_eq!((after(1, true), after(9, true)), (None, None));
+        assert_eq!(after(9, false), Some(Lost::Detached), "there is nothing to lose");
+        assert_eq!(after(18, true), None);
+        assert_eq!(after(19, true), Some(Lost::Forgotten));
     }
 }

@@ -2,15 +2,18 @@
 
 mod pair;
 
+use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
-use pair::{eventually, plain};
+use hosts::Tap;
+use pair::{Pair, eventually, plain};
 use transport::Transport;
+use wire::{Address, EtherType};
 
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
-const LINK_GET_NEXT_ID: libc::c_long = 31;
 const LINK_DETACH: libc::c_long = 34;
 
 /// A command of bpf(2) whose arguments are numbers.
@@ -21,15 +24,18 @@ fn bpf(command: libc::c_long, attributes: &mut [u32; 32]) -> Option<i32> {
     (result >= 0).then_some(result)
 }
 
-/// The numbers of all attachments of this system.
+/// The numbers of this process's attachments, the oldest first.
 fn links() -> Vec<u32> {
-    let next = |last: u32| {
-        let mut attributes = [0; 32];
-        attributes[0] = last;
-        bpf(LINK_GET_NEXT_ID, &mut attributes).map(|_| attributes[1])
-    };
-    std::iter::successors(next(0), |last| next(*last)).collect()
+    let open = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let files = open.filter_map(|file| fs::read_to_string(file.path()).ok());
+    let number = |info: String| info.lines().find_map(|line| line.strip_prefix("link_id:")?.trim().parse().ok());
+    let mut links: Vec<u32> = files.filter_map(number).collect();
+    links.sort_unstable();
+    links
 }
+
+/// One test at a time.
+static LINKS: Mutex<()> = Mutex::new(());
 
 fn detach(link: u32) {
     let mut attributes = [0; 32];
@@ -42,28 +48,56 @@ fn detach(link: u32) {
     bpf(LINK_DETACH, &mut attributes).expect("an attachment to an interface can be taken away");
 }
 
+/// Of our EtherType, but for the tag.
+fn tagged(to: Address, id: u8) -> Vec<u8> {
+    let head = [&to.0[..], &[2, 0xaa, 0, 0, 0, 1, 0x81, 0, 0, id], &EtherType::DEFAULT.hidden().to_be_bytes()].concat();
+    head.into_iter().chain([0; 46]).collect()
+}
+
+/// Until messages arrive again at the far end.
+fn heals(pair: &mut Pair) {
+    eventually("they come again", || {
+        pair.send(std::iter::once(1));
+        assert_eq!(pair.far.broken(), None);
+        !pair.receive().is_empty()
+    });
+}
+
 #[test]
 fn it_is_attached_again() {
-    let before = links();
+    let _alone = LINKS.lock();
     let (_cable, mut pair) = plain();
-    let ours = || links().into_iter().filter(|link| !before.contains(link)).collect::<Vec<_>>();
-    let first = ours();
+    let first = links();
     assert_eq!(first.len(), 2, "one at each end");
     for number in 0..100 {
         pair.assert_alive(number);
     }
     sleep(Duration::from_millis(300));
     assert_eq!(pair.far.broken(), None);
-    assert_eq!(ours(), first, "nothing of ours passes a program that runs");
+    assert_eq!(links(), first, "nothing of ours passes a program that runs");
 
     detach(first[1]);
     assert_eq!(pair.send(0..10), 10);
     sleep(Duration::from_millis(50));
     assert!(pair.receive().is_empty(), "they went to the kernel's stack");
-    eventually("they come again", || {
-        pair.send(std::iter::once(1));
+    heals(&mut pair);
+    assert_ne!(links(), first);
+}
+
+#[test]
+fn tagged_frames_pass_it_and_it_stays() {
+    let _alone = LINKS.lock();
+    let (cable, mut pair) = plain();
+    let first = links();
+    let wire = Tap::new(&cable.ends[0]).unwrap();
+    let frames = [0, 5].map(|id| tagged(pair.far.caps().address, id));
+    for _ in 0..60 {
+        frames.iter().for_each(|frame| wire.send(frame).unwrap());
+        sleep(Duration::from_millis(20));
         assert_eq!(pair.far.broken(), None);
-        !pair.receive().is_empty()
-    });
-    assert_ne!(ours(), first);
+        assert_eq!(links(), first);
+    }
+    assert!(pair.receive().is_empty());
+    detach(first[1]);
+    heals(&mut pair);
 }

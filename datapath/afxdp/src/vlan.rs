@@ -1,0 +1,61 @@
+//! 802.1Q tags that the XDP program does not see, as the NIC, or the sender's end of a veth, hands them over beside the frame:
+//! then frames of another VLAN look like the node's own.
+
+use std::fs;
+
+use crate::ifreq::Query;
+use crate::interface::Interface;
+
+/// Where VLAN devices stand on the interface, and it takes tags out of frames, or its peer keeps them out.
+pub(crate) fn note(interface: &Interface) -> Option<String> {
+    let devices = devices(&fs::read_to_string("/proc/thread-self/net/vlan/config").ok()?, &interface.name);
+    let takes_tags =
+        || Query::new(&interface.name).ok().flatten().is_some_and(|query| query.takes_tags().unwrap_or(false));
+    (!devices.is_empty() && (is_veth(interface) || takes_tags())).then(|| sentence(interface, &devices))
+}
+
+/// Its own setting changes nothing.
+fn is_veth(interface: &Interface) -> bool {
+    interface.driver == "veth"
+}
+
+/// Names of VLAN devices on the interface, in the kernel's list.
+fn devices(list: &str, interface: &str) -> Vec<String> {
+    let rows = list.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    rows.filter(|row| row.get(2) == Some(&interface)).map(|row| row[0].to_owned()).collect()
+}
+
+fn sentence(interface: &Interface, devices: &[String]) -> String {
+    let name = &interface.name;
+    let why = if is_veth(interface) {
+        format!("unless the other end of {name} leaves their 802.1Q tags in: `ethtool -K PEER txvlan off` there")
+    } else {
+        format!("as {name} takes their 802.1Q tags out: `ethtool -K {name} rxvlan off`")
+    };
+    format!("frames of our EtherTypes for {} come to this node, too, {why}", devices.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cut::tests::interface;
+
+    const LIST: &str = "VLAN Dev name\t | VLAN ID\nName-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\n\
+        eth1.5         | 5  | eth1\nstorage        | 6  | eth1\neth10.7        | 7  | eth10\n";
+
+    #[test]
+    fn vlan_devices_of_an_interface_are_found_in_the_kernels_list() {
+        assert_eq!(devices(LIST, "eth1"), ["eth1.5", "storage"]);
+        assert_eq!(devices(LIST, "eth10"), ["eth10.7"]);
+        assert!(devices(LIST, "eth1.5").is_empty());
+    }
+
+    #[test]
+    fn the_note_names_them_and_a_command() {
+        let nic = interface(1500);
+        let said = sentence(&nic, &devices(LIST, "eth1"));
+        assert!(said.contains("eth1.5, storage") && said.ends_with("`ethtool -K eth1 rxvlan off`"), "{said}");
+        let veth = Interface { driver: "veth".to_owned(), ..nic };
+        assert!(sentence(&veth, &devices(LIST, "eth1")).ends_with("`ethtool -K PEER txvlan off` there"));
+    }
+}
