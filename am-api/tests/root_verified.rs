@@ -1,9 +1,9 @@
-//! `examples/verify` on an interface that has trouble for a while. Needs root.
+//! `examples/verify` on an interface: trouble that goes, limits that are in the way. Needs root.
 
 mod example;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -34,4 +34,21 @@ fn trouble_that_has_gone_is_none_any_more() {
     let line = lines.next().unwrap();
     let both = line.contains(r#""trouble":null"#) && line.contains(r#""last_trouble":"interface va has no carrier"#);
     assert!(both && line.contains(r#""good":true"#), "{line}");
+}
+
+#[test]
+fn a_limit_of_the_process_is_named() {
+    let hosts = ["alpha", "beta"].map(|name| Host::new(name).expect("root"));
+    let _cable = veth(&hosts[0], "va", &hosts[1], "vb", &VethOptions::default()).unwrap();
+    let program = example("verify").get_program().to_owned();
+    for (limit, on) in [("-n 6", "xdp:va"), ("-v 61440", "xdp:va,frames=65536")] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit} && exec \"$0\" serve {on} seconds=1")]).arg(&program);
+        let output = hosts[0].enter(|| command.output()).unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.code() == Some(2) && said.contains(&format!("`ulimit {}`", &limit[..2])),
+            "{limit}: {said}"
+        );
+    }
 }
