@@ -1,7 +1,10 @@
 # shellcheck shell=bash
 # What the scripts share. Sourced, not run.
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# The script that has sourced this, whatever link it was called by.
+SELF=$(readlink -f "$0")
+readonly SELF
+cd "${SELF%/*}/.." || exit 1
 
 # rustup adds itself to the PATH of login shells only.
 PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
@@ -12,11 +15,12 @@ readonly LOGS="$TARGET/logs"
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit 1; }
+# Arguments that make no sense.
+usage() { printf 'scripts/%s: %s\n' "${SELF##*/}" "$*" >&2; exit 2; }
 
-# The comment at the head of a script is its help. Its name may be relative to
-# where it was called; we are in the repository by now.
+# The comment at the head of a script is its help.
 help_and_exit() {
-    sed -n '2,/^$/s/^# \{0,1\}//p' "scripts/${1##*/}"
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$SELF"
     exit 0
 }
 
@@ -42,7 +46,7 @@ watch_log() {
 }
 
 # The log of a step.
-log_of() { echo "$LOGS/$(printf '%s' "$1" | tr -cs 'a-z0-9\n' '-').log"; }
+log_of() { echo "$LOGS/$(printf '%s' "${1,,}" | tr -cs 'a-z0-9\n' '-').log"; }
 
 # step LABEL COMMAND...: run it, keep what it says in a log, say how it ended.
 # Leaves the log's name in $step_log.

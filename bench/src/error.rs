@@ -35,10 +35,10 @@ pub(crate) enum Error {
     },
     /// The interfaces have no IP addresses that could talk to each other.
     #[error(
-        "the two interfaces have no IP addresses of the same kind, which kernel UDP needs: `ip addr add ADDRESS/24 \
+        "the two interfaces have no IP addresses of the same kind{0}, which kernel UDP needs: `ip addr add ADDRESS/24 \
          dev INTERFACE` on both machines, or leave udp out with `--via am,raw`"
     )]
-    NoIp,
+    NoIp(String),
     /// A capability is missing.
     #[error("not permitted: missing {missing}\n  run as root:           sudo {command}{grant}")]
     Capability {
@@ -141,7 +141,7 @@ impl Error {
         use hosts::HostError::{MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
-            Error::NoIp => 3,
+            Error::NoIp(_) => 3,
             Error::Capability { .. } | Error::Facility(_) | Error::Open(_) => 3,
             Error::Hosts(MissingTool { .. } | NotPermitted { .. }) => 3,
             Error::Interrupted { signal } => 128 + (*signal as u8 & 0x7f),
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn exit_codes_are_as_documented() {
         assert_eq!(Error::Usage(String::new()).exit_code(), 2);
-        assert_eq!(Error::NoIp.exit_code(), 3);
+        assert_eq!(Error::NoIp(String::new()).exit_code(), 3);
         assert_eq!(Error::PeerGone(String::new()).exit_code(), 1);
         assert_eq!(Error::Interrupted { signal: 2 }.exit_code(), 130);
         assert_eq!(Error::Interrupted { signal: 15 }.exit_code(), 143);

@@ -59,9 +59,10 @@ impl InterfaceLink {
         (&self.name, &self.interface.name)
     }
 
-    fn udp(&self, peer: &Place) -> Result<Udp, Error> {
-        let (here, Interface { name, driver, mtu, .. }) = (self.here()?, &self.interface);
-        Udp::open(name, peer.carries(*mtu), &here, peer, format!("{driver} kernel"))
+    fn udp(&self, peer: &Place, watch: &Watch) -> Result<Udp, Error> {
+        let Interface { name, driver, mtu, .. } = &self.interface;
+        let open = || Udp::open(name, peer.carries(*mtu), &self.here()?, peer, format!("{driver} kernel"));
+        once_free(watch, open)
     }
 
     fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
@@ -79,7 +80,7 @@ impl InterfaceLink {
 
     fn kernel(&self, row: Row, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         if row == Row::UdpSleeping {
-            return Ok(Box::new(Sleeping::new(self.udp(peer)?)));
+            return Ok(Box::new(Sleeping::new(self.udp(peer, watch)?)));
         }
         let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
         let gather = if row == Row::TcpNagle { Gather::Yes } else { Gather::No };
@@ -95,15 +96,16 @@ impl InterfaceLink {
 }
 
 /// The socket of the via before may keep its queue for a moment after it was
-/// closed, and on a busy machine for longer.
+/// closed, and on a busy machine for longer. A NIC whose link came back a moment
+/// ago may not use its IPv6 address yet.
 const RELEASED: Duration = Duration::from_secs(3);
 
-/// Open, and again while the queue is in use.
+/// Open, and again while the queue is in use, or an address not yet.
 pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let begin = Instant::now();
     loop {
         match open() {
-            Err(Error::Open(OpenError::Busy { .. })) if begin.elapsed() < RELEASED => watch.check()?,
+            Err(Error::Open(OpenError::Busy { .. }) | Error::NoIp(_)) if begin.elapsed() < RELEASED => watch.check()?,
             result => return result,
         }
     }
@@ -122,7 +124,7 @@ impl Link for InterfaceLink {
         Ok(match via {
             Via::Am => Box::new(self.am(peer, how, watch)?),
             Via::Raw => Box::new(once_free(watch, || RawPort::open(&self.interface, how.xdp, peer))?),
-            Via::Udp => Box::new(self.udp(peer)?),
+            Via::Udp => Box::new(self.udp(peer, watch)?),
             Via::Row(row) => self.row(row, peer, how, watch)?,
             Via::Cacheline => return Err(Error::Usage("--via cacheline is for --hosts shm".to_owned())),
         })

@@ -153,6 +153,7 @@ impl Placed for NamedLink {
             address: self.address,
             ipv4: ip.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None }),
             ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
+            unusable: None,
             core: self.core,
             mtu: frame.and_then(|frame| u32::try_from(frame - ETHERNET).ok()),
         })

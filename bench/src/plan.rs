@@ -14,7 +14,7 @@ use crate::size::Size;
 use crate::via::Via;
 
 /// Grows when two versions of this program no longer understand each other.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -149,6 +149,9 @@ pub(crate) struct Place {
     pub(crate) ipv4: Option<Ipv4Addr>,
     /// Its link-local IPv6 address, where it has one.
     pub(crate) ipv6: Option<Ipv6Addr>,
+    /// An address that it has and cannot use, and why.
+    #[serde(default)]
+    pub(crate) unusable: Option<String>,
     /// The core it is pinned to.
     pub(crate) core: Option<usize>,
     /// The most that a frame of its interface carries, where there is one.
@@ -173,6 +176,14 @@ impl Place {
     pub(crate) fn ip_towards(&self, other: &Place) -> Option<(IpAddr, IpAddr)> {
         let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
         v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
+    }
+
+    /// What to say where there are none.
+    pub(crate) fn why_no_ip(&self, other: &Place) -> String {
+        let reason = |place: &Place| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
+        let mut reasons: Vec<String> = [self, other].into_iter().filter_map(reason).collect();
+        reasons.dedup();
+        if reasons.is_empty() { String::new() } else { format!(" that they can use ({})", reasons.join("; ")) }
     }
 }
 
@@ -214,8 +225,8 @@ pub(crate) enum Answer {
     /// It begins.
     Accepted(Place),
     /// It cannot: kernel UDP was asked for, and the two sides have no IP
-    /// addresses to talk by.
-    NoIp,
+    /// addresses to talk by, for the reason given, where there is one.
+    NoIp(String),
     /// It does not, and why.
     Refused(String),
 }
@@ -228,7 +239,7 @@ impl Answer {
     pub(crate) fn into_place(self) -> Result<Place, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
-            Answer::NoIp => Err(Error::NoIp),
+            Answer::NoIp(why) => Err(Error::NoIp(why)),
             Answer::Refused(why) => Err(Error::Refused(why)),
         }
     }
@@ -252,7 +263,15 @@ mod tests {
     #[test]
     fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
         use Via::{Am, Raw, Udp};
-        let near = Place { name: "alpha".to_owned(), address: [2; 6], ipv4: None, ipv6: None, core: None, mtu: None };
+        let near = Place {
+            name: "alpha".to_owned(),
+            address: [2; 6],
+            ipv4: None,
+            ipv6: None,
+            unusable: None,
+            core: None,
+            mtu: None,
+        };
         let plan = |vias: &[Via], rounds| {
             let (near, how) = (near.clone(), How::default());
             let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };

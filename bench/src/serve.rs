@@ -19,7 +19,7 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
     }
     match here {
         Ok(here) if plan.vias.iter().any(|via| via.is_kernel()) && here.ip_towards(&plan.near).is_none() => {
-            Answer::NoIp
+            Answer::NoIp(here.why_no_ip(&plan.near))
         }
         Ok(here) => Answer::Accepted(here),
         Err(error) => Answer::Refused(error.to_string()),
@@ -50,6 +50,7 @@ mod tests {
             address: [2; 6],
             ipv4: ipv4.map(Into::into),
             ipv6: None,
+            unusable: None,
             core: None,
             mtu: None,
         }
@@ -73,12 +74,12 @@ mod tests {
             Answer::Refused(why) => why,
             other => panic!("{other:?}"),
         };
-        assert_eq!(answer(&plan(&[Via::Udp]), Ok(place(None))), Answer::NoIp);
+        assert_eq!(answer(&plan(&[Via::Udp]), Ok(place(None))), Answer::NoIp(String::new()));
         assert!(refused(&plan(&[]), place(None)).contains("nothing to measure by"));
         let older = Plan { version: 0, ..plan(&[Via::Am]) };
         assert!(refused(&older, place(None)).contains("run the same build"));
         let first =
             r#"{"version":1,"near":{"name":"a","address":[2,0,0,0,0,1]},"framing":"auto","vias":[],"rounds":1}"#;
-        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 6"));
+        assert!(refused(&serde_json::from_str(first).unwrap(), place(None)).contains("version 7"));
     }
 }

@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
 
 use common::{
     ENDLESS, QUICK, check_every_command, check_latency, check_throughput, eventually, is_alive, json, run,
@@ -128,4 +130,16 @@ fn two_that_meet_on_a_transport() {
         server.signal(Signal::SIGTERM);
         assert_eq!(server.end().0.code(), Some(143));
     }
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_waited_for_aloud() {
+    let on = format!("shm:am-bench-nobody-{}", std::process::id());
+    let begin = Instant::now();
+    let mut near = start(&[&["latency", "--peer", "gamma", "--on", &on, "--name", "alpha"]]);
+    let mut errors = BufReader::new(near.0.stderr.take().unwrap()).lines();
+    assert_eq!(errors.next().unwrap().unwrap(), format!("am-bench: waiting for gamma on {on}, 10 s at most"));
+    assert!(begin.elapsed() < Duration::from_secs(5), "long before it gives up");
+    assert!(errors.next().unwrap().unwrap().contains("no peer gamma answered"));
+    assert_eq!(near.end().0.code(), Some(1));
 }

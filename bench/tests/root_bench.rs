@@ -204,6 +204,27 @@ fn a_wire_without_ip_addresses() {
     assert_eq!(output.status.code(), Some(3), "asked for by name, it is missed");
 }
 
+/// As just after the link came up: the kernel asks whether another host has the address, here for 100 s.
+#[test]
+fn an_address_that_the_far_side_cannot_use_yet() {
+    let machines = Machines::with(&VethOptions::default());
+    for (host, script) in [
+        (0, "ip address add fe80::1/64 dev eth1 nodad"),
+        (1, "echo 100 >/proc/sys/net/ipv6/conf/eth1/dad_transmits; ip address add fe80::2/64 dev eth1"),
+    ] {
+        let script = format!("echo 0 >/proc/sys/net/ipv6/conf/eth1/disable_ipv6; {script}");
+        let command = || Command::new("sh").args(["-ec", &script]).output().unwrap();
+        let output = machines.hosts[host].enter(command).unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let _far = machines.start(1, &[&["--serve"]]);
+    let output = machines.measure(&[&["latency", "--peer", "beta", "--json"], QUICK]);
+    assert_eq!(json(&output).len(), 3, "am, raw and the summary");
+    let errors = text(&output.stderr);
+    let without: Vec<&str> = errors.lines().filter(|line| line.contains("without udp: ")).collect();
+    assert!(without.len() == 1 && without[0].contains("(beta: fe80::2: Cannot assign"), "{errors}");
+}
+
 #[test]
 fn a_server_survives_who_is_killed_in_the_middle() {
     let machines = Machines::new();

@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # The arguments: read, and looked at before anything is fetched, built or booted. Sourced.
 
-usage() { printf 'scripts/lab: %s\n' "$*" >&2; exit 2; }
-
 # All options that were given, with a space before and after each; and the one that says what to do.
 given=' ' action=
 
@@ -39,7 +37,7 @@ parse() {
             --json) json=1 ;;
             --hold | --list | --fetch) act "${1#--}" "$1" ;;
             --on) on=$2; shift ;;
-            -h | --help) help_and_exit scripts/lab ;;
+            -h | --help) help_and_exit ;;
             *) usage "unknown argument '$1'; see scripts/lab --help" ;;
         esac
         shift
@@ -118,17 +116,31 @@ ignores() {
     done
 }
 
+# takes WHAT OPTION...: refuse all others, which would do nothing.
+takes() {
+    local what=$1 each
+    shift
+    for each in $given; do
+        if [[ " $* " != *" $each "* ]]; then usage "$what does not take $each; see scripts/lab --help"; fi
+    done
+}
+
 check_together() {
+    local pair='--kernel --nic --mtu --cpus --memory --append --device --program --no-build --save --dpdk --mode'
     case $preset:$action in
         ci:* | all:*) ignores "$action" --dpdk --kernel --nic --mode --framing --mtu --timeout ;;
         dpdk:) ignores 'without a command --dpdk' --kernel --nic --mode --framing --mtu --timeout --tests ;;
         dpdk:--faults | dpdk:--list | dpdk:--fetch | dpdk:--monitor) ignores "$action" --dpdk ;;
     esac
     case $what in
-        cells) return ;;
-        list) ignores --list --kernel --nic ;;
+        cells) ignores "${action:-the matrix}" --timeout; return ;;
+        list) takes --list --list ;;
+        fetch) takes --fetch --fetch --kernel ;;
+        monitor) takes --monitor --monitor --on ;;
+        hold) takes --hold --hold $pair ;;
+        shell) takes --shell --shell --on $pair ;;
+        commands) takes "$action" --alpha --beta --exec --timeout --on $pair ;;
         faults) ignores "$action" --mode --framing --step --settings --seconds --timeout --tests ;;
-        *) ignores "$action" --framing --step --settings --seconds --json ;;
     esac
     case $preset:$modes in
         dpdk:best | dpdk:dpdk | dpdk:dpdk-*) ;;

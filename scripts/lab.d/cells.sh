@@ -156,13 +156,13 @@ record() {
     case $4 in
         0) verdict=good ;;
         1) verdict=BAD ;;
-        2) verdict=REFUSED ;;
+        2) verdict=CANNOT-RUN ;;
         3) verdict=NO-MTU why="the driver refuses an MTU of $mtu" ;;
         *) verdict=HANGS why="no end after $5 s; status $4" ;;
     esac
     if [ "$verdict" = good ]; then judge_length "$client"; fi
     case $verdict:$expected in
-        REFUSED:refused | NO-MTU:refused) verdict=refused ;;
+        CANNOT-RUN:refused | NO-MTU:refused) verdict=refused ;;
         *:refused) verdict=BAD why="this was to be refused" ;;
     esac
     printf '{"kernel":"%s","nic":"%s","mode":"%s","framing":"%s","mtu":%s,"queues":%s,"sent":%s,"received":%s,"bytes":%s,"wrong":%s,"missing":%s,"seconds":%s,"verdict":"%s","why":"%s","transport":"%s"}\n' \

@@ -99,7 +99,7 @@ record_fault() {
     printf '{"kernel":"%s","nic":"%s","fault":"%s","sent":%s,"received":%s,"returned":%s,"unanswered":%s,"wrong":%s,"pause":%s,"reconnects":%s,"seconds":%s,"verdict":"%s","why":"%s","trouble":"%s","transport":"%s"}\n' \
         "$kernel" "$nic" "$1" "$(number_or_0 sent "$2")" "$(number_or_0 received "$2")" "$(number_or_0 returned "$2")" \
         "$(number_or_0 missing "$2")" "$(number_or_0 wrong "$2")" "$(decimal_in pause "$2")" "$(number_or_0 reconnects "$2")" \
-        "$8" "$verdict" "$why" "$(text_in trouble "$2")" "$(text_in transport "$2")" >>"$results"
+        "$8" "$verdict" "$why" "$(text_in last_trouble "$2")" "$(text_in transport "$2")" >>"$results"
     progress "$kernel $nic $1" "$8" "$verdict${why:+: $why}"
 }
 

@@ -289,6 +289,7 @@ mod tests {
             address: [0; 6],
             ipv4: Some(ip.into()),
             ipv6: None,
+            unusable: None,
             core: None,
             mtu: None,
         };

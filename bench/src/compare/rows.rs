@@ -236,7 +236,7 @@ pub(crate) mod tests {
     fn what_fails_says_why() {
         let mut failing = row("udp", &[]);
         assert_eq!(failing.mode(), "not measured");
-        failing.take(1, Err(Error::NoIp));
+        failing.take(1, Err(Error::NoIp(String::new())));
         assert_eq!(failing.mode(), "failed");
         assert!(failing.reasons()[0].starts_with("round 2: the two interfaces"), "{failing:?}");
     }

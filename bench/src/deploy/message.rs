@@ -19,6 +19,8 @@ const ENDPOINT: &str = "am-bench-plans";
 const PLAN: Handler = Handler(0);
 /// A side that waits looks so often whether it still should.
 const LOOK: Duration = Duration::from_millis(50);
+/// A peer that is there has answered in less; for another one the user learns what is waited for.
+const LONG: Duration = Duration::from_millis(700);
 /// A side that listens looks so often whether its interface is as it was.
 const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
 /// The far side stays so long after its answer, to send it again if need be.
@@ -31,6 +33,13 @@ pub(crate) struct Asking<'a> {
     pub(crate) link: Anchor,
     /// Who is asked.
     pub(crate) peer: &'a str,
+}
+
+/// For the peer's answer.
+struct Waiting {
+    since: Instant,
+    /// The user knows.
+    said: bool,
 }
 
 impl Control for Asking<'_> {
@@ -52,13 +61,13 @@ impl Asking<'_> {
     fn ask_by(&self, endpoint: &mut Endpoint<Option<Answer>>, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
         endpoint.on_reply(PLAN, |answer, reply| *answer = Some(parse(&reply)));
         let payload = serde_json::to_vec(plan).map_err(facility)?;
-        let deadline = Instant::now() + ANSWER;
+        let waiting = &mut Waiting { since: Instant::now(), said: false };
         let mut answer = None;
-        let to = self.connect(endpoint, &mut answer, deadline, watch)?;
-        self.request(endpoint, &mut answer, to, &payload, deadline, watch)?;
+        let to = self.connect(endpoint, &mut answer, waiting, watch)?;
+        self.request(endpoint, &mut answer, to, &payload, waiting, watch)?;
         while answer.is_none() {
             endpoint.wait(&mut answer, LOOK);
-            self.check(deadline, watch)?;
+            self.check(waiting, watch)?;
         }
         answer.ok_or_else(|| self.unknown())?.into_place()
     }
@@ -67,7 +76,7 @@ impl Asking<'_> {
         &self,
         endpoint: &mut Endpoint<Option<Answer>>,
         answer: &mut Option<Answer>,
-        deadline: Instant,
+        waiting: &mut Waiting,
         watch: &Watch,
     ) -> Result<Remote, Error> {
         let mut to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
@@ -82,7 +91,7 @@ impl Asking<'_> {
                 }
             }
             endpoint.wait(answer, LOOK);
-            self.check(deadline, watch)?;
+            self.check(waiting, watch)?;
         }
     }
 
@@ -92,7 +101,7 @@ impl Asking<'_> {
         answer: &mut Option<Answer>,
         to: Remote,
         payload: &[u8],
-        deadline: Instant,
+        waiting: &mut Waiting,
         watch: &Watch,
     ) -> Result<(), Error> {
         loop {
@@ -103,13 +112,17 @@ impl Asking<'_> {
                 Err(error) => return Err(facility(error)),
             }
             endpoint.wait(answer, LOOK);
-            self.check(deadline, watch)?;
+            self.check(waiting, watch)?;
         }
     }
 
-    fn check(&self, deadline: Instant, watch: &Watch) -> Result<(), Error> {
+    fn check(&self, waiting: &mut Waiting, watch: &Watch) -> Result<(), Error> {
         watch.check()?;
-        if Instant::now() > deadline { Err(self.unknown()) } else { Ok(()) }
+        let waited = waiting.since.elapsed();
+        if waited > LONG && !std::mem::replace(&mut waiting.said, true) {
+            note(&format!("waiting for {} on {}, {} s at most", self.peer, self.link.on(), ANSWER.as_secs()));
+        }
+        if waited > ANSWER { Err(self.unknown()) } else { Ok(()) }
     }
 
     fn unknown(&self) -> Error {

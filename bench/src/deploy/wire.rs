@@ -42,8 +42,8 @@ pub(crate) struct Way<'a> {
 pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let mut link = Anchor::new(Side::Near, way.name, way.on, pin(way.core)?)?;
     match attempt(order, way.peer, &mut link, progress, watch) {
-        Err(error @ Error::NoIp) if order.without_udp_if_need_be => {
-            eprintln!("am-bench: without udp: {error}");
+        Err(error @ Error::NoIp(_)) if order.without_udp_if_need_be => {
+            note(&format!("without udp: {error}"));
             let order =
                 Order { vias: order.vias.iter().copied().filter(|via| !via.is_kernel()).collect(), ..order.clone() };
             attempt(&order, way.peer, &mut link, progress, watch)
@@ -55,7 +55,7 @@ pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &
 fn attempt(order: &Order, peer: &str, link: &mut Anchor, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let here = link.here()?;
     if order.vias.iter().any(|via| via.is_kernel()) && here.ipv4.is_none() && here.ipv6.is_none() {
-        return Err(Error::NoIp);
+        return Err(Error::NoIp(here.why_no_ip(&here)));
     }
     let mut control = Asking { link: link.clone(), peer };
     run(order, &here, &mut control, link, progress, watch)

@@ -148,7 +148,7 @@ mod tests {
                     start(port, Via::Raw, step, fake::PATIENCE, &Watch::default())?;
                     port.send(3)?;
                 }
-                give_up(port, Via::Raw, &Error::NoIp);
+                give_up(port, Via::Raw, &Error::NoIp(String::new()));
                 Ok(())
             });
             assert!(told.is_ok() && matches!(far, Err(Error::GivenUp)), "{bench:?}: {far:?}");

@@ -245,7 +245,7 @@ latency: round trip of a request and its reply of the same size
   kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
 
 one round, vias taken in turn; both sides pinned: near on core 2, far on core 3
-XDP ran in the kernel's generic receive path
+XDP ran in the kernel's generic receive path: the faster one on a veth of one queue, the slower one on a NIC
 ";
         assert_eq!(text, expected);
     }

@@ -322,6 +322,7 @@ mod tests {
             address: [4, 0, 0, 0, 0, last],
             ipv4: None,
             ipv6: None,
+            unusable: None,
             core: None,
             mtu: None,
         };

@@ -18,7 +18,7 @@ use crate::plan::Place;
 use crate::via::Via;
 
 /// Both sides' port: the number of our EtherType.
-const PORT: u16 = 0x88b5;
+pub(crate) const PORT: u16 = 0x88b5;
 /// So many datagrams of one full frame fit a receive buffer that nobody made larger.
 const WINDOW: u64 = 128;
 /// Asked for; the kernel gives what it allows.
@@ -63,7 +63,7 @@ impl Udp {
 }
 
 pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
-    let (own, other) = here.ip_towards(peer).ok_or(Error::NoIp)?;
+    let (own, other) = here.ip_towards(peer).ok_or_else(|| Error::NoIp(here.why_no_ip(peer)))?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
     let address = |ip| match ip {
@@ -185,7 +185,15 @@ mod tests {
     use super::*;
 
     fn place(ip: [u8; 4]) -> Place {
-        Place { name: String::new(), address: [0; 6], ipv4: Some(ip.into()), ipv6: None, core: None, mtu: None }
+        Place {
+            name: String::new(),
+            address: [0; 6],
+            ipv4: Some(ip.into()),
+            ipv6: None,
+            unusable: None,
+            core: None,
+            mtu: None,
+        }
     }
 
     /// Addresses of their own for each test: the port is the same for all.

@@ -146,7 +146,7 @@ pub enum OpenError {
     #[error("{0}: lower `frames=`")]
     Frames(#[from] NoMemory),
     /// The system has no more memory.
-    #[error("no memory for {what}: ask for fewer frames (`frames=`) or smaller rings")]
+    #[error("no memory for {what}: see what `ulimit -v` says, or ask for fewer frames (`frames=`) or smaller rings")]
     Memory {
         /// For what.
         what: String,
@@ -194,6 +194,16 @@ pub enum OpenError {
         /// What the driver says.
         said: String,
     },
+    /// The process, or the system, has as many open files as it may have.
+    #[error(
+        "{doing}: {source}: each node takes some descriptors; `ulimit -n` says how many a process may have, and raises it"
+    )]
+    Descriptors {
+        /// What was refused.
+        doing: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// The kernel refused for another reason.
     #[error("{doing}: {source}")]
     System {
@@ -206,7 +216,11 @@ pub enum OpenError {
 
 impl OpenError {
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> OpenError {
-        OpenError::System { doing: doing.into(), source: source.into() }
+        let (doing, source) = (doing.into(), source.into());
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => OpenError::Descriptors { doing, source },
+            _ => OpenError::System { doing, source },
+        }
     }
 }
 

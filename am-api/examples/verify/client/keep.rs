@@ -24,7 +24,9 @@ struct Watch {
     last: Instant,
     pause: Duration,
     reconnects: u32,
+    /// What the interface has now, and what it had last.
     trouble: Option<String>,
+    last_trouble: Option<String>,
 }
 
 /// Send for so long, connecting again where the connection ends. `false` where something was wrong, or nothing arrives
@@ -34,7 +36,15 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     say(&json!({"phase": "open", "transport": client.node.transport()}));
     client.state.ledger.follow("keep");
     let begin = Instant::now();
-    let mut watch = Watch { begin, received: 0, last: begin, pause: Duration::ZERO, reconnects: 0, trouble: None };
+    let mut watch = Watch {
+        begin,
+        received: 0,
+        last: begin,
+        pause: Duration::ZERO,
+        reconnects: 0,
+        trouble: None,
+        last_trouble: None,
+    };
     while begin.elapsed() < settings.patience {
         if !client.endpoint.is_open(client.to) {
             reconnect(&mut client, &mut watch, settings);
@@ -49,7 +59,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     let good = client.state.ledger.wrong == 0 && recent;
     client.state.ledger.print(&json!({
         "good": good, "returned": client.state.returned, "pause": round(watch.pause), "reconnects": watch.reconnects,
-        "trouble": watch.trouble, "transport": client.node.transport(), "counters": server::counters(&client.node),
+        "trouble": watch.trouble, "last_trouble": watch.last_trouble, "transport": client.node.transport(), "counters": server::counters(&client.node),
     }));
     Ok(good)
 }
@@ -62,8 +72,9 @@ impl Watch {
         }
         self.pause = self.pause.max(self.last.elapsed());
         let trouble = client.node.trouble();
-        if trouble != self.trouble && trouble.is_some() {
+        if trouble != self.trouble {
             say(&json!({"phase": "trouble", "at": round(self.begin.elapsed()), "trouble": trouble}));
+            self.last_trouble = trouble.clone().or(self.trouble.take());
             self.trouble = trouble;
         }
     }
