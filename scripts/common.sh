@@ -4,7 +4,7 @@
 # The script that has sourced this, whatever link it was called by.
 SELF=$(readlink -f "$0")
 readonly SELF
-cd "${SELF%/*}/.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 # rustup adds itself to the PATH of login shells only.
 PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
