@@ -28,7 +28,7 @@ mod tests {
     fn what_goes_is_known_before_a_via_is_open() {
         let place = |ipv4: Option<[u8; 4]>, mtu| {
             let (name, ipv4, ipv6) = (String::new(), ipv4.map(Into::into), Some("fe80::1".parse().unwrap()));
-            Place { name, address: [2; 6], ipv4, ipv6, unusable: None, core: None, mtu }
+            Place { name, address: [2; 6], ipv4, ipv6, mtu, ..Place::default() }
         };
         let (four, six) = (place(Some([10, 0, 0, 1]), Some(3000)), place(None, Some(1500)));
         let of = |via, near: &Place, far: &Place| most(via, How::default(), near, far);

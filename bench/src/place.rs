@@ -1,14 +1,13 @@
 //! Where this side is: its interface's addresses, as the other side must know them.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use afxdp::Interface;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::error::Error;
 use crate::plan::Place;
-use crate::via::udp::PORT;
+use crate::via::udp::socket_address;
 
 /// The place of a node called `name` on this interface.
 ///
@@ -20,7 +19,8 @@ pub(crate) fn here(name: &str, interface: &Interface, core: Option<usize>) -> Re
     let mut unusable = None;
     // What a socket cannot use now is not told: the other side would wait for it.
     let mut usable = |ip: IpAddr| {
-        let failed = bind(ip, interface.index).err();
+        // The kernel refuses an IPv6 address until it knows that no other host has it.
+        let failed = UdpSocket::bind(socket_address(ip, interface.index)).err();
         let is_usable = failed.is_none();
         unusable = failed.map(|error| format!("{ip}: {error}")).or(unusable.take());
         is_usable
@@ -29,14 +29,6 @@ pub(crate) fn here(name: &str, interface: &Interface, core: Option<usize>) -> Re
     let ipv6 = mine.iter().filter_map(link_local).find(|ip| usable((*ip).into()));
     let (name, address, mtu) = (name.to_owned(), interface.address.0, Some(interface.mtu));
     Ok(Place { name, address, ipv4, ipv6, unusable, core, mtu })
-}
-
-/// As the socket of kernel UDP is. The kernel refuses an IPv6 address until it knows that no other host has it.
-fn bind(ip: IpAddr, interface: u32) -> io::Result<UdpSocket> {
-    UdpSocket::bind(match ip {
-        IpAddr::V4(_) => SocketAddr::new(ip, PORT),
-        IpAddr::V6(ip) => SocketAddrV6::new(ip, PORT, 0, interface).into(),
-    })
 }
 
 fn ipv4(entry: &InterfaceAddress) -> Option<Ipv4Addr> {

@@ -139,7 +139,7 @@ pub(crate) struct How {
 }
 
 /// Where one side is: what the other needs to send to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// The node's name.
     pub(crate) name: String,
@@ -263,15 +263,7 @@ mod tests {
     #[test]
     fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
         use Via::{Am, Raw, Udp};
-        let near = Place {
-            name: "alpha".to_owned(),
-            address: [2; 6],
-            ipv4: None,
-            ipv6: None,
-            unusable: None,
-            core: None,
-            mtu: None,
-        };
+        let near = Place { name: "alpha".to_owned(), address: [2; 6], ..Place::default() };
         let plan = |vias: &[Via], rounds| {
             let (near, how) = (near.clone(), How::default());
             let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };

@@ -45,15 +45,7 @@ mod tests {
     use crate::via::Via;
 
     fn place(ipv4: Option<[u8; 4]>) -> Place {
-        Place {
-            name: "beta".to_owned(),
-            address: [2; 6],
-            ipv4: ipv4.map(Into::into),
-            ipv6: None,
-            unusable: None,
-            core: None,
-            mtu: None,
-        }
+        Place { name: "beta".to_owned(), address: [2; 6], ipv4: ipv4.map(Into::into), ..Place::default() }
     }
 
     fn plan(vias: &[Via]) -> Plan {

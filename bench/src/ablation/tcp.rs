@@ -284,15 +284,7 @@ mod tests {
     use super::*;
 
     fn pair(last: u8) -> (Tcp, Tcp) {
-        let place = |ip: [u8; 4]| Place {
-            name: String::new(),
-            address: [0; 6],
-            ipv4: Some(ip.into()),
-            ipv6: None,
-            unusable: None,
-            core: None,
-            mtu: None,
-        };
+        let place = |ip: [u8; 4]| Place { ipv4: Some(ip.into()), ..Place::default() };
         let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
         let open = |side, here, peer| {
             Tcp::open((side, Gather::No), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()

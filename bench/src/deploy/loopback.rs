@@ -33,8 +33,7 @@ pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &
 
 fn side(side: Side, name: &str, core: Option<usize>, exchange: Exchange) -> (Place, Memories) {
     let (name, mtu) = (name.to_owned(), u32::try_from(Options::default().max_frame - ETHERNET).ok());
-    let place =
-        Place { name: name.clone(), address: Address::default().0, ipv4: None, ipv6: None, unusable: None, core, mtu };
+    let place = Place { name: name.clone(), core, mtu, ..Place::default() };
     (place, Memories { side, exchange, name })
 }
 

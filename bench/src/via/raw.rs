@@ -317,15 +317,7 @@ mod tests {
 
     /// Both sides, with messages of this size; what the near one sends is bent.
     fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawPort<Bending>; 2] {
-        let place = |last| Place {
-            name: String::new(),
-            address: [4, 0, 0, 0, 0, last],
-            ipv4: None,
-            ipv6: None,
-            unusable: None,
-            core: None,
-            mtu: None,
-        };
+        let place = |last| Place { address: [4, 0, 0, 0, 0, last], ..Place::default() };
         let (there, back) = (Frames::default(), Frames::default());
         let port = |own: u8, bend, out: &Frames, back: &Frames| {
             let device = Bending { frame: Vec::new(), out: Rc::clone(out), back: Rc::clone(back), bend, piece };

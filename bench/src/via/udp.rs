@@ -18,7 +18,7 @@ use crate::plan::Place;
 use crate::via::Via;
 
 /// Both sides' port: the number of our EtherType.
-pub(crate) const PORT: u16 = 0x88b5;
+const PORT: u16 = 0x88b5;
 /// So many datagrams of one full frame fit a receive buffer that nobody made larger.
 const WINDOW: u64 = 128;
 /// Asked for; the kernel gives what it allows.
@@ -66,11 +66,15 @@ pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(
     let (own, other) = here.ip_towards(peer).ok_or_else(|| Error::NoIp(here.why_no_ip(peer)))?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
-    let address = |ip| match ip {
+    Ok((socket_address(own, scope), socket_address(other, scope)))
+}
+
+/// Of a side's socket, at the interface of this number.
+pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
+    match ip {
         IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, PORT)),
-        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, scope)),
-    };
-    Ok((address(own), address(other)))
+        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, interface)),
+    }
 }
 
 /// Larger buffers where we may; without, the window still fits.
@@ -185,15 +189,7 @@ mod tests {
     use super::*;
 
     fn place(ip: [u8; 4]) -> Place {
-        Place {
-            name: String::new(),
-            address: [0; 6],
-            ipv4: Some(ip.into()),
-            ipv6: None,
-            unusable: None,
-            core: None,
-            mtu: None,
-        }
+        Place { ipv4: Some(ip.into()), ..Place::default() }
     }
 
     /// Addresses of their own for each test: the port is the same for all.
