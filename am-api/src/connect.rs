@@ -75,7 +75,8 @@ pub(crate) fn refusal(why: Refusal) -> &'static str {
 }
 
 impl Port {
-    /// Ask for a conversation with an endpoint of a node. The set-up goes on
+    /// Ask for a conversation with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
+    /// and this side's get the replies in the order in which those are sent. The set-up goes on
     /// while this side polls; until it is done, requests say
     /// [`Connecting`](crate::RequestError::Connecting).
     ///
@@ -94,6 +95,17 @@ impl Port {
         let mut shared = self.shared.borrow_mut();
         let now = shared.clock.now();
         Ok(Remote(shared.core().connect(now, self.id, node, endpoint, tag)?))
+    }
+
+    /// The same, for messages that need no order: one that is lost on its way, or finds no room, keeps none back that were sent after it.
+    ///
+    /// # Errors
+    /// As for [`Port::connect`].
+    pub fn connect_unordered(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
+        let (node, endpoint) = (names::parse(node)?, names::parse(endpoint)?);
+        let mut shared = self.shared.borrow_mut();
+        let now = shared.clock.now();
+        Ok(Remote(shared.core().connect_unordered(now, self.id, node, endpoint, tag)?))
     }
 
     /// Whether requests can be sent there.

@@ -338,8 +338,7 @@ fn they_may_outlive_conversation_and_node() {
     assert_eq!(pool.available(), pool.layout().frames);
 }
 
-/// The sender is told that its last message has arrived only when there is
-/// credit for another: the two must not wait for each other.
+/// All of the credit is used and the receiver keeps what it was for: the two must not wait for each other.
 #[test]
 fn with_a_window_of_one() {
     let (mut alpha, mut beta) = common::nodes::<(), Vec<Kept>>(plain("alpha"), plain("beta").window(1));

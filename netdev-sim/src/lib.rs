@@ -30,11 +30,10 @@
 //! | `frames`, `memory` | every event of the network (what was conserved at a turn's end still is), and, counted anew, every turn |
 //! | `credits` | all that arrived in a turn, each message admitted, every turn; to the last one when all is quiet |
 //! | `delivery`, `content` | each message delivered, returned, or kept and looked at again |
+//! | `order` | each message delivered or returned, of flows that keep the order |
 //! | `kept` | every turn: what counts as acknowledged was accepted |
 //! | `endings` | each flow that ends |
 //! | `liveness` | every event, once the faults are over |
-//!
-//! Order is not among them: nothing above a cable promises it (FM 1.0, §4.5).
 //!
 //! # A run that fails
 //!
@@ -42,7 +41,7 @@
 //!
 //! ```text
 //! seed 29: endings: flow 0x3000100000002 was given up, but the other side lives and would answer
-//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=LastIsTold cargo test -p netdev-sim --test seeds one_seed -- --nocapture
+//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p netdev-sim --test seeds one_seed -- --nocapture
 //! ```
 //!
 //! That one has a bug on purpose. `proto` has several behind its feature

@@ -33,7 +33,7 @@ counters! {
     replies_received: "Replies accepted, each once.",
     duplicates: "Messages that had arrived before.",
     beyond_window: "Messages further ahead than any credit allows.",
-    no_room: "Messages not accepted because all receive frames wait to be extracted.",
+    no_room: "Messages not accepted because all receive frames wait to be extracted, or a quarter of them for earlier messages.",
     rejects_sent: "Requests returned to their senders, for want of room.",
     rejects_dropped: "Requests not accepted and not returned, because too many were to be.",
     rejects_received: "Requests of ours that came back, to be sent again later.",
@@ -76,10 +76,11 @@ impl Counters {
     }
 
     /// A message that came again, or too early.
-    pub(crate) fn not_new(&mut self, verdict: Verdict) {
+    pub(crate) fn not_taken(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Beyond => self.beyond_window += 1,
-            _ => self.duplicates += 1,
+            Verdict::Ahead | Verdict::Next => self.no_room += 1,
+            Verdict::Duplicate => self.duplicates += 1,
         }
     }
 }

@@ -126,6 +126,7 @@ impl<B: Buffer> Core<B> {
             self.newest = None;
             self.budget.go();
         }
+        self.endpoints.let_all_go(record);
         for class in Class::ALL {
             self.return_all(id, class, reason);
         }

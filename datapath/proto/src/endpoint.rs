@@ -8,10 +8,11 @@
 use std::collections::VecDeque;
 
 use wire::control::Name;
-use wire::{Class, Kind};
+use wire::{Class, Kind, Seq};
 
 use crate::EndpointId;
-use crate::flow::PerClass;
+use crate::flow::{FlowRecord, PerClass};
+use crate::held::Held;
 use crate::output::{Delivery, Returned};
 
 #[derive(Debug)]
@@ -35,8 +36,10 @@ pub(crate) struct Endpoints<B> {
     endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
     waiting: usize,
-    /// How many there may be when another one comes.
+    /// How many there may be when another one comes: less by those that are held.
     room: PerClass<usize>,
+    /// What came with a gap before it.
+    held: Held<B>,
     /// Those of bulk transfers among them.
     bulk: usize,
     /// Messages that came back, in all queues together.
@@ -47,8 +50,9 @@ impl<B> Endpoints<B> {
     /// Requests that wait must not keep replies out: two nodes full of each
     /// other's requests would wait for each other for ever.
     pub(crate) fn new(room: usize) -> Self {
+        let held = Held::new(room / 4);
         let room = PerClass([(room - room.div_ceil(4)).max(1), room]);
-        Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, returned: 0 }
+        Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, held, returned: 0 }
     }
 
     /// A new endpoint, its queues with room for one flow's window at once;
@@ -90,10 +94,11 @@ impl<B> Endpoints<B> {
 
     /// The frames of all messages that wait here.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
-        self.endpoints.iter().flatten().flat_map(|endpoint| {
+        let waiting = self.endpoints.iter().flatten().flat_map(|endpoint| {
             let received = endpoint.received.0.iter().flatten().chain(&endpoint.bulk);
             received.map(|message| &message.frame).chain(endpoint.returned.iter().map(|back| &back.message.frame))
-        })
+        });
+        waiting.chain(self.held.frames())
     }
 
     #[inline]
@@ -111,8 +116,62 @@ impl<B> Endpoints<B> {
         self.waiting > 0
     }
 
+    pub(crate) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether a message with a gap before it can wait for what is missing.
+    pub(crate) fn can_hold(&self) -> bool {
+        !self.held.is_full()
+    }
+
+    /// The flow has accepted this message: it goes to its endpoint, and so do those that only waited for it; or it waits itself.
     #[inline(always)]
-    pub(crate) fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
+    pub(crate) fn arrive(&mut self, record: &FlowRecord, seq: Seq, delivery: Delivery<B>) {
+        // The first that is missing still.
+        let (class, near) = (delivery.class, record.receive[delivery.class].near());
+        let next = seq.plus(1);
+        if near.before(next) && record.holds(delivery.kind) {
+            return self.hold(seq, delivery);
+        }
+        self.push(record.endpoint, delivery);
+        if near != next && !self.held.is_empty() {
+            self.let_go(record, class, next, near);
+        }
+    }
+
+    #[cold]
+    fn hold(&mut self, seq: Seq, delivery: Delivery<B>) {
+        self.room.0.iter_mut().for_each(|room| *room -= 1);
+        self.held.push(seq, delivery);
+    }
+
+    #[cold]
+    fn let_go(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
+        let mut seq = from;
+        while seq.before(until) {
+            if let Some(delivery) = self.held.pop(record.id.flow, class, seq) {
+                self.room.0.iter_mut().for_each(|room| *room += 1);
+                self.push(record.endpoint, delivery);
+            }
+            seq = seq.plus(1);
+        }
+    }
+
+    /// The flow is over: what is missing does not come any more, and what waited for it does not wait.
+    pub(crate) fn let_all_go(&mut self, record: &FlowRecord) {
+        if self.held.is_empty() {
+            return;
+        }
+        for class in Class::ALL {
+            for seq in self.held.of(record.id.flow, class, record.receive[class].near()) {
+                self.let_go(record, class, seq, seq.plus(1));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, id: EndpointId, delivery: Delivery<B>) {
         let Some(endpoint) = self.get(id) else { return };
         if matches!(delivery.kind, Kind::Put | Kind::Get) {
             endpoint.bulk.push_back(delivery);

@@ -158,6 +158,8 @@ pub(crate) struct FlowRecord {
     pub(crate) phase: Phase,
     pub(crate) remote: Remote,
     pub(crate) setup: Setup,
+    /// Handlers get the messages of a class in the order in which they were sent.
+    pub(crate) is_ordered: bool,
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
@@ -165,6 +167,8 @@ pub(crate) struct FlowRecord {
     pub(crate) rtt: Rtt,
     /// How long the peer has not been heard, while something is on its way.
     pub(crate) silence: Silence,
+    /// How often more credit was asked for since there was any.
+    pub(crate) starved: u8,
     /// Messages accepted that the peer was not told of.
     pub(crate) unacked: u16,
     /// In the queue of flows with an acknowledgement to send.
@@ -195,6 +199,7 @@ impl FlowRecord {
         endpoint: EndpointId,
         remote: Remote,
         setup: Setup,
+        is_ordered: bool,
         first: [Seq; 2],
         peer_first: [Seq; 2],
         credits: [u16; 2],
@@ -205,12 +210,14 @@ impl FlowRecord {
             phase: Phase::Asking,
             remote,
             setup,
+            is_ordered,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
             rejects: RejectQueue::default(),
             rtt: Rtt::default(),
             silence: Silence::default(),
+            starved: 0,
             unacked: 0,
             ack_queued: false,
             ack_forced: false,

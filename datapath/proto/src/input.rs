@@ -6,6 +6,7 @@ use wire::control::Control;
 use wire::frame::{self, Parsed};
 use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Remark, Seq, expand};
 
+use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};
 use crate::gaps::Gaps;
 use crate::node::Core;
@@ -91,8 +92,8 @@ impl<B: Buffer> Core<B> {
         let queue = &mut record.receive[class];
         let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
         let verdict = queue.verdict(seq);
-        if matches!(verdict, Verdict::Duplicate | Verdict::Beyond) {
-            self.not_new(verdict, header.flow, class, seq);
+        if verdict != Verdict::Next && !record.takes(verdict, header.kind, &self.endpoints) {
+            self.not_taken(verdict, header.flow, class, seq);
             return Ok(());
         }
         if !self.endpoints.has_room(class) {
@@ -110,19 +111,18 @@ impl<B: Buffer> Core<B> {
             Class::Request => self.counters.requests_received += 1,
             Class::Reply => self.counters.replies_received += 1,
         }
-        let (flow, endpoint) = (record.id, record.endpoint);
         let Header { kind, handler, words, .. } = header;
         let body_at = message.framing.body_at() as u16;
-        let delivery = Delivery { flow, class, kind, handler, words, body_at, body: message.body, frame };
-        self.endpoints.push(endpoint, delivery);
+        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body: message.body, frame };
+        self.endpoints.arrive(record, seq, delivery);
         Ok(())
     }
 
     #[cold]
-    fn not_new(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
-        self.counters.not_new(verdict);
+    fn not_taken(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
+        self.counters.not_taken(verdict);
         if let Some(record) = self.flows.by_flow(flow) {
-            record.not_new(verdict, class, seq, &mut self.gaps);
+            record.not_taken(verdict, class, seq, &mut self.gaps);
             record.queue_ack(&mut self.acks_due);
         }
     }
@@ -169,8 +169,18 @@ impl FlowRecord {
         self.ack_forced || self.unacked >= every
     }
 
+    /// Whether a message that is not the next one is accepted: with a gap before it, if it can wait or need not.
+    pub(crate) fn takes<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
+        verdict == Verdict::Ahead && (endpoints.can_hold() || !self.holds(kind))
+    }
+
+    /// Whether a message waits for earlier ones. Parts of bulk transfers say themselves where they belong.
+    pub(crate) fn holds(&self, kind: Kind) -> bool {
+        self.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !planted::is(Bug::OutOfOrder)
+    }
+
     /// A message that came again, or too early: its sender should hear where we are, and which it was.
-    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
+    pub(crate) fn not_taken(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
             self.order(gaps).came_again(class, seq);

@@ -40,6 +40,7 @@ mod endpoint;
 mod flow;
 mod flows;
 mod gaps;
+mod held;
 mod input;
 mod node;
 mod output;

@@ -21,11 +21,10 @@ pub enum Bug {
     /// Acknowledgements are taken whatever use of the flow id they are for;
     /// and every run of a node gives out the same flow ids.
     OtherIncarnation,
-    /// The last message of a window that came behind a gap is acknowledged
-    /// although there is no credit yet: the news of it may be lost.
-    LastIsTold,
     /// A frame is taken with whatever length it arrives.
     LengthIgnored,
+    /// What came with a gap before it does not wait for what is missing.
+    OutOfOrder,
     /// What later messages have passed counts as lost, however often it only comes late.
     LateIsLost,
 }

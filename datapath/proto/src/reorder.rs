@@ -133,6 +133,11 @@ impl Order {
         self.doubt = None;
     }
 
+    /// Whether the peer says of its messages that what seems lost mostly comes late.
+    pub(crate) fn peer_says_late(&self, class: Class) -> bool {
+        self.peer[class.index()].trust > 0
+    }
+
     /// The receiver had this message already. Whether that says that it was sent again for nothing.
     fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;

@@ -197,6 +197,11 @@ impl<B: Buffer> Core<B> {
         self.slots.free().saturating_sub(self.replies_owed)
     }
 
+    /// Getter: whether any message waits for one that was sent before it.
+    pub fn has_held(&self) -> bool {
+        self.endpoints.has_held()
+    }
+
     /// Getter: whether any message waits to be delivered, to whichever endpoint.
     #[inline]
     pub fn has_deliveries(&self) -> bool {

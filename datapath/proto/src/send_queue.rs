@@ -102,6 +102,11 @@ impl SendQueue {
         self.unacked != self.sent
     }
 
+    /// Whether all credit is used, and everything that it was for has arrived: nothing on its way will bring news of more.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.in_flight() && !self.sent.before(self.limit)
+    }
+
     /// Whether everything that was admitted is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.unacked == self.next

@@ -11,11 +11,13 @@ use std::mem;
 
 use wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
+use crate::WINDOW;
 use crate::credits::Budget;
 use crate::flow::{FlowRecord, PerClass, Phase, Silence};
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::output::Event;
+use crate::reorder::Order;
 use crate::send_queue::Closed;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
@@ -70,8 +72,12 @@ impl<B: Buffer> Core<B> {
                 continue;
             }
             let Some(record) = flows.by_flow(slot.flow) else { continue };
-            if !record.resend_armed.is_armed() {
+            let is_armed = record.resend_armed.is_armed();
+            if !is_armed {
                 record.silence = Silence::from(now);
+            }
+            // Who asks for credit is in no hurry.
+            if !is_armed || record.starved > 0 {
                 let due = now.later(record.rtt.timeout(waits));
                 timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
             }
@@ -130,18 +136,22 @@ impl<B: Buffer> Core<B> {
 impl FlowRecord {
     /// What was handled of the other side is counted, and its credit made to fit
     /// its share: it gets at most one more for each that it used, and so twice as
-    /// many in a round trip. Whether it should hear of them soon.
+    /// many in a round trip. What waits for an earlier message keeps its credit; where the network reorders its sender gets
+    /// another for it, since that would cost half of the rate. Whether it should hear of them soon.
     #[inline]
     fn share_out(&mut self, now: Time, shares: &mut PerClass<Share>, budget: &mut Budget, gaps: &mut Gaps) -> bool {
         let mut is_urgent = false;
         for class in Class::ALL {
             let (queue, share) = (&mut self.receive[class], &mut shares[class]);
             let handled = queue.take_handled();
-            if handled > 0 {
+            let is_late = |order: &Order| self.is_ordered && order.peer_says_late(class);
+            let waiting =
+                if queue.beyond() > 0 && self.order.as_deref().is_some_and(is_late) { queue.beyond() } else { 0 };
+            if handled > 0 || waiting > 0 {
                 share.note(now, queue.used(), handled, gaps.take_lost());
-                let lacks = queue.fit(share.each());
+                let lacks = queue.fit((share.each() + waiting).min(WINDOW as u16));
                 if lacks > 0 {
-                    queue.grow(budget.grow(queue.granted(), lacks.min(handled)));
+                    queue.grow(budget.grow(queue.granted(), lacks.min(handled + waiting)));
                     is_urgent |= queue.is_urgent();
                 }
             }
@@ -198,6 +208,9 @@ impl FlowRecord {
         self.sampled = progress.sample.unwrap_or(self.sampled);
         if progress.acked > 0 {
             self.rejects.accepted();
+        }
+        if self.starved > 0 && !self.send[class].is_starved() {
+            self.starved = 0;
         }
     }
 

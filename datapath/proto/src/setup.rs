@@ -61,17 +61,42 @@ impl<B: Buffer> Core<B> {
         endpoint: Name,
         tag: u64,
     ) -> Result<FlowId, ConnectError> {
+        self.connect_as(now, from, (node, endpoint, tag), true)
+    }
+
+    /// From above: the same without an order of messages: one that is lost keeps none back that were sent after it.
+    ///
+    /// # Errors
+    /// As [`Core::connect`].
+    pub fn connect_unordered(
+        &mut self,
+        now: Time,
+        from: EndpointId,
+        node: Name,
+        endpoint: Name,
+        tag: u64,
+    ) -> Result<FlowId, ConnectError> {
+        self.connect_as(now, from, (node, endpoint, tag), false)
+    }
+
+    fn connect_as(
+        &mut self,
+        now: Time,
+        from: EndpointId,
+        (node, endpoint, tag): (Name, Name, u64),
+        is_ordered: bool,
+    ) -> Result<FlowId, ConnectError> {
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
         let (id, until) = (self.random.next() as u32, now + self.config.patience);
         let setup = Setup { id, ours: true, tag, until, tries: 0, asked: 0 };
         let remote = Remote { node_name: node, endpoint, node: None };
-        let id = self.insert(flow, from, remote, setup);
+        let id = self.insert(flow, from, remote, setup, is_ordered);
         self.advance(now, flow);
         Ok(id)
     }
 
-    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
+    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup, is_ordered: bool) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
         let is_first = self.newest != Some(remote.node_name);
@@ -81,7 +106,7 @@ impl<B: Buffer> Core<B> {
         }
         let credits =
             self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each_of_present()));
-        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
+        let mut record = FlowRecord::new(id, endpoint, remote, setup, is_ordered, first, [Seq(0); 2], credits);
         record.is_first = is_first;
         self.flows.insert(record);
         self.events.push_back(Event::Steer(flow, true));
@@ -163,6 +188,7 @@ impl<B: Buffer> Core<B> {
             from: endpoint.name,
             to: record.remote.endpoint,
             tag: record.setup.tag,
+            is_ordered: record.is_ordered,
             offer: record.offer(known.max_frame),
         };
         self.control.push(peer.peer.address, Control::Connect(question));
@@ -204,7 +230,7 @@ impl<B: Buffer> Core<B> {
         let remote =
             Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
         let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0, asked: 0 };
-        let id = self.insert(flow, endpoint, remote, setup);
+        let id = self.insert(flow, endpoint, remote, setup, question.is_ordered);
         self.shares[Class::Request].expect(now);
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);

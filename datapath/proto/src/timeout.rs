@@ -2,9 +2,10 @@
 
 use wire::{Address, Buffer, Class, Flow};
 
-use crate::flow::FlowRecord;
+use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Event, ReturnReason};
+use crate::send_queue::SendQueue;
 use crate::slots::Slots;
 use crate::time::Time;
 use crate::timers::Wait;
@@ -45,10 +46,13 @@ impl<B: Buffer> Core<B> {
 
     fn resend_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if !record.resend_armed.fired(at) || !record.in_flight() {
+        if !record.resend_armed.fired(at) {
             return;
         }
         let id = record.id;
+        if !record.in_flight() {
+            return self.ask_for_credit(now, id.flow);
+        }
         let tolerance = record.tolerance();
         let timeout = record.rtt.timeout(&self.waits).max(tolerance);
         let Some(since) = record.waits_since(now, &self.slots) else { return };
@@ -87,6 +91,24 @@ impl<B: Buffer> Core<B> {
             let to = record.route.to;
             self.silent(to);
         }
+    }
+
+    /// All credit is used and nothing is on its way: the news of more may have been lost (TCP's persist timer).
+    fn ask_for_credit(&mut self, now: Time, flow: Flow) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        let is_starved = record.send.0.iter().any(SendQueue::is_starved);
+        if record.phase != Phase::Open || !is_starved {
+            return;
+        }
+        if record.silence.is_over(now, self.config.patience) {
+            let id = record.id;
+            return self.end(id, ReturnReason::Unreachable);
+        }
+        record.silence.ask();
+        self.control.push(record.route.to, record.question());
+        let wait = (record.rtt.timeout(&self.waits) << record.starved.min(20)).min(self.waits.most);
+        record.starved = record.starved.saturating_add(1);
+        self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), now.later(wait));
     }
 
     /// Nothing comes from there. Where the transport is several, the peer may be within reach by one of which

@@ -82,9 +82,11 @@ impl<B: Buffer> Arrival<'_, B> {
         let queue = &mut record.receive[self.class];
         let verdict = queue.verdict(seq);
         match verdict {
-            Verdict::Duplicate | Verdict::Beyond => {
-                self.counters.not_new(verdict);
-                record.not_new(verdict, self.class, seq, self.gaps);
+            Verdict::Duplicate | Verdict::Beyond | Verdict::Ahead
+                if !record.takes(verdict, self.class.into(), self.endpoints) =>
+            {
+                self.counters.not_taken(verdict);
+                record.not_taken(verdict, self.class, seq, self.gaps);
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,
@@ -98,7 +100,7 @@ impl<B: Buffer> Arrival<'_, B> {
                 self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
                 self.outcome.accepted += 1;
                 let delivery = self.delivery(record, item);
-                self.endpoints.push(record.endpoint, delivery);
+                self.endpoints.arrive(record, seq, delivery);
             }
         }
     }

@@ -29,7 +29,7 @@ impl<B: Buffer> Core<B> {
         flows.turn_to(next);
     }
 
-    /// A peer asks: who has no such flow says so.
+    /// A peer asks: who has no such flow says so; who has it says what has arrived, and what may be sent.
     #[cold]
     pub(crate) fn on_still(&mut self, source: Address, still: &Still) {
         let is_it = |record: &&mut FlowRecord| {
@@ -39,7 +39,11 @@ impl<B: Buffer> Core<B> {
                 && (route.to, route.flow, route.nonce) == (source, still.own, still.own_nonce)
         };
         match self.flows.by_flow(still.flow).filter(is_it) {
-            Some(record) => record.touch(&mut self.touched),
+            Some(record) => {
+                record.touch(&mut self.touched);
+                record.ack_forced = true;
+                record.queue_ack(&mut self.acks_due);
+            }
             None => self.control.push(source, Control::Close(Close { flow: still.own, nonce: still.own_nonce })),
         }
     }
@@ -49,7 +53,7 @@ impl FlowRecord {
     /// What to ask about a flow. One that was accepted and never used is
     /// accepted once more: who asked for it may wait for that still, and is
     /// content with it otherwise.
-    fn question(&self) -> Control {
+    pub(crate) fn question(&self) -> Control {
         let (route, id) = (self.route, self.id);
         if !self.setup.ours && !self.silence.has_begun() {
             return Control::Accept(Accept { id: self.setup.id, offer: self.offer(route.max_frame()) });

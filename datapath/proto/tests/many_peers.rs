@@ -69,7 +69,8 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     tell(core, peer, Control::Beacon(beacon));
     let flow = Flow::new(1).unwrap();
     let offer = Offer { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
-    let question = Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, offer });
+    let question =
+        Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, is_ordered: true, offer });
     tell(core, peer, question);
     let mut long = None;
     drain(core, |parsed| match said(parsed) {

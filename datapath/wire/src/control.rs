@@ -119,6 +119,8 @@ pub struct Connect {
     pub to: Name,
     /// The tag that it must have (AM-II's message tags).
     pub tag: u64,
+    /// Whether messages are handled in the order in which they were sent, in both directions.
+    pub is_ordered: bool,
     /// The asking side's half.
     pub offer: Offer,
 }

@@ -12,6 +12,7 @@ pub mod frames;
 pub mod kept;
 pub mod liveness;
 pub mod memory;
+pub mod order;
 pub mod transfers;
 
 /// A promise that was not kept.

@@ -57,8 +57,8 @@ pub const PLANTED: [(&str, Planted); 10] = [
     ("LostReject", Planted::Core(Bug::LostReject)),
     ("WaitsForCompany", Planted::Core(Bug::WaitsForCompany)),
     ("OtherIncarnation", Planted::Core(Bug::OtherIncarnation)),
-    ("LastIsTold", Planted::Core(Bug::LastIsTold)),
     ("LengthIgnored", Planted::Core(Bug::LengthIgnored)),
+    ("OutOfOrder", Planted::Core(Bug::OutOfOrder)),
     ("FreedEarly", Planted::FreedEarly),
     ("Overfilled", Planted::Overfilled),
 ];
@@ -236,8 +236,8 @@ pub const CAUGHT: [Caught; 11] = {
         core("a sender that waits for company for ever", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),
         bug("a frame freed while the NIC has it", Planted::FreedEarly, Setting::LateCompletions, "frames: "),
         core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
-        core("the last message told while there is no credit", Bug::LastIsTold, Setting::SmallWindows, "endings: "),
         bug("a switch that stores too much", Planted::Overfilled, Setting::SmallSwitch, "memory: "),
+        core("a message handled before an earlier one", Bug::OutOfOrder, Setting::Mixed, "order: "),
         core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
         bug("damage that nobody notices", Planted::Nothing, Setting::Damaged, "is not what was sent"),
     ]

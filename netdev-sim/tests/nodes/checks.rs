@@ -7,6 +7,7 @@ use netdev_sim::check::content::Id;
 use netdev_sim::check::credits::Credits;
 use netdev_sim::check::delivery::Deliveries;
 use netdev_sim::check::endings::Endings;
+use netdev_sim::check::order::Order;
 use netdev_sim::check::{Checked, frames, memory};
 use netdev_sim::{Nanos, Net};
 use proto::ReturnReason;
@@ -17,6 +18,7 @@ use super::app::App;
 #[derive(Debug, Default)]
 pub struct Checks {
     pub deliveries: Deliveries,
+    pub order: Order,
     pub credits: Credits,
     pub endings: Endings,
     /// The last requests, which bring what news of credit was lost: all are answered.
@@ -32,6 +34,11 @@ pub struct Checks {
     /// What has happened in this run, and how often.
     pub seen: Seen,
     pub frames: Vec<usize>,
+}
+
+/// Of four flows three keep the order of what is sent on them.
+pub fn is_ordered(serial: u64) -> bool {
+    !serial.is_multiple_of(4)
 }
 
 /// How often what has happened.
@@ -54,6 +61,9 @@ impl Checks {
     /// A message was admitted.
     pub fn sent(&mut self, id: Id, to: u16, size: usize, serial: u64, class: Class, first_number: Option<u32>) {
         self.deliveries.sent(id, to, size, serial);
+        if is_ordered(serial) {
+            self.order.sent(id, (serial, class.index()));
+        }
         self.credits.sent(serial, class);
         let (sent, _) = self.credits.counts(serial, class);
         if first_number.is_some_and(|first| sent as u64 == u32::MAX as u64 - first as u64 + 2) {

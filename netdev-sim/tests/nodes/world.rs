@@ -9,7 +9,8 @@ use netdev_sim::check::kept::Kept;
 use netdev_sim::check::liveness::Liveness;
 use netdev_sim::check::{Checked, Violation, memory};
 use netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
-use proto::{FlowState, ReturnReason};
+use proto::{Core, FlowState, ReturnReason};
+use ring::Frame;
 use wire::{Class, Reason};
 
 use super::app::Ended;
@@ -166,10 +167,14 @@ impl World {
         const ENCORES: u8 = 12;
         for (at, place) in self.places.iter().enumerate() {
             let Some(node) = &place.node else { continue };
-            // A question or a beacon may wait for room in the TX ring.
+            // A question or a beacon may wait for room in the TX ring; and what a node had sent before it died, for what
+            // was lost of that.
             let mut held = vec![];
             node.engine.frames(&mut |frame| held.push(frame.index()));
-            frames::running(self.net.nic(at), if held.len() > 1 { &[] } else { &held })?;
+            frames::running(
+                self.net.nic(at),
+                if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },
+            )?;
         }
         let mut missing = self.kept_for_nobody();
         if self.encores >= ENCORES
@@ -256,7 +261,8 @@ impl World {
         let here = &self.places[at];
         let valid = |there: u16, serial: u64, since: Nanos| {
             let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
-            let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
+            let waits = |core: &Core<Frame>| core.has_deliveries() || core.has_held();
+            let waits = place.node.as_ref().is_none_or(|node| waits(node.engine.core()));
             // Both are the runs between which it was set up.
             !waits
                 && !self.checks.endings.is_closed(serial)

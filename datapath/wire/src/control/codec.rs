@@ -10,8 +10,8 @@ use crate::{Address, Flow, Framings, Seq};
 const OFFER: usize = 2 + 2 + 2 * 4 + 2 * 2 + 4;
 
 // The longest body, a `Connect` between the longest names: code, attempt, node,
-// incarnation, names, tag, offer.
-const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + OFFER <= Control::LONGEST);
+// incarnation, names, tag, order, offer.
+const _: () = assert!(1 + 4 + 8 + 8 + 2 * (1 + Name::LONGEST) + 8 + 1 + OFFER <= Control::LONGEST);
 
 /// Writes one message; how long it got is in `at`.
 pub(super) struct Writer<'a> {
@@ -84,7 +84,8 @@ impl<'a> Writer<'a> {
     }
 
     fn connect(&mut self, m: &Connect) -> &mut Self {
-        self.u32(m.id).u64(m.node.0).u64(m.incarnation.0).name(&m.from).name(&m.to).u64(m.tag).offer(&m.offer)
+        let asked = self.u32(m.id).u64(m.node.0).u64(m.incarnation.0).name(&m.from).name(&m.to).u64(m.tag);
+        asked.u8(m.is_ordered as u8).offer(&m.offer)
     }
 }
 
@@ -100,6 +101,14 @@ impl Reader<'_> {
 
     fn u8(&mut self) -> Option<u8> {
         self.take::<1>().map(|[n]| n)
+    }
+
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 
     fn u16(&mut self) -> Option<u16> {
@@ -163,11 +172,7 @@ impl Reader<'_> {
             address: Address(self.take()?),
             framings: Framings::from_bits(self.u8()?),
             max_frame: self.u32()?,
-            answer: match self.u8()? {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
+            answer: self.bool()?,
         })
     }
 
@@ -179,6 +184,7 @@ impl Reader<'_> {
             from: self.name()?,
             to: self.name()?,
             tag: self.u64()?,
+            is_ordered: self.bool()?,
             offer: self.offer()?,
         })
     }

@@ -137,10 +137,10 @@ fn beacon() -> impl Strategy<Value = Control> {
 }
 
 fn connect() -> impl Strategy<Value = Control> {
-    (any::<(u32, u64, u64, u64)>(), name(), name(), offer()).prop_map(
-        |((id, node, incarnation, tag), from, to, offer)| {
+    (any::<(u32, u64, u64, u64, bool)>(), name(), name(), offer()).prop_map(
+        |((id, node, incarnation, tag, is_ordered), from, to, offer)| {
             let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
-            Control::Connect(Connect { id, node, incarnation, from, to, tag, offer })
+            Control::Connect(Connect { id, node, incarnation, from, to, tag, is_ordered, offer })
         },
     )
 }

@@ -39,10 +39,11 @@ fn the_longest_fits() {
     let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
     let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 0, first: [Seq(0); 2], credits: [0; 2], max_frame: 1514 };
     let (node, incarnation) = (NodeId(1), Incarnation(2));
-    let connect = Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 3, offer });
+    let connect =
+        Control::Connect(Connect { id: 1, node, incarnation, from: name, to: name, tag: 3, is_ordered: true, offer });
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
     let beacon = Control::Beacon(Beacon { node, incarnation, name, address, framings, max_frame: 1514, answer: true });
-    assert_eq!(body(&connect).len(), 121 - 8);
+    assert_eq!(body(&connect).len(), 122 - 8);
     assert!(body(&beacon).len() < body(&connect).len());
     assert!(body(&connect).len() <= Control::LONGEST);
 }

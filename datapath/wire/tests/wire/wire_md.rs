@@ -297,7 +297,10 @@ fn longest_messages() -> [(&'static str, Control); 8] {
     let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, answer: true };
     [
         ("Beacon", Control::Beacon(beacon)),
-        ("Connect", Control::Connect(Connect { id, node, incarnation, from: name, to: name, tag: 1, offer })),
+        (
+            "Connect",
+            Control::Connect(Connect { id, node, incarnation, from: name, to: name, tag: 1, is_ordered: true, offer }),
+        ),
         ("Accept", Control::Accept(Accept { id, offer })),
         ("Refuse", Control::Refuse(Refuse { id, why: Refusal::Full })),
         ("Close", Control::Close(Close { flow: offer.flow, nonce: 1 })),

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use ring::Frame;
 use wire::{Class, MAX_WORDS};
 
-use super::checks::Checks;
+use super::checks::{Checks, is_ordered};
 use super::node::{TAG, app_name, name};
 use super::work::Work;
 use held::{Held, Kept, Prepared};
@@ -138,6 +138,7 @@ impl App {
             let over = !matches!(engine.core().state(message.flow), FlowState::Open { .. } | FlowState::Connecting);
             checks.note(now, message.words().at(0));
             checks.deliveries.returned(self.run, over, message.words().as_slice(), message.payload())?;
+            checks.order.returned(Id::from_word(message.words().at(0)))?;
         }
         self.reply_what_was_kept(now, engine, checks)?;
         self.release_what_was_held(now, engine, checks)?;
@@ -249,6 +250,7 @@ impl App {
         let words = message.words();
         checks.note(now, words.at(0));
         checks.deliveries.delivered(self.run, words.as_slice(), message.payload())?;
+        checks.order.delivered(Id::from_word(words.at(0)))?;
         let (flow, class, serial) = (message.flow, message.class, words.at(1));
         checks.delivered(serial, class);
         if class == Class::Request {
@@ -296,7 +298,13 @@ impl App {
         }
         let to = (self.run.node + self.random.random_range(1..self.peers)) % self.peers;
         self.serial += 1;
-        if let Ok(id) = engine.core_mut().connect(Time(now), self.endpoint, name(to), app_name(), TAG) {
+        let (at, core) = (Time(now), engine.core_mut());
+        let asked = if is_ordered(self.serial) {
+            core.connect(at, self.endpoint, name(to), app_name(), TAG)
+        } else {
+            core.connect_unordered(at, self.endpoint, name(to), app_name(), TAG)
+        };
+        if let Ok(id) = asked {
             checks.asked.push((self.serial, self.run.node, to));
             self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }

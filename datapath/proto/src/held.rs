@@ -1,0 +1,53 @@
+//! Messages that arrived before an earlier one of their flow and class: they wait for it, so that handlers get a
+//! flow's requests in the order in which they were sent, and its replies likewise.
+//!
+//! Pushed by: frames from below, with a gap before them. Popped by: the message that closes the gap; the flow's end,
+//! since their sender knows that they have arrived. Bounded by: a quarter of the room for all that waits. When full:
+//! what comes with a gap before it is not accepted, and sent again. The message that closes a gap needs no place
+//! here, so that a full queue always drains.
+
+use std::collections::HashMap;
+
+use wire::{Class, Flow, Seq};
+
+use crate::output::Delivery;
+
+#[derive(Debug)]
+pub(crate) struct Held<B> {
+    messages: HashMap<(Flow, Class, Seq), Delivery<B>>,
+    most: usize,
+}
+
+impl<B> Held<B> {
+    pub(crate) fn new(most: usize) -> Self {
+        Held { messages: HashMap::with_capacity(most.min(64)), most }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.messages.len() >= self.most
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, seq: Seq, message: Delivery<B>) {
+        self.messages.insert((message.flow.flow, message.class, seq), message);
+    }
+
+    pub(crate) fn pop(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
+        self.messages.remove(&(flow, class, seq))
+    }
+
+    /// The numbers of all that are held of a flow and class, those before which most is missing last.
+    pub(crate) fn of(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
+        let of_it = self.messages.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
+        let mut numbers: Vec<Seq> = of_it.map(|&(.., seq)| seq).collect();
+        numbers.sort_unstable_by_key(|seq| seq.since(near));
+        numbers
+    }
+
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
+        self.messages.values().map(|message| &message.frame)
+    }
+}

@@ -1,0 +1,74 @@
+//! Handlers get the messages of one flow and class in the order in which they were sent; what comes back to its
+//! sender comes back in that order, too.
+
+use std::collections::BTreeMap;
+
+use super::content::Id;
+use super::{Checked, Violation};
+
+/// A flow and a class of messages on it.
+type Stream = (u64, usize);
+
+/// The place of every message of a flow that keeps the order, and how far each stream has come.
+#[derive(Debug, Default)]
+pub struct Order {
+    places: BTreeMap<Id, (Stream, u64)>,
+    sent: BTreeMap<Stream, u64>,
+    delivered: BTreeMap<Stream, u64>,
+    returned: BTreeMap<Stream, u64>,
+}
+
+impl Order {
+    /// The message was admitted, after all that were admitted to this stream before.
+    pub fn sent(&mut self, id: Id, stream: Stream) {
+        let count = self.sent.entry(stream).or_default();
+        *count += 1;
+        self.places.insert(id, (stream, *count));
+    }
+
+    /// A handler got it.
+    ///
+    /// # Errors
+    /// A handler has got a later one of this stream already.
+    pub fn delivered(&mut self, id: Id) -> Checked {
+        let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
+        after(self.delivered.entry(stream).or_default(), place, id, "delivered")
+    }
+
+    /// It came back to its sender.
+    ///
+    /// # Errors
+    /// A later one of this stream has come back already.
+    pub fn returned(&mut self, id: Id) -> Checked {
+        let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
+        after(self.returned.entry(stream).or_default(), place, id, "returned")
+    }
+}
+
+fn after(last: &mut u64, place: u64, id: Id, what: &str) -> Checked {
+    if place > *last {
+        *last = place;
+        return Ok(());
+    }
+    Err(Violation::new(
+        "order",
+        format!("{id:?}, number {place} of its flow and class, was {what} after number {last}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::content::Run;
+    use super::*;
+
+    #[test]
+    fn a_gap_is_fine_and_what_comes_late_is_not() {
+        let ids = [0, 1, 2].map(|number| Id { from: Run { node: 0, run: 1 }, number });
+        let mut order = Order::default();
+        ids.iter().for_each(|id| order.sent(*id, (7, 0)));
+        assert_eq!((order.delivered(ids[0]), order.delivered(ids[2])), (Ok(()), Ok(())));
+        assert!(order.delivered(ids[1]).is_err());
+        assert_eq!(order.returned(ids[1]), Ok(()), "what comes back is counted apart");
+        assert!(order.returned(ids[0]).is_err());
+    }
+}
