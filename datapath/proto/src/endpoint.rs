@@ -55,12 +55,12 @@ impl<B> Endpoints<B> {
         Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, held, returned: 0 }
     }
 
-    /// A new endpoint, its queues with room for one flow's window at once;
+    /// A new endpoint, its queues with room for one flow's window at once, twice where the network reorders;
     /// `None` when there are 65,536 already.
     pub(crate) fn add(&mut self, name: Name, tag: u64, window: usize) -> Option<EndpointId> {
         let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
         let id = EndpointId(u16::try_from(at).ok()?);
-        let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(window)));
+        let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
         let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
         if at == self.endpoints.len() {

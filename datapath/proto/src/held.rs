@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use wire::{Class, Flow, Seq};
 
+use crate::WINDOW;
 use crate::output::Delivery;
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Held<B> {
 
 impl<B> Held<B> {
     pub(crate) fn new(most: usize) -> Self {
-        Held { messages: HashMap::with_capacity(most.min(64)), most }
+        Held { messages: HashMap::with_capacity(2 * most.min(WINDOW)), most }
     }
 
     pub(crate) fn is_full(&self) -> bool {

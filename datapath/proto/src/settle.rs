@@ -11,7 +11,6 @@ use std::mem;
 
 use wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
-use crate::WINDOW;
 use crate::credits::Budget;
 use crate::flow::{FlowRecord, PerClass, Phase, Silence};
 use crate::gaps::Gaps;
@@ -149,7 +148,7 @@ impl FlowRecord {
                 if queue.beyond() > 0 && self.order.as_deref().is_some_and(is_late) { queue.beyond() } else { 0 };
             if handled > 0 || waiting > 0 {
                 share.note(now, queue.used(), handled, gaps.take_lost());
-                let lacks = queue.fit((share.each() + waiting).min(WINDOW as u16));
+                let lacks = queue.fit(share.each() + waiting.min(share.each()));
                 if lacks > 0 {
                     queue.grow(budget.grow(queue.granted(), lacks.min(handled + waiting)));
                     is_urgent |= queue.is_urgent();
