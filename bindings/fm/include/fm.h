@@ -26,7 +26,8 @@
  *   - has its message, bytes included, until it returns, and no longer.
  *
  * DELIVERY. Each message is handled once, or comes back to FM_set_returned's
- * function when its node has gone. The order of messages is not promised.
+ * function when its node has gone. What a node sends to another outside of handlers is
+ * handled there in the order in which it was sent.
  *
  * DEADLOCK. A send waits where the receiver has no room; a receiver makes room by
  * extracting. If a handler sends at most one message, to the node that its own came

@@ -56,12 +56,14 @@ impl<B: Buffer> Core<B> {
         let body = self.write_messages(&mut space[at..end], head.link, at);
         let header = Header { kind: Kind::Bundle(head.class), flow, nonce, handler: 0, words: 0, seq: head.seq.0 };
         let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
-        let piggyback = frame::has_room(framing, body).then(|| {
-            self.counters.piggybacks_sent += 1;
-            self.flows.by_flow(self.slots[head.link].flow).map(|record| record.piggyback())
-        });
+        let record = self.flows.by_flow(self.slots[head.link].flow)?;
+        let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
+        self.counters.piggybacks_sent += piggyback.is_some() as u64;
+        if piggyback.is_none() && head.class == Class::Reply {
+            record.tell_soon(&mut self.acks_due);
+        }
         self.counters.bundles_sent += 1;
-        frame::emit(space, framing, &wire, &header, body, piggyback.flatten().as_ref()).ok()
+        frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()
     }
 
     /// The messages, as many as fit; the bytes they take.

@@ -187,6 +187,15 @@ impl FlowRecord {
         }
     }
 
+    /// A reply leaves that has no room for an acknowledgement: its peer is to know that the request has arrived, lest that
+    /// comes back although it was answered.
+    #[inline]
+    pub(crate) fn tell_soon(&mut self, acks_due: &mut VecDeque<Flow>) {
+        if self.unacked > 0 {
+            self.queue_ack(acks_due);
+        }
+    }
+
     /// An acknowledgement of this flow goes out with the next outputs.
     #[inline]
     pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {

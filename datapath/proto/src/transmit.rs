@@ -3,7 +3,7 @@
 
 use wire::control::Control;
 use wire::frame::{self, Link as Wire};
-use wire::{Acks, Address, Buffer, Flow, Framing, Header, Kind};
+use wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
 use crate::flow::Route;
 use crate::node::Core;
@@ -55,6 +55,9 @@ impl<B: Buffer> Core<B> {
         if let Some(space) = frame.space() {
             let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
             self.counters.piggybacks_sent += piggyback.is_some() as u64;
+            if piggyback.is_none() && slot.class == Class::Reply {
+                record.tell_soon(&mut self.acks_due);
+            }
             let &mut Slot { kind, handler, words, seq, .. } = slot;
             let header = Header { kind, flow, nonce, handler, words, seq: seq.0 };
             let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };

@@ -164,8 +164,8 @@ pub struct Close {
     pub nonce: u16,
 }
 
-/// A flow has been quiet for long: is it still there? Who knows nothing of it
-/// answers with [`Close`]; others do not answer.
+/// A flow has been quiet for long, or its sender has used all its credit: is it still there? A node that knows nothing of it
+/// answers with [`Close`], another with an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Still {
     /// The flow id of the side that is asked.

@@ -32,8 +32,8 @@
 //! - The bytes of a message are there until its handler returns (§3.1).
 //! - A send returns when its buffer can be used again; the message has left for
 //!   the network, or waits only for the handler that sent it to return.
-//! - Each message is handled once or comes back ([`Fm::on_returned`]); in what
-//!   order is not promised (§4.5).
+//! - Each message is handled once or comes back ([`Fm::on_returned`]). What a node sends to another outside of
+//!   handlers is handled there in the order in which it was sent (FM 1.0 promises none, §4.5).
 //! - A message is at most one frame (§5: "Larger messages will require segmentation"):
 //!   there 128 bytes, here what [`Fm::most`] says, 1488 to 1500 on common Ethernet.
 //!   A word has 64 bits here.
