@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use wire::control::Name;
-use wire::{Class, Kind, Seq};
+use wire::{Class, Flow, Kind, Seq};
 
 use crate::EndpointId;
 use crate::flow::{FlowRecord, PerClass};
@@ -114,6 +114,10 @@ impl<B> Endpoints<B> {
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0
+    }
+
+    pub(crate) fn held(&self, flow: Flow, class: Class) -> usize {
+        self.held.of(flow, class, Seq(0)).len()
     }
 
     pub(crate) fn has_held(&self) -> bool {

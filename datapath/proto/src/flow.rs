@@ -194,6 +194,7 @@ pub(crate) struct FlowRecord {
 }
 
 impl FlowRecord {
+    #[expect(clippy::too_many_arguments, reason = "what both sides know of a flow before it is open")]
     pub(crate) fn new(
         id: FlowId,
         endpoint: EndpointId,

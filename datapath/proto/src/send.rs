@@ -197,6 +197,11 @@ impl<B: Buffer> Core<B> {
         self.slots.free().saturating_sub(self.replies_owed)
     }
 
+    /// Getter: how many messages of a class that came on a flow wait for one that was sent before them.
+    pub fn held(&self, flow: FlowId, class: Class) -> usize {
+        self.endpoints.held(flow.flow, class)
+    }
+
     /// Getter: whether any message waits for one that was sent before it.
     pub fn has_held(&self) -> bool {
         self.endpoints.has_held()

@@ -40,7 +40,7 @@ fn a_network_that_loses_doubles_and_delays_changes_no_order() {
     for seed in 0..4 {
         let mut net = Net::new(seed);
         let (flow, here, there) = pair(&mut net, 1024);
-        net.faults = Faults { drop: 0.05, duplicate: 0.05, delay: 0.3, ..Faults::default() };
+        net.faults = Faults { drop: 0.05, duplicate: 0.05, delay: 0.3 };
         let (mut next, mut asked, mut answered) = (0, Vec::new(), Vec::new());
         net.run(60_000 * MS, |net| {
             while next < COUNT && net.send(0, flow, Class::Request, next, &[0; 100][..next as usize % 100]).is_ok() {

@@ -244,7 +244,7 @@ pub const CAUGHT: [Caught; 11] = {
 };
 
 /// The seeds that a bug is given to show itself to its checker.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 2000;
 
 /// The first run of which a checker says that, and all that it prints.
 pub fn caught(planted: Planted, setting: Setting, says: &str) -> Option<(Case, String)> {

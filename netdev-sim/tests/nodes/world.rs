@@ -9,8 +9,7 @@ use netdev_sim::check::kept::Kept;
 use netdev_sim::check::liveness::Liveness;
 use netdev_sim::check::{Checked, Violation, memory};
 use netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
-use proto::{Core, FlowState, ReturnReason};
-use ring::Frame;
+use proto::{FlowState, ReturnReason};
 use wire::{Class, Reason};
 
 use super::app::Ended;
@@ -261,8 +260,7 @@ impl World {
         let here = &self.places[at];
         let valid = |there: u16, serial: u64, since: Nanos| {
             let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
-            let waits = |core: &Core<Frame>| core.has_deliveries() || core.has_held();
-            let waits = place.node.as_ref().is_none_or(|node| waits(node.engine.core()));
+            let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
             // Both are the runs between which it was set up.
             !waits
                 && !self.checks.endings.is_closed(serial)
@@ -272,10 +270,22 @@ impl World {
         };
         let flows = node.app.open_flows(&node.engine);
         let mut flows = flows.filter(|&(serial, _, _, to, since)| valid(to, serial, since));
-        flows.try_for_each(|(flow, class, id, ..)| {
+        flows.try_for_each(|(flow, class, id, to, _)| {
+            let Some(held) = self.held(to, flow, class) else { return Ok(()) };
             let (sent, delivered) = self.checks.counts(flow, class);
+            let delivered = delivered + held;
             Kept { flow, sent, delivered, kept: node.engine.core().outstanding(id, class) }.check()
         })
+    }
+
+    /// Messages of a flow that wait at that node for earlier ones; `None` where it does not know the flow's number yet.
+    fn held(&self, at: u16, serial: u64, class: Class) -> Option<usize> {
+        let node = self.places[at as usize].node.as_ref()?;
+        let core = node.engine.core();
+        match node.app.half(serial, class == Class::Reply) {
+            Some(half) => Some(core.held(half, class)),
+            None => (!core.has_held()).then_some(0),
+        }
     }
 
     fn stall(&mut self, at: usize, until: Nanos) {
