@@ -47,6 +47,27 @@ fn a_receiver_that_does_not_handle_holds_its_sender_back() {
     until(&mut alpha, &mut beta, "credit again", |alpha, _| alpha.endpoint.credit(to) == 8);
 }
 
+/// Also over wires that lose, double and delay frames, and where the window is full again and again.
+#[test]
+fn requests_are_handled_in_order_and_so_are_replies() {
+    const REQUESTS: u64 = 5000;
+    let (mut alpha, mut beta) = nodes::<Vec<u64>, Vec<u64>>(plain("alpha"), plain("beta").window(32));
+    beta.endpoint.on_request(COUNT, |seen, request, token| {
+        seen.push(request.word(0));
+        token.reply(COUNT, request.words(), request.payload()).expect("a reply");
+    });
+    alpha.endpoint.on_reply(COUNT, |seen, reply| seen.push(reply.word(0)));
+    let to = connect(&mut alpha, &mut beta);
+    let mut next = 0;
+    until(&mut alpha, &mut beta, "all answered", |alpha, _| {
+        while next < REQUESTS && alpha.endpoint.request(to, COUNT, &[next], &[7; 90][..next as usize % 90]).is_ok() {
+            next += 1;
+        }
+        alpha.state.len() as u64 == REQUESTS
+    });
+    assert!(beta.state.iter().copied().eq(0..REQUESTS) && alpha.state.iter().copied().eq(0..REQUESTS));
+}
+
 #[test]
 fn a_poll_is_bounded_however_much_has_arrived() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
