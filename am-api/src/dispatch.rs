@@ -10,6 +10,7 @@ use ring::Frame;
 use wire::{Class, Kind};
 
 use crate::bulk::Source;
+use crate::flow_event::Letter;
 use crate::handler::Handlers;
 use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token};
 
@@ -118,7 +119,7 @@ impl<S> Handlers<S> {
             } else if let Some(run) = &mut self.returned {
                 // It was sent from here: what its handler keeps has no credit to return.
                 let message = Message::new(port, &returned.message, None);
-                run(state, Returned { message, reason: returned.reason });
+                run(state, Returned { message, reason: returned.reason, fate: returned.fate });
             }
             handled += 1;
         }
@@ -148,10 +149,10 @@ impl<S> Handlers<S> {
         let Some(run) = &mut self.flow else { return };
         for _ in 0..BUDGET {
             let next = port.shared.borrow_mut().flow_event(port.id);
-            let Some((change, flow, names)) = next else { break };
+            let Some(Letter { change, flow, names, unhandled }) = next else { break };
             // One of ours that was closed meanwhile, by ourselves.
             let Some(names) = names else { continue };
-            run(state, FlowEvent { change, remote: Remote(flow), names, port });
+            run(state, FlowEvent { change, remote: Remote(flow), names, unhandled, port });
         }
     }
 }

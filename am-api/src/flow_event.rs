@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use proto::{EndpointId, Event, FlowId, ReturnReason};
+use proto::{Ending, EndpointId, Event, FlowId, ReturnReason};
 use wire::control::Name;
 
 use crate::{Port, Remote};
@@ -29,6 +29,9 @@ pub struct FlowEvent<'a> {
     pub remote: Remote,
     /// The names of the node and the endpoint at the other side.
     pub names: (Name, Name),
+    /// When it is over: requests, and replies, of this endpoint that had been acknowledged, and that the other side dropped
+    /// without a handler because it left. They are the last ones of those that did not come back.
+    pub unhandled: [u32; 2],
     /// The endpoint, as far as handlers may use it.
     pub port: &'a Port,
 }
@@ -50,8 +53,15 @@ impl fmt::Display for FlowEvent<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Inboxes(BTreeMap<EndpointId, VecDeque<Letter>>);
 
-/// What happened to which conversation; with whom, where it cannot be looked up any more.
-pub(crate) type Letter = (FlowChange, FlowId, Option<(Name, Name)>);
+/// What happened to which conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Letter {
+    pub(crate) change: FlowChange,
+    pub(crate) flow: FlowId,
+    /// With whom, where it cannot be looked up any more.
+    pub(crate) names: Option<(Name, Name)>,
+    pub(crate) unhandled: [u32; 2],
+}
 
 const MOST: usize = 1024;
 
@@ -65,11 +75,11 @@ impl Inboxes {
     }
 
     pub(crate) fn put(&mut self, event: Event) {
-        let (endpoint, letter) = match event {
-            Event::Settled(endpoint, flow) => (endpoint, (FlowChange::Settled, flow, None)),
-            Event::Accepted(endpoint, flow, names) => (endpoint, (FlowChange::Accepted, flow, Some(names))),
-            Event::Ended(endpoint, flow, ending) => {
-                (endpoint, (FlowChange::Ended(ending.reason), flow, Some((ending.node, ending.endpoint))))
+        let (endpoint, flow, change, names, unhandled) = match event {
+            Event::Settled(endpoint, flow) => (endpoint, flow, FlowChange::Settled, None, [0; 2]),
+            Event::Accepted(endpoint, flow, names) => (endpoint, flow, FlowChange::Accepted, Some(names), [0; 2]),
+            Event::Ended(endpoint, flow, Ending { node, endpoint: other, reason, unhandled }) => {
+                (endpoint, flow, FlowChange::Ended(reason), Some((node, other)), unhandled)
             }
             Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) | Event::Silent(_) => return,
         };
@@ -77,7 +87,7 @@ impl Inboxes {
         if inbox.len() == MOST {
             inbox.pop_front();
         }
-        inbox.push_back(letter);
+        inbox.push_back(Letter { change, flow, names, unhandled });
     }
 
     /// Whether no endpoint has anything to hear of.

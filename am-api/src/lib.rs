@@ -109,7 +109,7 @@ pub use node::{EndpointError, Node};
 pub use open::{Builder, OpenError};
 pub use port::Port;
 pub use prepare::Prepared;
-pub use proto::{FramingWhy, Peer, ReturnReason, WINDOW};
+pub use proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
 pub use reply::{ReplyError, Token};
 pub use request::RequestError;
 pub use returned::Returned;

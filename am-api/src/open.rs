@@ -74,6 +74,7 @@ struct Adjust {
     no_bundles: bool,
     patience: Option<Duration>,
     beacon: Option<Duration>,
+    keepalive: Option<Duration>,
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
     incarnation: Option<Incarnation>,
@@ -140,8 +141,15 @@ impl Builder {
         self
     }
 
-    /// How often the node tells the network where it is, and asks peers whether
-    /// quiet conversations are still there: every 5 s without this.
+    /// A peer that has not been heard for so long, and answers no question, is given up though nothing was sent to it: 20 s
+    /// without this. It is asked four times in that time, and noticed a quarter later at most. A process that is stopped for
+    /// longer loses its conversations.
+    pub fn keepalive(mut self, keepalive: Duration) -> Self {
+        self.adjust.keepalive = Some(keepalive);
+        self
+    }
+
+    /// How often the node tells the network where it is: every 5 s without this.
     pub fn beacon(mut self, every: Duration) -> Self {
         self.adjust.beacon = Some(every);
         self
@@ -213,7 +221,8 @@ impl Adjust {
         }
         config.patience = self.patience.unwrap_or(config.patience);
         config.beacon = self.beacon.unwrap_or(config.beacon);
-        let times = [("patience", config.patience), ("beacon", config.beacon)];
+        config.keepalive = self.keepalive.unwrap_or(config.keepalive);
+        let times = [("patience", config.patience), ("beacon", config.beacon), ("keepalive", config.keepalive)];
         if let Some((name, _)) = times.iter().find(|(_, time)| time.is_zero()) {
             return Err(OpenError::Nothing(name));
         }

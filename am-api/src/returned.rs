@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use proto::ReturnReason;
+use proto::{Fate, ReturnReason};
 use wire::Class;
 
 use crate::{Message, Remote};
@@ -11,18 +11,24 @@ use crate::{Message, Remote};
 /// A message of this endpoint that could not be delivered, with everything it
 /// carried (AM-II's return to sender).
 ///
-/// It derefs to the [`Message`] as it was sent. It was not acknowledged; when
-/// only the acknowledgement was lost, it may have been handled all the same.
+/// It derefs to the [`Message`] as it was sent. [`Returned::fate`] says whether it may be sent again without being handled twice.
 #[derive(Clone, Copy)]
 pub struct Returned<'a> {
     pub(crate) message: Message<'a>,
     pub(crate) reason: ReturnReason,
+    pub(crate) fate: Fate,
 }
 
 impl<'a> Returned<'a> {
     /// Why.
     pub fn reason(&self) -> ReturnReason {
         self.reason
+    }
+
+    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only where the peer crashed, was started
+    /// again or is silent, and of messages that had left before.
+    pub fn fate(&self) -> Fate {
+        self.fate
     }
 
     /// Whom it was for.
@@ -46,6 +52,10 @@ impl<'a> Deref for Returned<'a> {
 
 impl fmt::Debug for Returned<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Returned").field("reason", &self.reason).field("message", &self.message).finish()
+        f.debug_struct("Returned")
+            .field("reason", &self.reason)
+            .field("fate", &self.fate)
+            .field("message", &self.message)
+            .finish()
     }
 }

@@ -171,14 +171,16 @@ impl Shared {
     /// What next happened to a conversation of an endpoint, with the names of
     /// the other side.
     pub(crate) fn flow_event(&mut self, endpoint: EndpointId) -> Option<Letter> {
-        let (change, flow, names) = self.inboxes.take(endpoint)?;
-        Some((change, flow, names.or_else(|| self.engine.core().remote(flow))))
+        let letter = self.inboxes.take(endpoint)?;
+        let names = letter.names.or_else(|| self.engine.core().remote(letter.flow));
+        Some(Letter { names, ..letter })
     }
 }
 
 impl Drop for Shared {
     /// The last of a node and its endpoints is gone: the peers should hear of it.
     fn drop(&mut self) {
-        self.engine.shut_down(self.clock.now(), &mut *self.transport);
+        let Shared { engine, transport, clock, .. } = self;
+        engine.shut_down(|| clock.now(), &mut **transport);
     }
 }

@@ -152,6 +152,7 @@ fn settings_that_leave_nothing_are_refused() {
     type With = fn(am_api::Builder) -> am_api::Builder;
     let settings: [(&str, With); 4] = [
         ("beacon", |builder| builder.beacon(Duration::ZERO)),
+        ("keepalive", |builder| builder.keepalive(Duration::ZERO)),
         ("patience", |builder| builder.patience(Duration::ZERO)),
         ("receive_frames", |builder| builder.receive_frames(0)),
         ("send_frames", |builder| builder.send_frames(0)),

@@ -11,7 +11,7 @@ use crate::common::{LONG, nodes};
 /// Connected nodes of which the first notices soon that the other has died.
 fn soon_bereaved() -> (Side<News>, Side<News>, Remote) {
     let soon = Duration::from_millis(400);
-    let (mut alpha, mut beta) = nodes(plain("alpha").patience(soon).beacon(soon), plain("beta"));
+    let (mut alpha, mut beta) = nodes(plain("alpha").patience(soon).beacon(soon).keepalive(4 * soon), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
     listening((alpha, beta, to))
 }

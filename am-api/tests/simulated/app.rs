@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use am_api::{Endpoint, FlowChange, Handler, Kept, Message, Port, Prepared, Remote, RequestError, Returned, Token};
+use am_api::{
+    Endpoint, Fate, FlowChange, Handler, Kept, Message, Port, Prepared, Remote, RequestError, Returned, Token,
+};
 use netdev_sim::Nanos;
 use netdev_sim::check::content::{Id, Run, fill};
 use rand::rngs::SmallRng;
@@ -155,7 +157,13 @@ impl App {
         let mut checks = self.common.checks.borrow_mut();
         checks.saw("returned to its sender");
         let over = !returned.port().is_open(returned.to());
-        let checked = checks.deliveries.returned(self.run, over, returned.words(), returned.payload());
+        let checked = checks.deliveries.returned(
+            self.run,
+            over,
+            returned.fate() == Fate::NotDelivered,
+            returned.words(),
+            returned.payload(),
+        );
         checks.note(checked);
     }
 

@@ -74,6 +74,7 @@ impl Work {
             .window(self.window)
             .patience(Duration::from_nanos(self.patience))
             .beacon(Duration::from_nanos(self.beacon))
+            .keepalive(Duration::from_nanos(4 * self.beacon))
             .receive_frames(self.receive_frames)
             .send_frames(self.send_frames);
         match self.framing {

@@ -37,6 +37,11 @@ pub struct Engine {
 /// The transport is asked for strays so often, and how it is.
 const STRAYS: Duration = Duration::from_millis(1);
 
+/// A node that goes waits for its peers as long as this brings anything: enough for a frame that is lost three times.
+const FAREWELL: Duration = Duration::from_millis(30);
+/// Between two turns of a node that goes, in which its peer may need the processor.
+const PAUSE: Duration = Duration::from_micros(50);
+
 /// What a turn that finds no frame looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
@@ -264,14 +269,37 @@ impl Engine {
         self.core.poll_transmit(&mut || pool.take())
     }
 
-    /// Tell every peer that this node goes, as far as the transport takes it:
-    /// what is lost here, they find out by themselves.
-    pub fn shut_down<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
-        const TURNS: usize = 64;
+    /// This node goes: what was sent is acknowledged, then every peer hears what has arrived here. A peer that is silent is not
+    /// waited for long.
+    pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
+        self.turn_while(&now, transport, |core| core.kept());
         self.core.shut_down();
-        for _ in 0..TURNS {
-            if self.exhale(|| now, transport, &mut |_| ()) == 0 && self.held.is_none() {
-                break;
+        self.turn_while(&now, transport, Core::leaving);
+        self.turn_while(&now, transport, |core| core.has_output() as usize);
+    }
+
+    /// Turn until nothing is left, or it does not get less for [`FAREWELL`].
+    fn turn_while<T: Transport + ?Sized>(
+        &mut self,
+        now: &impl Fn() -> Time,
+        transport: &mut T,
+        left: impl Fn(&Core<Frame>) -> usize,
+    ) {
+        // A clock that is set by hand may stand still.
+        const TURNS: usize = 64;
+        let (mut since, mut before, mut turns) = (now(), usize::MAX, 0);
+        loop {
+            let count = left(&self.core);
+            if count < before {
+                (since, before, turns) = (now(), count, 0);
+            }
+            let waited = now() - since;
+            if count == 0 || waited >= FAREWELL || (waited.is_zero() && turns >= TURNS) {
+                return;
+            }
+            turns += 1;
+            if self.turn(now, transport, &mut |_| ()).is_idle() && !waited.is_zero() {
+                std::thread::sleep(PAUSE);
             }
         }
     }

@@ -132,7 +132,7 @@ fn what_is_due_happens_in_a_turn() {
 #[test]
 fn who_shuts_down_is_heard_at_once() {
     let (mut alpha, mut beta, flow, now) = connected();
-    beta.engine.shut_down(now, &mut beta.notes);
+    beta.engine.shut_down(|| now, &mut beta.notes);
     alpha.notes.take_from(&mut beta.notes);
     alpha.turn(now);
     assert_eq!(alpha.engine.core().state(flow), FlowState::Dead(proto::ReturnReason::Closed));

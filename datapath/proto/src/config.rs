@@ -57,8 +57,10 @@ pub struct Config {
     /// A peer that has not been heard for so long, while we sent again and
     /// again, is unreachable: its messages go back to their senders.
     pub patience: Duration,
-    /// How often a node says where it is, so that switches remember; and asks
-    /// peers that it has not heard since whether quiet flows are still there.
+    /// A peer that has not been heard for so long, and answers no question, is unreachable, though nothing was sent to it. It
+    /// is noticed a quarter of this later at most.
+    pub keepalive: Duration,
+    /// How often a node says where it is, so that switches remember.
     pub beacon: Duration,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
@@ -92,6 +94,7 @@ impl Config {
             min_timeout: Duration::from_micros(250),
             max_timeout: Duration::from_millis(50),
             patience: Duration::from_millis(1500),
+            keepalive: Duration::from_secs(20),
             beacon: Duration::from_secs(5),
             seed: incarnation.0 ^ node.0,
             first_number: None,

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use wire::control::Control;
-use wire::{Address, Framing};
+use wire::{Address, Flow, Framing};
 
 const MOST: usize = 1024;
 
@@ -20,6 +20,18 @@ pub(crate) struct Outgoing {
     pub(crate) body: Control,
     /// The frame has as many bytes at least.
     pub(crate) padded: usize,
+}
+
+/// A control frame that waits until messages and acknowledgements have left. There may be as many as there are flows: what it says
+/// is looked up when it leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Later {
+    /// This flow was closed here.
+    Close(Flow),
+    /// This flow is over.
+    Closed(Flow),
+    /// Is this flow still there?
+    Question(Flow),
 }
 
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 use wire::control::{Beacon, Control, NodeId};
 use wire::{Address, Buffer, Framings};
 
+use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Peer, ReturnReason};
@@ -35,11 +36,10 @@ impl<B: Buffer> Core<B> {
     /// From above: this peer is to go. Conversations with it end, as if it had
     /// closed them, and it is told; it is not known any more until it is heard again.
     pub fn remove_peer(&mut self, node: NodeId) {
-        let its = |record: &&FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
-        let ids: Vec<_> = self.flows.iter().filter(its).map(|record| record.id).collect();
-        for id in ids {
-            self.say_farewell(id);
-            self.end(id, ReturnReason::Closed);
+        let its = |record: &FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
+        for id in self.flows.those(its) {
+            self.end(id, ReturnReason::Closed, None);
+            self.later.push_back(Later::Closed(id.flow));
         }
         self.peers.remove(node);
         self.claims.forget(node);
@@ -68,7 +68,6 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn beacon_timeout(&mut self, now: Time, at: Time) {
         if self.beacon_armed.fired(at) {
             self.announce(false);
-            self.look_after_quiet(now);
             let next = now + self.config.beacon;
             self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, next);
         }
@@ -107,16 +106,14 @@ impl<B: Buffer> Core<B> {
     /// This is where a peer is now, and which run of it. One that was started again knows nothing of
     /// the flows of its earlier run. What is asked for, is asked of this one.
     pub(crate) fn believe(&mut self, now: Time, at: usize, peer: Peer) {
-        let Some(record) = self.peers.get(at) else { return };
-        record.replace(peer);
+        self.peers.replace(at, peer);
         self.claims.forget(peer.node);
-        let is_other = |record: &&FlowRecord| {
+        let is_other = |record: &FlowRecord| {
             record.phase != Phase::Asking
                 && matches!(record.remote.node, Some((id, run)) if id == peer.node && run != peer.incarnation)
         };
-        let others: Vec<_> = self.flows.iter().filter(is_other).map(|record| record.id).collect();
-        for id in others {
-            self.end(id, ReturnReason::Restarted);
+        for id in self.flows.those(is_other) {
+            self.end(id, ReturnReason::Restarted, None);
         }
         self.advance_asking(now, peer.name);
     }

@@ -1,12 +1,14 @@
 //! Flows and endpoints end: what was not acknowledged returns to its sender
 //! (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
-use wire::control::{Close, Control, Name};
-use wire::{Address, Buffer, Class};
+use wire::control::{FinalAck, FinalAcks, Name};
+use wire::{Buffer, Class, Kind, Seq};
 
+use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};
+use crate::leaving::Unhandled;
 use crate::node::Core;
-use crate::output::{Delivery, Ending, Event, ReturnReason, Returned};
+use crate::output::{Delivery, Ending, Event, Fate, ReturnReason, Returned};
 use crate::slots::{NONE, Slot};
 use crate::{EndpointId, FlowId};
 
@@ -38,88 +40,51 @@ impl<B: Buffer> Core<B> {
     pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
         if let Some(found) = self.endpoints.get(endpoint) {
             found.tag = tag;
-            self.close_those(|record| record.endpoint == endpoint && !record.setup.ours && record.setup.tag != tag);
+            let its =
+                |record: &FlowRecord| record.endpoint == endpoint && !record.setup.ours && record.setup.tag != tag;
+            self.flows.those(its).into_iter().for_each(|id| self.close(id));
         }
     }
 
-    /// From above: close an endpoint with all its flows. Messages that wait to
-    /// be extracted are dropped.
-    pub fn close_endpoint(&mut self, endpoint: EndpointId) {
-        self.close_those(|record| record.endpoint == endpoint);
-        self.endpoints.remove(endpoint);
-    }
-
-    /// From above: close everything; peers are told with the next outputs.
-    pub fn shut_down(&mut self) {
-        self.close_those(|_| true);
-    }
-
-    fn close_those(&mut self, which: impl Fn(&FlowRecord) -> bool) {
-        let ids: Vec<FlowId> = self.flows.iter().filter(|record| which(record)).map(|record| record.id).collect();
-        for id in ids {
-            self.close(id);
-        }
-    }
-
-    /// From above: close a flow and forget it; the peer is told. What was not
-    /// acknowledged comes back.
-    pub fn close(&mut self, id: FlowId) {
-        self.say_farewell(id);
-        self.retire(id, ReturnReason::Closed);
-        self.flows.remove(id.flow);
-    }
-
-    /// The other side of an open flow is told that it is over.
-    pub(crate) fn say_farewell(&mut self, id: FlowId) {
-        let Some(record) = self.flows.get(id) else { return };
-        if record.phase == Phase::Open {
-            let (to, close) = (record.route.to, Close { flow: record.route.flow, nonce: record.route.nonce });
-            self.control.push(to, Control::Close(close));
-            self.strays.remember(id, to, close);
-        }
-    }
-
-    pub(crate) fn on_close(&mut self, source: Address, close: &Close) {
-        let Some(record) = self.flows.by_flow(close.flow) else { return };
-        if record.id.nonce == close.nonce && record.route.to == source && record.phase == Phase::Open {
-            let id = record.id;
-            self.end(id, ReturnReason::Closed);
-        }
-    }
-
-    /// A flow is over, not by our own doing. One that the peer had asked for is
+    /// A flow is over, not by our own doing. `acks`: what the peer says that it has received. One that the peer had asked for is
     /// forgotten; one of ours stays, to be asked why, until it is closed.
-    pub(crate) fn end(&mut self, id: FlowId, reason: ReturnReason) {
-        let Some(record) = self.flows.get(id) else { return };
-        let (endpoint, ours) = (record.endpoint, record.setup.ours);
-        let event = match record.phase {
-            Phase::Dead(_) => return,
-            Phase::Asking => Event::Settled(endpoint, id),
-            _ => {
-                let (node, peer) = (record.remote.node_name, record.remote.endpoint);
-                Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason })
+    pub(crate) fn end(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
+        self.settle(self.now);
+        let Some(record) = self.flows.get_mut(id) else { return };
+        let (phase, endpoint, ours) = (record.phase, record.endpoint, record.setup.ours);
+        let (node, peer) = (record.remote.node_name, record.remote.endpoint);
+        match phase {
+            Phase::Dead(_) | Phase::Leaving => return,
+            Phase::Open => {
+                let own = record.final_acks(&Unhandled::new());
+                self.strays.remember(record, own);
+                // It may only have been out of reach, and the new run may be the one that
+                // accepted: neither should keep its half for nobody.
+                if reason != ReturnReason::Closed {
+                    self.later.push_back(Later::Closed(id.flow));
+                }
             }
-        };
-        // It may only have been out of reach, and the new run may be the one that
-        // accepted: neither should keep its half for nobody.
-        if reason != ReturnReason::Closed {
-            self.say_farewell(id);
+            Phase::Asking => self.strays.remember_unanswered(record.setup.id),
+            Phase::Refused(_) => {}
         }
-        self.retire(id, reason);
-        self.events.push_back(event);
+        self.retire(id, Phase::Dead(reason));
+        let unhandled = self.return_all(id, reason, acks);
+        self.events.push_back(match phase {
+            Phase::Asking => Event::Settled(endpoint, id),
+            _ => Event::Ended(endpoint, id, Ending { node, endpoint: peer, reason, unhandled }),
+        });
         if !ours {
             self.flows.remove(id.flow);
         }
     }
 
-    /// Take a flow out of service: its credits, its messages, its steering.
-    fn retire(&mut self, id: FlowId, reason: ReturnReason) {
-        self.settle(self.now);
+    /// Take a flow out of service: its credits, what waits at it, its steering.
+    pub(crate) fn retire(&mut self, id: FlowId, phase: Phase) {
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Dead(_)) {
             return;
         }
-        record.phase = Phase::Dead(reason);
+        record.phase = phase;
         record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));
         record.order.take().into_iter().for_each(|order| self.gaps.give_back_order(order));
         if record.is_first {
@@ -127,27 +92,44 @@ impl<B: Buffer> Core<B> {
             self.budget.go();
         }
         self.endpoints.let_all_go(record);
-        for class in Class::ALL {
-            self.return_all(id, class, reason);
-        }
         self.events.push_back(Event::Steer(id.flow, false));
     }
 
-    /// What was on its way goes back to the endpoint that sent it.
-    fn return_all(&mut self, id: FlowId, class: Class, reason: ReturnReason) {
-        let Some(record) = self.flows.get_mut(id) else { return };
+    /// What was sent, or waits for credit, goes back to the endpoint that sent it, but for what the peer says that it has
+    /// received. How many the peer had acknowledged, and does not count among these.
+    pub(crate) fn return_all(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) -> [u32; 2] {
+        Class::ALL.map(|class| self.return_class(id, class, reason, acks.map(|acks| acks.classes[class.index()])))
+    }
+
+    fn return_class(&mut self, id: FlowId, class: Class, reason: ReturnReason, ack: Option<FinalAck>) -> u32 {
+        let Some(record) = self.flows.get_mut(id) else { return 0 };
         let (endpoint, body_at) = (record.endpoint, record.route.framing.body_at());
+        let ack = ack.filter(|ack| record.send[class].may_be(ack.before));
+        let mut unhandled = ack.map_or(0, |ack| record.send[class].unhandled(&ack));
+        let is_ordered = |kind| record.is_ordered && !matches!(kind, Kind::Put | Kind::Get);
         let mut link = record.send[class].drain();
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            if let Some(message) = take_message(slot, id, body_at) {
-                self.counters.returned += 1;
-                self.endpoints.push_returned(endpoint, Returned { reason, message });
+            let place = ack.map(|ack| place(&ack, slot.seq));
+            let message = take_message(slot, id, body_at);
+            match (message, place) {
+                (_, Some(Place::Received)) => {}
+                (None, Some(_)) => unhandled += 1,
+                (None, None) => {}
+                (Some(message), place) => {
+                    let is_certain = slot.sent == 0
+                        || place == Some(Place::Missing)
+                        || place == Some(Place::Beyond) && is_ordered(message.kind);
+                    let fate = if is_certain { Fate::NotDelivered } else { Fate::Unknown };
+                    self.counters.returned += 1;
+                    self.endpoints.push_returned(endpoint, Returned { reason, fate, message });
+                }
             }
             self.slots.put(link);
             link = next;
         }
+        unhandled
     }
 
     /// Getter: whether messages that came back wait at any endpoint.
@@ -167,9 +149,30 @@ impl<B: Buffer> Core<B> {
     }
 }
 
+/// What a final acknowledgement says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It was received.
+    Received,
+    /// It was not.
+    Missing,
+    /// It is beyond what can be said: of what keeps the order, it was not.
+    Beyond,
+}
+
+fn place(ack: &FinalAck, seq: Seq) -> Place {
+    match seq.since(ack.before) {
+        ..0 => Place::Received,
+        0 => Place::Missing,
+        distance if distance as u32 > u64::BITS => Place::Beyond,
+        distance if ack.sack >> (distance - 1) & 1 == 1 => Place::Received,
+        _ => Place::Missing,
+    }
+}
+
 /// The message in a slot as it was sent; `None` when the receiver has it.
 fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
     let frame = slot.frame.take()?;
-    let &mut Slot { class, kind, handler, words, body, .. } = slot;
-    Some(Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, frame })
+    let &mut Slot { class, kind, handler, words, body, seq, .. } = slot;
+    Some(Delivery { flow, class, kind, handler, words, body_at: body_at as u16, body, seq: seq.0 as u16, frame })
 }

@@ -13,6 +13,7 @@ use wire::{Class, Flow, Kind, Seq};
 use crate::EndpointId;
 use crate::flow::{FlowRecord, PerClass};
 use crate::held::Held;
+use crate::leaving::Unhandled;
 use crate::output::{Delivery, Returned};
 
 #[derive(Debug)]
@@ -56,10 +57,13 @@ impl<B> Endpoints<B> {
     }
 
     /// A new endpoint, its queues with room for one flow's window at once, twice where the network reorders;
-    /// `None` when there are 65,536 already.
+    /// `None` when there are 65,535 already.
     pub(crate) fn add(&mut self, name: Name, tag: u64, window: usize) -> Option<EndpointId> {
         let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
         let id = EndpointId(u16::try_from(at).ok()?);
+        if id == EndpointId::NONE {
+            return None;
+        }
         let received = PerClass([0, 1].map(|_| VecDeque::with_capacity(2 * window)));
         let bulk = VecDeque::with_capacity(window);
         let endpoint = Endpoint { name, tag, received, bulk, returned: VecDeque::new() };
@@ -70,13 +74,22 @@ impl<B> Endpoints<B> {
         Some(id)
     }
 
-    pub(crate) fn remove(&mut self, id: EndpointId) {
-        if let Some(endpoint) = self.endpoints[id.0 as usize].take() {
-            self.returned -= endpoint.returned.len();
-            self.bulk -= endpoint.bulk.len();
-            self.waiting -= endpoint.bulk.len();
-            self.waiting -= Class::ALL.iter().map(|&class| endpoint.received[class].len()).sum::<usize>();
+    /// An endpoint goes, with what waits at it: its messages that no handler will get.
+    pub(crate) fn remove(&mut self, id: EndpointId) -> Unhandled {
+        let mut unhandled = Unhandled::new();
+        let Some(endpoint) = self.endpoints.get_mut(id.0 as usize).and_then(Option::take) else { return unhandled };
+        self.returned -= endpoint.returned.len();
+        self.bulk -= endpoint.bulk.len();
+        for message in endpoint.received.0.iter().flatten().chain(&endpoint.bulk) {
+            unhandled.entry((message.flow.flow, message.class)).or_default().push(message.seq);
+            self.waiting -= 1;
         }
+        unhandled
+    }
+
+    pub(crate) fn ids(&self) -> Vec<EndpointId> {
+        let used = self.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.is_some());
+        used.map(|(at, _)| EndpointId(at as u16)).collect()
     }
 
     #[inline]
@@ -162,16 +175,40 @@ impl<B> Endpoints<B> {
         }
     }
 
-    /// The flow is over: what is missing does not come any more, and what waited for it does not wait.
+    /// The flow is over: what is missing does not come any more, and what waited for it does not wait. What is so far ahead that
+    /// its sender was not told of it goes back there.
     pub(crate) fn let_all_go(&mut self, record: &FlowRecord) {
         if self.held.is_empty() {
             return;
         }
         for class in Class::ALL {
-            for seq in self.held.of(record.id.flow, class, record.receive[class].near()) {
-                self.let_go(record, class, seq, seq.plus(1));
+            let near = record.receive[class].near();
+            for seq in self.held.of(record.id.flow, class, near) {
+                if seq.since(near) <= u64::BITS as i32 {
+                    self.let_go(record, class, seq, seq.plus(1));
+                } else {
+                    self.drop_held(record.id.flow, class, seq);
+                }
             }
         }
+    }
+
+    /// The flow's endpoint is closed: no handler gets what waits for earlier messages.
+    pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut Unhandled) {
+        if self.held.is_empty() {
+            return;
+        }
+        for class in Class::ALL {
+            for seq in self.held.of(flow, class, Seq(0)) {
+                unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
+                self.drop_held(flow, class, seq);
+            }
+        }
+    }
+
+    fn drop_held(&mut self, flow: Flow, class: Class, seq: Seq) {
+        self.held.pop(flow, class, seq);
+        self.room.0.iter_mut().for_each(|room| *room += 1);
     }
 
     #[inline(always)]

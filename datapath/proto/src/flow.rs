@@ -3,7 +3,7 @@
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use wire::control::{Connect, Incarnation, Name, NodeId, Offer, Refusal};
+use wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
 use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
@@ -44,6 +44,8 @@ pub(crate) enum Phase {
     Asking,
     /// Messages flow.
     Open,
+    /// We closed it; the peer has not answered yet.
+    Leaving,
     /// The peer said no.
     Refused(Refusal),
     /// It is over.
@@ -187,8 +189,8 @@ pub(crate) struct FlowRecord {
     /// When a message left that is acknowledged now: a round trip to note. [`Time::NEVER`] where there is none.
     pub(crate) sampled: Time,
     pub(crate) ack_armed: Armed,
+    /// The next time-out of its messages; or, before it is open and when it is left, of what the peer is asked.
     pub(crate) resend_armed: Armed,
-    pub(crate) setup_armed: Armed,
     /// What is known of the network's order, since something was lost or came again.
     pub(crate) order: Option<Box<Order>>,
 }
@@ -229,7 +231,6 @@ impl FlowRecord {
             sampled: Time::NEVER,
             ack_armed: Armed::default(),
             resend_armed: Armed::default(),
-            setup_armed: Armed::default(),
             order: None,
         }
     }
@@ -244,6 +245,7 @@ impl FlowRecord {
             },
             Phase::Refused(why) => FlowState::Refused(why),
             Phase::Dead(reason) => FlowState::Dead(reason),
+            Phase::Leaving => FlowState::Unknown,
         }
     }
 
@@ -258,13 +260,6 @@ impl FlowRecord {
             credits: [self.receive.0[0].granted(), self.receive.0[1].granted()],
             max_frame,
         }
-    }
-
-    /// Whether this is the flow that the peer's question is about.
-    pub(crate) fn answers(&self, question: &Connect) -> bool {
-        !self.setup.ours
-            && self.setup.id == question.id
-            && self.remote.node == Some((question.node, question.incarnation))
     }
 
     /// The other half is known: messages can flow.
@@ -286,7 +281,14 @@ impl FlowRecord {
             let granted = self.receive[class].granted();
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
+        // It was the set-up's.
+        self.resend_armed.disarm();
         self.phase = Phase::Open;
+    }
+
+    /// When the peer was last heard, or waited for.
+    pub(crate) fn heard(&self) -> Time {
+        if self.silence.has_begun() { self.silence.since } else { self.setup.until }
     }
 
     /// Whether the peer was heard, or is being waited for, within that time.

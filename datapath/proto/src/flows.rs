@@ -1,11 +1,12 @@
 //! All flows of a node, by the flow id that it gave them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use wire::Flow;
+use wire::control::{Incarnation, Name, NodeId};
 
 use crate::FlowId;
-use crate::flow::FlowRecord;
+use crate::flow::{FlowRecord, Phase};
 
 /// The table. An id that was given back is used again as late as possible, so
 /// that a frame which was long under way hardly ever finds somebody else.
@@ -13,6 +14,10 @@ use crate::flow::FlowRecord;
 pub(crate) struct Flows {
     records: Vec<Option<Box<FlowRecord>>>,
     unused: VecDeque<u16>,
+    /// Numbers of set-ups, and the flow that came of each; of this node's own also flows that are over, for some time.
+    attempts: BTreeSet<(u32, u16)>,
+    /// Those that are being set up, and some that were.
+    asking: Vec<Flow>,
     /// How many there are.
     count: usize,
     /// Where to look first for those there are: ids are given out from here on.
@@ -26,7 +31,8 @@ impl Flows {
         let nth = |n| ((start % count + n) % count) as u16 + 1;
         let mut records = Vec::new();
         records.resize_with(Flow::COUNT, || None);
-        Flows { records, unused: (0..count).map(nth).collect(), count: 0, from: nth(0) }
+        let unused = (0..count).map(nth).collect();
+        Flows { records, unused, attempts: BTreeSet::new(), asking: Vec::new(), count: 0, from: nth(0) }
     }
 
     /// An id for a flow to be inserted.
@@ -35,16 +41,60 @@ impl Flows {
     }
 
     pub(crate) fn insert(&mut self, record: FlowRecord) {
-        let index = record.id.flow.index();
-        self.records[index] = Some(Box::new(record));
+        let flow = record.id.flow;
+        if self.attempts.len() >= 2 * Flow::COUNT {
+            let records = &self.records;
+            self.attempts.retain(|&(_, flow)| records[flow as usize].is_some());
+        }
+        self.attempts.insert((record.setup.id, flow.id()));
+        self.records[flow.index()] = Some(Box::new(record));
         self.count += 1;
     }
 
     pub(crate) fn remove(&mut self, flow: Flow) {
-        if self.records[flow.index()].take().is_some() {
+        if let Some(record) = self.records[flow.index()].take() {
+            if !record.setup.ours {
+                self.attempts.remove(&(record.setup.id, flow.id()));
+            }
             self.unused.push_back(flow.id());
             self.count -= 1;
         }
+    }
+
+    /// The ids of flows that came of a set-up with this number; they may be over.
+    pub(crate) fn by_attempt(&self, attempt: u32) -> impl Iterator<Item = Flow> {
+        self.attempts.range((attempt, 0)..=(attempt, u16::MAX)).filter_map(|&(_, flow)| Flow::new(flow))
+    }
+
+    /// The flow that came of this set-up: the run that asked, unless it is this one, and the number of the attempt.
+    pub(crate) fn of_attempt(&self, run: Option<(NodeId, Incarnation)>, attempt: u32) -> Option<FlowId> {
+        let record = |flow: Flow| self.records[flow.index()].as_deref();
+        let is_it = |record: &&FlowRecord| {
+            record.setup.id == attempt && if record.setup.ours { run.is_none() } else { record.remote.node == run }
+        };
+        self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
+    }
+
+    /// This one is being set up.
+    pub(crate) fn asks(&mut self, flow: Flow) {
+        if self.asking.len() == self.asking.capacity() {
+            self.forget_settled();
+        }
+        self.asking.push(flow);
+    }
+
+    /// Those that are being set up with this node.
+    pub(crate) fn asking(&mut self, node: Name) -> Vec<Flow> {
+        self.forget_settled();
+        let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.remote.node_name == node);
+        self.asking.iter().filter(asks).copied().collect()
+    }
+
+    fn forget_settled(&mut self) {
+        let records = &self.records;
+        let is_asking =
+            |flow: &Flow| records[flow.index()].as_ref().is_some_and(|record| record.phase == Phase::Asking);
+        self.asking.retain(is_asking);
     }
 
     /// By the id in a frame.
@@ -73,6 +123,11 @@ impl Flows {
     /// The next round starts with this one.
     pub(crate) fn turn_to(&mut self, flow: Option<Flow>) {
         self.from = flow.map_or(self.from, Flow::id);
+    }
+
+    /// Those for which this holds.
+    pub(crate) fn those(&self, which: impl Fn(&FlowRecord) -> bool) -> Vec<FlowId> {
+        self.iter().filter(|record| which(record)).map(|record| record.id).collect()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FlowRecord> {

@@ -75,6 +75,7 @@ impl<B: Buffer> Core<B> {
             Control::Accept(answer) => self.on_accept(source, &answer),
             Control::Refuse(answer) => self.on_refuse(source, &answer),
             Control::Close(close) => self.on_close(source, &close),
+            Control::Closed(closed) => self.on_closed(source, &closed),
             Control::Probe(probe) => self.on_probe(&probe),
             Control::ProbeSeen(seen) => self.on_probe_seen(now, source, &seen),
             Control::Still(still) => self.on_still(source, &still),
@@ -113,7 +114,17 @@ impl<B: Buffer> Core<B> {
         }
         let Header { kind, handler, words, .. } = header;
         let body_at = message.framing.body_at() as u16;
-        let delivery = Delivery { flow: record.id, class, kind, handler, words, body_at, body: message.body, frame };
+        let delivery = Delivery {
+            flow: record.id,
+            class,
+            kind,
+            handler,
+            words,
+            body_at,
+            body: message.body,
+            seq: seq.0 as u16,
+            frame,
+        };
         self.endpoints.arrive(record, seq, delivery);
         Ok(())
     }

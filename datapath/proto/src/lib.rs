@@ -42,6 +42,7 @@ mod flows;
 mod gaps;
 mod held;
 mod input;
+mod leaving;
 mod node;
 mod output;
 mod peers;
@@ -72,7 +73,7 @@ pub use counters::Counters;
 pub use ending::EndpointError;
 pub use node::Core;
 pub use output::{
-    Contest, Delivery, Ending, Event, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words,
+    Contest, Delivery, Ending, Event, Fate, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words,
 };
 pub use send::SendError;
 pub use setup::ConnectError;
@@ -86,6 +87,11 @@ pub const WINDOW: usize = 512;
 /// An endpoint of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndpointId(pub(crate) u16);
+
+impl EndpointId {
+    /// No endpoint has it.
+    pub(crate) const NONE: EndpointId = EndpointId(u16::MAX);
+}
 
 /// A flow of this node: the flow id that it chose, and which use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

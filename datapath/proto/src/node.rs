@@ -1,14 +1,14 @@
 //! The core's state, its getters, and which file handles what.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use wire::control::Name;
+use wire::control::{Incarnation, Name, NodeId};
 use wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::bounce::Bounces;
 use crate::claims::Claims;
 use crate::config::Config;
-use crate::control_queue::ControlQueue;
+use crate::control_queue::{ControlQueue, Later};
 use crate::counters::Counters;
 use crate::credits::Budget;
 use crate::endpoint::Endpoints;
@@ -25,6 +25,7 @@ use crate::sparing::Sparing;
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
+use crate::vigil::{Quiet, ROUNDS_OF_KEEPALIVE};
 use crate::{FlowId, WINDOW};
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
@@ -50,6 +51,8 @@ pub struct Core<B> {
     pub(crate) acks_due: VecDeque<Flow>,
     /// Requests to return to their senders.
     pub(crate) bounces: Bounces,
+    /// Of flows that end, and quiet ones.
+    pub(crate) later: VecDeque<Later>,
     /// The transport was told that there is no room.
     pub(crate) full: bool,
     pub(crate) control: ControlQueue,
@@ -66,6 +69,9 @@ pub struct Core<B> {
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
+    pub(crate) quiet_armed: Armed,
+    /// Peers that were asked in the last round.
+    pub(crate) quiet: BTreeMap<(NodeId, Incarnation), Quiet>,
     pub(crate) budget: Budget,
     /// The peer of the flow that was set up last.
     pub(crate) newest: Option<Name>,
@@ -101,6 +107,7 @@ impl<B: Buffer> Core<B> {
             ready: VecDeque::with_capacity(config.send_frames),
             acks_due: VecDeque::with_capacity(64),
             bounces: Bounces::new(),
+            later: VecDeque::new(),
             full: false,
             control: ControlQueue::default(),
             endpoints: Endpoints::new(config.receive_frames),
@@ -113,6 +120,8 @@ impl<B: Buffer> Core<B> {
             gaps: Gaps::new(),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
+            quiet_armed: Armed::default(),
+            quiet: BTreeMap::new(),
             budget: Budget::new(config.receive_frames),
             newest: None,
             shares: PerClass([0, 1].map(|_| Share::new(config.window))),
@@ -130,6 +139,8 @@ impl<B: Buffer> Core<B> {
         core.announce(true);
         let next = now + core.config.beacon;
         core.timers.arm(&mut core.beacon_armed, Wait::Beacon, 0, next);
+        let next = now + core.config.keepalive / ROUNDS_OF_KEEPALIVE;
+        core.timers.arm(&mut core.quiet_armed, Wait::Quiet, 0, next);
         core
     }
 
@@ -219,7 +230,11 @@ impl<B: Buffer> Core<B> {
     /// Getter: whether [`Core::poll_transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !(self.ready.is_empty() && self.acks_due.is_empty() && self.bounces.is_empty() && self.control.is_empty())
+        !(self.ready.is_empty()
+            && self.acks_due.is_empty()
+            && self.bounces.is_empty()
+            && self.control.is_empty()
+            && self.later.is_empty())
     }
 
     /// Getter: the time that the core was last told.

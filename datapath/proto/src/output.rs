@@ -57,6 +57,8 @@ pub struct Delivery<B> {
     /// Where in the frame the body is.
     pub(crate) body_at: u16,
     pub(crate) body: u32,
+    /// The low bits of its number.
+    pub(crate) seq: u16,
     /// The frame.
     pub frame: B,
 }
@@ -64,8 +66,8 @@ pub struct Delivery<B> {
 impl<B: Buffer> Delivery<B> {
     /// A second handle on the same message: what is kept beyond its handler.
     pub fn share(&self) -> Self {
-        let &Delivery { flow, class, kind, handler, words, body_at, body, ref frame } = self;
-        Delivery { flow, class, kind, handler, words, body_at, body, frame: frame.share() }
+        let &Delivery { flow, class, kind, handler, words, body_at, body, seq, ref frame } = self;
+        Delivery { flow, class, kind, handler, words, body_at, body, seq, frame: frame.share() }
     }
 
     /// Words and payload, as they stand in the frame.
@@ -101,23 +103,31 @@ pub enum ReturnReason {
     /// The peer has been silent for longer than the configured patience.
     #[error("the peer does not answer")]
     Unreachable,
-    /// The peer closed the flow or its endpoint.
-    #[error("the peer closed the flow")]
+    /// The peer closed the flow or its endpoint, or this side did.
+    #[error("the flow was closed")]
     Closed,
     /// The peer has been started again and knows nothing of the flow.
     #[error("the peer was restarted")]
     Restarted,
 }
 
+/// Whether a message that came back was handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// No handler got it, and none will: it may be sent again, to whomever.
+    NotDelivered,
+    /// It left, and the peer could not say any more whether it had arrived: the peer crashed, was started again, or is silent.
+    Unknown,
+}
+
 /// A message that could not be delivered, back at its sender with all it
 /// carried (AM-II's return-to-sender, Chun et al., "Error handling").
-///
-/// It was not acknowledged; it may still have been handled, when only the
-/// acknowledgement was lost.
 #[derive(Debug)]
 pub struct Returned<B> {
     /// Why.
     pub reason: ReturnReason,
+    /// Whether it was handled all the same.
+    pub fate: Fate,
     /// The message as it was sent; `flow` is the flow it was sent on.
     pub message: Delivery<B>,
 }
@@ -189,6 +199,9 @@ pub struct Ending {
     pub endpoint: Name,
     /// Why.
     pub reason: ReturnReason,
+    /// Messages of ours, by class, that the peer had acknowledged and that no handler got: the last ones of those
+    /// that did not come back.
+    pub unhandled: [u32; 2],
 }
 
 /// What else happened.

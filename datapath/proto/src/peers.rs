@@ -1,7 +1,8 @@
 //! The nodes that are known, by discovery or from a static table
 //! (Directed Point's NART, §3.2).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 
 use wire::control::{Incarnation, Name, NodeId, Step};
 use wire::{Address, Framing};
@@ -90,6 +91,11 @@ pub(crate) struct Peers {
     records: Vec<PeerRecord>,
     /// Where in `records` a node is. Others choose their ids: the hash is keyed.
     places: HashMap<NodeId, u32>,
+    /// The same by a hash of its name, which several may claim.
+    named: BTreeSet<(u32, u32)>,
+    hasher: RandomState,
+    /// The node that was probed with this number, if it still is.
+    probed: BTreeMap<u32, u32>,
     /// Where to look next for one to forget.
     hand: usize,
     /// Places of those that were removed.
@@ -123,7 +129,7 @@ impl Peers {
         match record.peer {
             known if known == peer => News::Same(at),
             Peer { incarnation: UNHEARD, .. } => {
-                record.replace(peer);
+                self.replace(at, peer);
                 News::New
             }
             _ => News::Claimed(at),
@@ -132,7 +138,7 @@ impl Peers {
 
     fn add(&mut self, record: PeerRecord) -> News {
         if let Some(at) = self.vacant.pop() {
-            self.places.insert(record.peer.node, at);
+            self.index(at, &record.peer);
             self.records[at as usize] = record;
             return News::New;
         }
@@ -140,17 +146,39 @@ impl Peers {
             if self.records.len() == self.records.capacity() {
                 self.records.reserve_exact(MORE);
             }
-            self.places.insert(record.peer.node, self.records.len() as u32);
+            self.index(self.records.len() as u32, &record.peer);
             self.records.push(record);
             return News::New;
         }
         let Some(at) = self.least_wanted() else { return News::TooMany };
         self.hand = at + 1;
-        self.places.remove(&self.records[at].peer.node);
-        self.places.insert(record.peer.node, at as u32);
+        self.unindex(at as u32);
+        self.index(at as u32, &record.peer);
         // A timer of the old one finds the new one's not armed.
         self.records[at] = record;
         News::Instead
+    }
+
+    fn index(&mut self, at: u32, peer: &Peer) {
+        self.places.insert(peer.node, at);
+        self.named.insert((self.hash(peer.name), at));
+    }
+
+    fn unindex(&mut self, at: u32) {
+        let Peer { node, name, .. } = self.records[at as usize].peer;
+        self.places.remove(&node);
+        self.named.remove(&(self.hash(name), at));
+    }
+
+    /// This is what is known of it from now on. Another run may have opened its NIC in another way.
+    pub(crate) fn replace(&mut self, at: usize, peer: Peer) {
+        self.unindex(at as u32);
+        self.index(at as u32, &peer);
+        let record = &mut self.records[at];
+        if (peer.address, peer.incarnation) != (record.peer.address, record.peer.incarnation) {
+            (record.path, record.max_frame) = (Path::Unknown, u32::MAX);
+        }
+        (record.peer, record.mute) = (peer, false);
     }
 
     /// One that nobody has talked to, or else one that is not being probed.
@@ -163,7 +191,8 @@ impl Peers {
 
     /// It is not known any more, until it is heard again.
     pub(crate) fn remove(&mut self, node: NodeId) {
-        let Some(at) = self.places.remove(&node) else { return };
+        let Some(&at) = self.places.get(&node) else { return };
+        self.unindex(at);
         let record = &mut self.records[at as usize];
         // A timer of its probes finds it not armed.
         (record.vacant, record.fixed, record.armed) = (true, false, Armed::default());
@@ -185,8 +214,10 @@ impl Peers {
 
     /// The node with this name; of several, the one that was started last, of those that answer.
     pub(crate) fn by_name(&self, name: Name) -> Option<usize> {
-        let named = self.records.iter().enumerate().filter(|(_, record)| record.peer.name == name && !record.vacant);
-        named.max_by_key(|(_, record)| (!record.mute, record.peer.incarnation)).map(|(at, _)| at)
+        let hash = self.hash(name);
+        let named = self.named.range((hash, 0)..=(hash, u32::MAX)).map(|&(_, at)| at as usize);
+        let named = named.filter(|&at| self.records[at].peer.name == name);
+        named.max_by_key(|&at| (!self.records[at].mute, self.records[at].peer.incarnation))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -197,8 +228,23 @@ impl Peers {
         self.places.get(&node).map(|&at| at as usize)
     }
 
-    pub(crate) fn by_address(&self, address: Address) -> Option<usize> {
-        self.records.iter().position(|record| record.peer.address == address && !record.vacant)
+    /// The node that is being probed with this number.
+    pub(crate) fn by_probe(&self, id: u32) -> Option<usize> {
+        let at = *self.probed.get(&id)? as usize;
+        self.records[at].is_probed_with(id).then_some(at)
+    }
+
+    /// A node is probed with this number from now on.
+    pub(crate) fn probe(&mut self, at: usize, id: u32) {
+        if self.probed.len() >= MORE {
+            let records = &self.records;
+            self.probed.retain(|&id, at| records[*at as usize].is_probed_with(id));
+        }
+        self.probed.insert(id, at as u32);
+    }
+
+    fn hash(&self, name: Name) -> u32 {
+        self.hasher.hash_one(name) as u32
     }
 
     pub(crate) fn get(&mut self, at: usize) -> Option<&mut PeerRecord> {
@@ -217,17 +263,13 @@ impl Peers {
 }
 
 impl PeerRecord {
+    fn is_probed_with(&self, id: u32) -> bool {
+        matches!(&self.path, Path::Probing(probing) if probing.id == id)
+    }
+
     fn new(peer: Peer) -> Self {
         let (path, armed) = (Path::Unknown, Armed::default());
         PeerRecord { peer, path, armed, max_frame: u32::MAX, mute: false, fixed: false, vacant: false }
-    }
-
-    /// This is what is known of it from now on. Another run may have opened its NIC in another way.
-    pub(crate) fn replace(&mut self, peer: Peer) {
-        if (peer.address, peer.incarnation) != (self.peer.address, self.peer.incarnation) {
-            (self.path, self.max_frame) = (Path::Unknown, u32::MAX);
-        }
-        (self.peer, self.mute) = (peer, false);
     }
 }
 
@@ -305,7 +347,7 @@ mod tests {
         peers.keep(NodeId(2));
         peers.remove(NodeId(2));
         peers.remove(NodeId(2));
-        assert_eq!((peers.by_node(NodeId(2)), peers.by_address(Address::from_u64(2))), (None, None));
+        assert_eq!((peers.by_node(NodeId(2)), peers.by_name(peer(2, 1).name) == Some(1)), (None, false));
         assert_eq!(peers.iter().count(), 2);
         assert_eq!((peers.learn(peer(4, 1)), peers.learn(peer(2, 1))), (News::New, News::New), "known anew");
         assert_eq!((peers.iter().count(), peers.records.len()), (4, 4));

@@ -19,7 +19,7 @@
 
 use core::time::Duration;
 
-use wire::control::{Control, Probe, ProbeSeen, Step};
+use wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
 use wire::frame::split_source;
 use wire::{Address, Buffer, Flow, Framing};
 
@@ -88,8 +88,8 @@ impl<B: Buffer> Core<B> {
     }
 
     /// The peer lives, and something does not reach it: the next flow to it finds out again what does.
-    pub(crate) fn forget_path(&mut self, to: Address) {
-        let record = self.peers.by_address(to).and_then(|at| self.peers.get(at));
+    pub(crate) fn forget_path(&mut self, node: NodeId) {
+        let record = self.peers.by_node(node).and_then(|at| self.peers.get(at));
         if let Some(record) = record.filter(|record| matches!(record.path, Path::Known(_))) {
             record.path = Path::Unknown;
         }
@@ -98,6 +98,7 @@ impl<B: Buffer> Core<B> {
     /// Ask; first in a moment, where it is a switch that is asked.
     fn question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;
+        self.peers.probe(at, id);
         let Some(record) = self.peers.get(at) else { return };
         let is_of_a_switch = probing.question == Step::Learned;
         record.path = Path::Probing(Probing { id, since: now, ..probing });
@@ -169,13 +170,10 @@ impl<B: Buffer> Core<B> {
         if self.claimant_answers(now, source, seen) {
             return;
         }
-        let Some(at) = self.peers.by_address(source) else { return };
-        let Some(record) = self.peers.get(at) else { return };
+        let Some(at) = self.peers.by_probe(seen.id) else { return };
+        let Some(record) = self.peers.get(at).filter(|record| record.peer.address == source) else { return };
         record.mute = false;
         let Path::Probing(probing) = &mut record.path else { return };
-        if probing.id != seen.id {
-            return;
-        }
         if seen.step == probing.question {
             self.conclude(now, at, true);
         } else if seen.step == Step::True {

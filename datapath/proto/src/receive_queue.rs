@@ -8,6 +8,7 @@
 
 use std::mem;
 
+use wire::control::FinalAck;
 use wire::{Ack, Seq};
 
 use crate::WINDOW;
@@ -209,6 +210,20 @@ impl ReceiveQueue {
     pub(crate) fn tell(&mut self) -> Ack {
         self.told = self.limit;
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
+    }
+
+    /// Whether this one has arrived.
+    pub(crate) fn has(&self, seq: Seq) -> bool {
+        seq.before(self.accepted) || self.is_ahead(seq)
+    }
+
+    /// What has arrived, for the last time; these do not count.
+    pub(crate) fn final_ack(&self, without: &[Seq]) -> FinalAck {
+        let has = |seq: &Seq| self.has(*seq) && !without.contains(seq);
+        let first = without.iter().copied().min_by_key(|seq| seq.since(self.accepted));
+        let before = first.filter(|seq| seq.before(self.accepted)).unwrap_or(self.accepted);
+        let bits = (0..u64::BITS).filter(|&i| has(&before.plus(1 + i)));
+        FinalAck { before, sack: bits.fold(0, |sack, i| sack | 1 << i) }
     }
 
     fn sack(&self) -> u64 {

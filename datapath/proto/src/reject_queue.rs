@@ -21,6 +21,7 @@
 use wire::{Buffer, Class, Flow, Framing, Header, Reason, expand};
 
 use crate::flow::FlowRecord;
+use crate::flow::Phase;
 use crate::node::Core;
 use crate::planted::{self, Bug};
 use crate::rtt::Waits;
@@ -112,7 +113,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn reject_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
         let rejects = &mut record.rejects;
-        if !rejects.armed.fired(at) {
+        if !rejects.armed.fired(at) || record.phase != Phase::Open {
             return;
         }
         rejects.hurry = false;

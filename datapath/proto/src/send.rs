@@ -137,7 +137,7 @@ impl<B: Buffer> Core<B> {
     /// the sender, with the next frame or, when much has gathered, at once.
     #[inline]
     pub fn release(&mut self, flow: FlowId, class: Class) {
-        let Some(record) = self.flows.get_mut(flow) else { return };
+        let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
         let queue = &mut record.receive[class];
         if !queue.release() {
             self.budget.give_back(1);
@@ -230,6 +230,7 @@ impl FlowRecord {
             Phase::Asking => return Err(SendError::Connecting),
             Phase::Refused(why) => return Err(SendError::Refused(why)),
             Phase::Dead(reason) => return Err(SendError::Dead(reason)),
+            Phase::Leaving => return Err(SendError::Unknown),
         }
         let most = self.route.max_body as usize;
         if body > most {

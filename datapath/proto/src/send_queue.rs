@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use wire::control::FinalAck;
 use wire::{Buffer, Seq};
 
 use crate::WINDOW;
@@ -370,6 +371,19 @@ impl SendQueue {
             link = slot.next;
         }
         count
+    }
+
+    /// Whether a receiver can say that everything before this one has arrived.
+    pub(crate) fn may_be(&self, before: Seq) -> bool {
+        (-(WINDOW as i32)..=self.sent.since(self.unacked)).contains(&before.since(self.unacked))
+    }
+
+    /// How many messages were acknowledged earlier, and are not by this last acknowledgement.
+    pub(crate) fn unhandled(&self, ack: &FinalAck) -> u32 {
+        let acked = self.unacked.since(ack.before).max(0) as u32;
+        // The bits of those beyond `before` that were acknowledged earlier.
+        let earlier = u64::MAX.checked_shr(u64::BITS + 1 - acked.clamp(1, u64::BITS + 1)).unwrap_or(0);
+        acked - (ack.sack & earlier).count_ones()
     }
 
     /// The flow is over: take out all slots, oldest first.

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use wire::control::{Accept, Close, Connect, Control, Name, Offer, Refusal, Refuse};
+use wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, Name, Offer, Refusal, Refuse};
 use wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
@@ -38,7 +38,7 @@ pub enum ConnectError {
 
 impl Setup {
     /// It is asked now; when it is to be asked again, or given up.
-    fn next(&mut self, now: Time) -> Time {
+    pub(crate) fn next(&mut self, now: Time) -> Time {
         let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(LONGEST_WAIT);
         self.tries = self.tries.saturating_add(1);
         self.asked = self.asked.saturating_add(1);
@@ -92,6 +92,7 @@ impl<B: Buffer> Core<B> {
         let setup = Setup { id, ours: true, tag, until, tries: 0, asked: 0 };
         let remote = Remote { node_name: node, endpoint, node: None };
         let id = self.insert(flow, from, remote, setup, is_ordered);
+        self.flows.asks(flow);
         self.advance(now, flow);
         Ok(id)
     }
@@ -115,18 +116,18 @@ impl<B: Buffer> Core<B> {
 
     pub(crate) fn setup_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if record.setup_armed.fired(at) {
-            let flow = record.id.flow;
-            self.advance(now, flow);
+        if record.phase == Phase::Open || !record.resend_armed.fired(at) {
+            return;
+        }
+        match (record.phase, record.id) {
+            (Phase::Leaving, id) => self.leave_again(id),
+            (_, id) => self.advance(now, id.flow),
         }
     }
 
     /// Something was learned of this peer that flows being set up may be waiting for.
     pub(crate) fn advance_asking(&mut self, now: Time, peer: Name) {
-        let waits = |record: &&FlowRecord| record.phase == Phase::Asking && record.remote.node_name == peer;
-        let asking = self.flows.iter().filter(waits);
-        let asking: Vec<Flow> = asking.map(|record| record.id.flow).collect();
-        for flow in asking {
+        for flow in self.flows.asking(peer) {
             if let Some(record) = self.flows.by_flow(flow) {
                 record.setup.tries = 0;
             }
@@ -139,10 +140,10 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Asking) else { return };
         if record.setup.is_over(now) {
             let id = record.id;
-            return self.end(id, ReturnReason::Unreachable);
+            return self.end(id, ReturnReason::Unreachable, None);
         }
         let next = record.setup.next(now);
-        self.timers.arm(&mut record.setup_armed, Wait::Setup, flow.id(), next);
+        self.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
         let (name, is_unanswered) = (record.remote.node_name, record.setup.tries > ELSEWHERE);
         match self.peers.by_name(name) {
             None => self.announce(true),
@@ -205,8 +206,7 @@ impl<B: Buffer> Core<B> {
             self.counters.stale_control += u64::from(question.incarnation < peer.incarnation);
             return self.introduce(source, true);
         }
-        let answered = self.flows.iter().find(|record| record.answers(question)).map(|record| record.id);
-        if let Some(id) = answered {
+        if let Some(id) = self.flows.of_attempt(Some((question.node, question.incarnation)), question.id) {
             return self.accept(id, question.id);
         }
         if self.path_to(now, at).is_none() {
@@ -249,20 +249,15 @@ impl<B: Buffer> Core<B> {
 
     /// The flow that we asked for in this attempt, if we still wait for `source`'s answer.
     fn asked(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
-        let is_it = |record: &&FlowRecord| {
-            record.setup.ours
-                && record.setup.id == attempt
-                && record.phase == Phase::Asking
-                && record.route.to == source
-        };
-        self.flows.iter().find(is_it).map(|record| record.id)
+        let id = self.flows.of_attempt(None, attempt)?;
+        let record = self.flows.get(id)?;
+        (record.phase == Phase::Asking && record.route.to == source).then_some(id)
     }
 
     pub(crate) fn on_accept(&mut self, source: Address, answer: &Accept) {
-        let Some(id) = self.asked(source, answer.id) else { return self.decline(source, &answer.offer) };
-        let Some(peer) = self.peers.by_address(source) else { return };
+        let Some(id) = self.asked(source, answer.id) else { return self.decline(source, answer) };
+        let Some(peer) = self.heard_out(id) else { return };
         let Some(path) = self.path_to(self.now, peer) else { return };
-        self.heard_out(source);
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&answer.offer, source, &path);
             self.events.push_back(Event::Settled(record.endpoint, id));
@@ -270,26 +265,35 @@ impl<B: Buffer> Core<B> {
         self.tell_way_back(id);
     }
 
-    /// A peer has answered what it was asked.
-    fn heard_out(&mut self, source: Address) {
-        let record = self.peers.by_address(source).and_then(|at| self.peers.get(at));
-        record.into_iter().for_each(|record| record.mute = false);
+    /// The peer has answered what it was asked for this flow.
+    fn heard_out(&mut self, id: FlowId) -> Option<usize> {
+        let (node, _) = self.flows.get(id)?.remote.node?;
+        let peer = self.peers.by_node(node)?;
+        self.peers.get(peer)?.mute = false;
+        Some(peer)
     }
 
-    /// Nobody here waits for this answer any more: who gave it is told, lest it
-    /// keep a flow, and credits for it, for ever. Unless it is the answer that
-    /// opened one of our flows, once more.
+    /// Nobody here waits for this answer any more: the peer is told, lest it
+    /// keep a flow, and credits for it, for ever. Where it is the answer that
+    /// opened one of our flows, once more, the peer hears that the flow is open.
     #[cold]
-    fn decline(&mut self, source: Address, offer: &Offer) {
-        let is_it = |record: &FlowRecord| {
-            let route = &record.route;
-            record.phase == Phase::Open && (route.to, route.flow, route.nonce) == (source, offer.flow, offer.nonce)
-        };
-        if !self.flows.iter().any(is_it) {
-            self.counters.stale_control += 1;
-            let close = Close { flow: offer.flow, nonce: offer.nonce };
-            self.control.push(source, Control::Close(close));
+    fn decline(&mut self, source: Address, answer: &Accept) {
+        let Offer { flow, nonce, first, .. } = answer.offer;
+        let mut is_other = false;
+        if let Some(record) = self.flows.of_attempt(None, answer.id).and_then(|id| self.flows.get_mut(id)) {
+            is_other = (record.route.to, record.route.flow, record.route.nonce) != (source, flow, nonce);
+            if record.phase == Phase::Open && !is_other {
+                record.ack_forced = true;
+                return record.queue_ack(&mut self.acks_due);
+            }
         }
+        self.counters.stale_control += 1;
+        let said = self.flows.by_attempt(answer.id).find_map(|ours| self.strays.to_peer(ours, source, (flow, nonce)));
+        // The question came twice, and the peer has made two flows of it; or the answer came too late.
+        let is_unused = is_other || self.strays.is_unanswered(answer.id);
+        let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
+        let closed = said.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
+        self.control.push(source, Control::Closed(closed));
     }
 
     pub(crate) fn on_refuse(&mut self, source: Address, answer: &Refuse) {
@@ -297,7 +301,7 @@ impl<B: Buffer> Core<B> {
             self.counters.stale_control += 1;
             return;
         };
-        self.heard_out(source);
+        self.heard_out(id);
         if let Some(record) = self.flows.get_mut(id) {
             record.phase = Phase::Refused(answer.why);
             self.events.push_back(Event::Settled(record.endpoint, id));

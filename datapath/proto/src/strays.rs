@@ -3,7 +3,7 @@
 //! ends. So it is told, which makes of a silence a reason.
 //!
 //! ```text
-//!   a flow that this run said farewell to     ──▶ Close, once more, to the peer that had it
+//!   a flow that this run had                  ──▶ Closed, to the peer that had it, and what had arrived
 //!   any other: of an earlier run of this node ──▶ Beacon: the peer sees a new incarnation
 //! ```
 //!
@@ -13,13 +13,13 @@
 //! that is over, with the nonce of its half; the beacon says what is true.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use wire::control::{Close, Control};
+use wire::control::{Closed, Control, FinalAcks};
 use wire::{Address, Buffer, Flow, Framing, Header, Reason};
 
 use crate::FlowId;
-use crate::flow::Phase;
+use crate::flow::{FlowRecord, Phase, Route};
 use crate::node::Core;
 use crate::sparing::Sparing;
 use crate::time::Time;
@@ -27,38 +27,69 @@ use crate::time::Time;
 /// Between two answers to strays, whoever sent them.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Farewells that are remembered, the last ones.
-const MOST: usize = 1024;
+/// So many set-ups are remembered that nobody waited for until they were answered.
+const UNANSWERED: usize = 1024;
 
 /// A flow of ours that is over, and how its peer is told.
 #[derive(Clone, Copy, Debug)]
 struct Farewell {
-    id: FlowId,
+    nonce: u16,
     to: Address,
-    close: Close,
+    closed: Closed,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    farewells: VecDeque<Farewell>,
+    /// Of each flow id the last use that is over.
+    farewells: HashMap<Flow, Farewell>,
+    /// Set-ups of ours that ended before they were answered, the last ones.
+    unanswered: VecDeque<u32>,
     /// No answer before.
     next: Time,
     everybody: Sparing,
 }
 
 impl Strays {
-    /// This flow is over, and its peer was told so.
-    pub(crate) fn remember(&mut self, id: FlowId, to: Address, close: Close) {
-        if self.farewells.len() == MOST {
-            self.farewells.pop_front();
-        }
-        self.farewells.push_back(Farewell { id, to, close });
+    /// This flow is over, and this is what has arrived on it.
+    pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
+        let Route { to, flow, nonce, .. } = record.route;
+        let FlowId { flow: own, nonce: own_nonce } = record.id;
+        let closed = Closed { flow, nonce, own: Some((own, own_nonce)), acks: Some(acks) };
+        self.farewells.insert(own, Farewell { nonce: own_nonce, to, closed });
     }
 
-    /// The last farewell to a flow of this id and, where it is known, nonce.
+    /// This set-up ended before it was answered.
+    pub(crate) fn remember_unanswered(&mut self, attempt: u32) {
+        if self.unanswered.len() == UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(attempt);
+    }
+
+    /// Whether nothing was ever received on the flow of this set-up.
+    pub(crate) fn is_unanswered(&self, attempt: u32) -> bool {
+        self.unanswered.contains(&attempt)
+    }
+
+    /// What had arrived on a flow that is over.
+    pub(crate) fn acks(&self, id: FlowId) -> Option<FinalAcks> {
+        self.farewell(id.flow, Some(id.nonce))?.closed.acks
+    }
+
+    /// What the peer at this address, whose half has this id and nonce, was told when the last flow of ours with this id ended.
+    pub(crate) fn to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
+        let said = self.farewell(ours, None)?;
+        (said.to == to && (said.closed.flow, said.closed.nonce) == half).then_some(said.closed)
+    }
+
+    /// What the peer of the last flow of this id is told.
+    pub(crate) fn closed(&self, flow: Flow) -> Option<(Address, Control)> {
+        self.farewell(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
+    }
+
+    /// The farewell to a flow of this id and, where it is known, nonce.
     fn farewell(&self, flow: Flow, nonce: Option<u16>) -> Option<Farewell> {
-        let is_it = |said: &&Farewell| said.id.flow == flow && nonce.is_none_or(|nonce| said.id.nonce == nonce);
-        self.farewells.iter().rev().find(is_it).copied()
+        self.farewells.get(&flow).copied().filter(|said| nonce.is_none_or(|nonce| said.nonce == nonce))
     }
 }
 
@@ -86,7 +117,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match self.strays.farewell(flow, nonce) {
-            Some(Farewell { to, close, .. }) => self.control.push(to, Control::Close(close)),
+            Some(said) => self.control.push(said.to, Control::Closed(said.closed)),
             None if self.strays.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
             None => return,
         }

@@ -28,13 +28,14 @@ impl<B: Buffer> Core<B> {
                 Wait::Setup => self.setup_timeout(now, at, Flow::new(owner)),
                 Wait::Probe => self.probe_timeout(now, at, owner),
                 Wait::Beacon => self.beacon_timeout(now, at),
+                Wait::Quiet => self.quiet_timeout(now, at),
             }
         }
     }
 
     fn ack_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if !record.ack_armed.fired(at) || record.ack_at == Time::NEVER {
+        if !record.ack_armed.fired(at) || record.ack_at == Time::NEVER || record.phase != Phase::Open {
             return;
         }
         if record.ack_at <= now {
@@ -46,7 +47,7 @@ impl<B: Buffer> Core<B> {
 
     fn resend_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
-        if !record.resend_armed.fired(at) {
+        if record.phase != Phase::Open || !record.resend_armed.fired(at) {
             return;
         }
         let id = record.id;
@@ -57,9 +58,9 @@ impl<B: Buffer> Core<B> {
         let timeout = record.rtt.timeout(&self.waits).max(tolerance);
         let Some(since) = record.waits_since(now, &self.slots) else { return };
         if Class::ALL.iter().any(|&class| record.send[class].is_stuck(&mut self.slots, now, self.config.patience)) {
-            let to = record.route.to;
-            self.end(id, ReturnReason::Unreachable);
-            return self.forget_path(to);
+            let node = record.remote.node;
+            self.end(id, ReturnReason::Unreachable, None);
+            return node.into_iter().for_each(|(node, _)| self.forget_path(node));
         }
         let due = since.later(timeout);
         if now < due {
@@ -68,7 +69,7 @@ impl<B: Buffer> Core<B> {
             return self.timers.arm(&mut record.resend_armed, Wait::Resend, id.flow.id(), next);
         }
         if record.silence.is_over(now, self.config.patience) {
-            return self.end(id, ReturnReason::Unreachable);
+            return self.end(id, ReturnReason::Unreachable, None);
         }
         self.resend(now, id.flow);
     }
@@ -97,12 +98,12 @@ impl<B: Buffer> Core<B> {
     fn ask_for_credit(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let is_starved = record.send.0.iter().any(SendQueue::is_starved);
-        if record.phase != Phase::Open || !is_starved {
+        if !is_starved {
             return;
         }
         if record.silence.is_over(now, self.config.patience) {
             let id = record.id;
-            return self.end(id, ReturnReason::Unreachable);
+            return self.end(id, ReturnReason::Unreachable, None);
         }
         record.silence.ask();
         self.control.push(record.route.to, record.question());

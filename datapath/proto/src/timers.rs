@@ -25,6 +25,8 @@ pub(crate) enum Wait {
     Probe,
     /// The node's next beacon.
     Beacon,
+    /// The next round of questions to quiet peers.
+    Quiet,
 }
 
 /// When each armed timer of one owner comes up; [`Time::NEVER`] if it is not armed.

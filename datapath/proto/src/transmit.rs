@@ -5,7 +5,8 @@ use wire::control::Control;
 use wire::frame::{self, Link as Wire};
 use wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
-use crate::flow::Route;
+use crate::control_queue::{Later, Outgoing};
+use crate::flow::{Phase, Route};
 use crate::node::Core;
 use crate::output::Transmit;
 use crate::planted::{self, Bug};
@@ -30,7 +31,10 @@ impl<B: Buffer> Core<B> {
                 return Some(transmit);
             }
         }
-        if self.acks_due.is_empty() && self.bounces.is_empty() { None } else { self.transmit_answer(fresh) }
+        if self.acks_due.is_empty() && self.bounces.is_empty() && self.later.is_empty() {
+            return None;
+        }
+        self.transmit_answer(fresh)
     }
 
     #[inline(always)]
@@ -79,13 +83,33 @@ impl<B: Buffer> Core<B> {
         {
             return Some(transmit);
         }
-        self.transmit_ack(fresh)
+        self.transmit_ack(fresh).or_else(|| self.transmit_later(fresh))
+    }
+
+    #[cold]
+    fn transmit_later(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        while let Some(later) = self.later.pop_front() {
+            let next = match later {
+                Later::Close(flow) => self.next_close(flow),
+                Later::Closed(flow) => self.strays.closed(flow),
+                Later::Question(flow) => self.next_question(flow),
+            };
+            let Some((to, body)) = next else { continue };
+            let outgoing = Outgoing { to, framing: Framing::Plain, body, padded: 0 };
+            let transmit = self.write_control(&outgoing, fresh);
+            if transmit.is_none() {
+                self.later.push_front(later);
+            }
+            return transmit;
+        }
+        None
     }
 
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(flow) = self.acks_due.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
-            if !record.has_to_tell() {
+            // A Close brings the last one.
+            if record.phase != Phase::Open || !record.has_to_tell() {
                 record.ack_queued = false;
                 continue;
             }
@@ -106,9 +130,20 @@ impl<B: Buffer> Core<B> {
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let outgoing = self.control.pop()?;
+        let transmit = self.write_control(&outgoing, fresh);
+        if transmit.is_none() {
+            self.control.unpop(outgoing);
+        }
+        transmit
+    }
+
+    pub(crate) fn write_control(
+        &mut self,
+        outgoing: &Outgoing,
+        fresh: &mut dyn FnMut() -> Option<B>,
+    ) -> Option<Transmit<B>> {
         let Some(mut frame) = fresh() else {
             self.counters.no_frame += 1;
-            self.control.unpop(outgoing);
             return None;
         };
         let mut body = [0; Control::LONGEST];

@@ -99,14 +99,14 @@ impl<B: Buffer> Arrival<'_, B> {
             _ => {
                 self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
                 self.outcome.accepted += 1;
-                let delivery = self.delivery(record, item);
+                let delivery = self.delivery(record, seq, item);
                 self.endpoints.arrive(record, seq, delivery);
             }
         }
     }
 
     #[inline]
-    fn delivery(&self, record: &FlowRecord, item: &Item) -> Delivery<B> {
+    fn delivery(&self, record: &FlowRecord, seq: Seq, item: &Item) -> Delivery<B> {
         let &Item { handler, words, at, length } = item;
         let body_at = (self.body_at + at) as u16;
         let frame = self.frame.share();
@@ -118,6 +118,7 @@ impl<B: Buffer> Arrival<'_, B> {
             words,
             body_at,
             body: length as u32,
+            seq: seq.0 as u16,
             frame,
         }
     }

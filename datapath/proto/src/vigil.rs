@@ -1,32 +1,116 @@
-//! Whether the other half of a quiet flow is still there. A farewell may be
-//! lost, as may the news that a peer was started again; and what waits for
-//! nothing of its own to be acknowledged would then wait for ever. So who has
-//! not heard a peer for long asks it; who knows nothing of the flow says so.
-//!
-//! Silence is no answer: a peer that is stopped for a while, and owes us no
-//! acknowledgement, keeps its flows.
+//! Whether a quiet peer is still there. A farewell may be lost, and so may the news that a peer was started again; and a
+//! peer that was killed says nothing. What waits for nothing of its own to be acknowledged would then wait for ever, and its
+//! credits with it. So a node that has not heard a peer for long asks it, about one flow; and about each quiet flow now and
+//! then. A node that knows nothing of the flow says so, another says what has arrived. A peer that has answered nothing for
+//! [`Config::keepalive`](crate::Config::keepalive) is given up with all its flows.
 
-use wire::control::{Accept, Close, Control, Still};
-use wire::{Address, Buffer};
+use std::collections::{BTreeMap, HashSet};
 
+use wire::control::{Accept, Control, Incarnation, NodeId, Still};
+use wire::{Address, Buffer, Flow};
+
+use crate::FlowId;
+use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
+use crate::output::ReturnReason;
 use crate::time::Time;
+use crate::timers::Wait;
 
-/// Questions that leave with one beacon. A node with more quiet flows takes
-/// several beacons to ask about all.
-const MOST: usize = 512;
+/// Flows about which is asked at once. A node with more quiet ones takes
+/// several rounds to ask about all.
+const FLOWS_AT_ONCE: usize = 512;
+
+/// In so many rounds a peer is asked without an answer before it is given up: it may be us who were away.
+const ROUNDS: u32 = 3;
+
+/// Rounds in [`Config::keepalive`](crate::Config::keepalive).
+pub(crate) const ROUNDS_OF_KEEPALIVE: u32 = 4;
+
+/// A peer with open flows, none of which was heard on for long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quiet {
+    /// When it was last heard, on whichever flow.
+    heard: Time,
+    /// On this one, or another that is as good.
+    flow: Flow,
+    /// In so many rounds it was asked since.
+    asked: u32,
+}
+
+type Run = (NodeId, Incarnation);
 
 impl<B: Buffer> Core<B> {
-    /// With each beacon: ask, where nothing was heard since the last one.
+    /// Ask, where nothing was heard since the last round; give up what has not answered for too long.
     pub(crate) fn look_after_quiet(&mut self, now: Time) {
-        let Core { flows, control, config, .. } = self;
-        let is_quiet = |record: &&FlowRecord| record.phase == Phase::Open && !record.is_heard(now, config.beacon);
+        let round = self.config.keepalive / ROUNDS_OF_KEEPALIVE;
+        let mut quiet = self.last_heard();
+        quiet.retain(|_, peer| now - peer.heard >= round);
+        let mut asked = HashSet::new();
+        for (run, peer) in &mut quiet {
+            let before = self.quiet.get(run).filter(|before| before.heard == peer.heard);
+            peer.asked = before.map_or(0, |before| before.asked);
+            if peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive {
+                self.give_up(now, *run);
+                continue;
+            }
+            // Frames are lost now and then: the longer it is silent, the more are sent.
+            (0..1 << peer.asked.min(3)).for_each(|_| self.later.push_back(Later::Question(peer.flow)));
+            asked.insert(peer.flow);
+            peer.asked += 1;
+        }
+        self.quiet = quiet;
+        self.ask_about_flows(now, &asked);
+    }
+
+    pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
+        if self.quiet_armed.fired(at) {
+            self.look_after_quiet(now);
+            // Nodes that were started together must not ask together.
+            let round = (self.config.keepalive / ROUNDS_OF_KEEPALIVE).as_nanos() as u64;
+            let next = now.later(round / 2 + self.random.next() % (round + 1));
+            self.timers.arm(&mut self.quiet_armed, Wait::Quiet, 0, next);
+        }
+    }
+
+    /// Of each peer with open flows.
+    fn last_heard(&self) -> BTreeMap<Run, Quiet> {
+        let mut peers: BTreeMap<Run, Quiet> = BTreeMap::new();
+        for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
+            let (Some(run), heard) = (record.remote.node, record.heard()) else { continue };
+            let peer = peers.entry(run).or_insert(Quiet { heard, flow: record.id.flow, asked: 0 });
+            peer.heard = peer.heard.max(heard);
+        }
+        peers
+    }
+
+    /// What a peer had sent on another flow meanwhile says that it lives: only flows that are as silent end.
+    fn give_up(&mut self, now: Time, run: Run) {
+        let keepalive = self.config.keepalive;
+        let its = |record: &FlowRecord| {
+            record.phase == Phase::Open && record.remote.node == Some(run) && now - record.heard() >= keepalive
+        };
+        for id in self.flows.those(its) {
+            self.end(id, ReturnReason::Unreachable, None);
+        }
+    }
+
+    fn ask_about_flows(&mut self, now: Time, asked: &HashSet<Flow>) {
+        let Core { flows, later, config, .. } = self;
+        let round = config.keepalive / ROUNDS_OF_KEEPALIVE;
+        let is_quiet = |record: &&FlowRecord| {
+            record.phase == Phase::Open && !record.is_heard(now, round) && !asked.contains(&record.id.flow)
+        };
         let mut quiet = flows.around().filter(is_quiet);
-        quiet.by_ref().take(MOST).for_each(|record| control.push(record.route.to, record.question()));
+        quiet.by_ref().take(FLOWS_AT_ONCE).for_each(|record| later.push_back(Later::Question(record.id.flow)));
         let next = quiet.next().map(|record| record.id.flow);
         drop(quiet);
         flows.turn_to(next);
+    }
+
+    pub(crate) fn next_question(&mut self, flow: Flow) -> Option<(Address, Control)> {
+        let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Open)?;
+        Some((record.route.to, record.question()))
     }
 
     /// A peer asks: who has no such flow says so; who has it says what has arrived, and what may be sent.
@@ -44,7 +128,10 @@ impl<B: Buffer> Core<B> {
                 record.ack_forced = true;
                 record.queue_ack(&mut self.acks_due);
             }
-            None => self.control.push(source, Control::Close(Close { flow: still.own, nonce: still.own_nonce })),
+            None => {
+                let id = FlowId { flow: still.flow, nonce: still.nonce };
+                self.say_closed(source, id, (still.own, still.own_nonce));
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ fn address(peer: u64) -> Address {
 fn node() -> (Core<Buf>, EndpointId) {
     let mut config = Config::new(NodeId(u64::MAX), Incarnation(1), name("hub"), OURS);
     config.framing = FramingChoice::Fixed(Framing::Plain);
+    config.keepalive = Duration::from_secs(3600);
     let mut core = Core::new(config, Time(0));
     let endpoint = core.endpoint(name("app"), 7).unwrap();
     (core, endpoint)

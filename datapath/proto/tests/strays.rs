@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use harness::{Buf, MAX_FRAME, Net};
 use proto::{Event, FlowId, FlowState, ReturnReason};
-use wire::control::{Close, Control};
+use wire::control::{Closed, Control};
 use wire::frame::{self, Link};
 use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
@@ -145,12 +145,13 @@ fn forged_farewells_end_nothing() {
     let mut net = Net::new(6);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
-    let open = net.connect(alpha, here, "beta");
+    net.connect(alpha, here, "beta");
     net.idle(SECOND);
-    let (to, peer) = [alpha, beta].map(|at| net.core(at).config().address).into();
+    let theirs = accepted(&mut net, beta);
+    let (to, peer) = [beta, alpha].map(|at| net.core(at).config().address).into();
     let farewell = |from: Address, nonce: u16| {
         let (mut bytes, mut body) = ([0; 200], [0; Control::LONGEST]);
-        let length = Control::Close(Close { flow: open.flow(), nonce }).emit(&mut body);
+        let length = Control::Closed(Closed { flow: theirs.flow(), nonce, own: None, acks: None }).emit(&mut body);
         bytes[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let link = Link { to, from, ethertype: EtherType::DEFAULT };
@@ -158,8 +159,8 @@ fn forged_farewells_end_nothing() {
         Buf::of(&bytes[..length])
     };
     let mut is_open_after = |from, nonce| {
-        net.core(alpha).on_frame(farewell(from, nonce));
-        net.is_open(alpha, open)
+        net.core(beta).on_frame(farewell(from, nonce));
+        net.is_open(beta, theirs)
     };
     let stranger = Address([0x02, 9, 9, 9, 9, 9]);
     assert!((0..=u16::MAX).all(|nonce| is_open_after(stranger, nonce)));

@@ -10,7 +10,8 @@
 //!     │                                        │   send me frames on my flow 17
 //!     │◀────────────────────────────── Accept  │   send me frames on my flow 4
 //!     ╎ … messages on flows 17 and 4 …         ╎
-//!     │ Close ────────────────────────────────▶│
+//!     │ Close ────────────────────────────────▶│   this has arrived, nothing else will be taken
+//!     │◀────────────────────────────── Closed  │   and this of yours
 //! ```
 
 mod codec;
@@ -155,24 +156,60 @@ pub enum Refusal {
     Full = 3,
 }
 
-/// A flow ends.
+/// Its sender leaves a flow. Repeated until it is answered with [`Closed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close {
     /// The flow id of the side that is told.
     pub flow: Flow,
     /// And its nonce.
     pub nonce: u16,
+    /// The flow id of the side that leaves: what the answer is to name.
+    pub own: Flow,
+    /// And its nonce.
+    pub own_nonce: u16,
+    /// What it has received.
+    pub acks: FinalAcks,
+}
+
+/// Its sender has no such flow, or has it no longer: the answer to [`Close`], and to whatever else comes on a flow that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// The flow id of the side that is told.
+    pub flow: Flow,
+    /// And its nonce.
+    pub nonce: u16,
+    /// The flow id of the side that says so, and its nonce, if it knows: of two halves that a peer made of one question asked twice
+    /// each ends only itself.
+    pub own: Option<(Flow, u16)>,
+    /// What its sender had received, if it remembers.
+    pub acks: Option<FinalAcks>,
+}
+
+/// What one side has received of one class when a flow ends: nothing else of it gets to a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FinalAck {
+    /// Every message before this one.
+    pub before: Seq,
+    /// Bit `i`: and `before + 1 + i`.
+    pub sack: u64,
+}
+
+/// What one side has received on a flow when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FinalAcks {
+    /// By class: first requests, then replies.
+    pub classes: [FinalAck; 2],
 }
 
 /// A flow has been quiet for long, or its sender has used all its credit: is it still there? A node that knows nothing of it
-/// answers with [`Close`], another with an acknowledgement.
+/// answers with [`Closed`], another with an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Still {
     /// The flow id of the side that is asked.
     pub flow: Flow,
     /// And its nonce.
     pub nonce: u16,
-    /// The flow id of the side that asks: what a `Close` is to name.
+    /// The flow id of the side that asks: what the answer is to name.
     pub own: Flow,
     /// And its nonce.
     pub own_nonce: u16,
@@ -222,6 +259,7 @@ pub enum Control {
     Accept(Accept),
     Refuse(Refuse),
     Close(Close),
+    Closed(Closed),
     Probe(Probe),
     ProbeSeen(ProbeSeen),
     Still(Still),

@@ -17,6 +17,8 @@ struct Record {
     note: u64,
     delivered: bool,
     returned: bool,
+    /// It came back as certainly not delivered.
+    certain: bool,
     /// One of the two died since.
     excused: bool,
 }
@@ -51,6 +53,9 @@ impl Deliveries {
         if record.delivered {
             return wrong(format!("{id:?} was delivered twice, the second time at {at:?}"));
         }
+        if record.certain {
+            return wrong(format!("{id:?} was delivered, though it had come back as not delivered"));
+        }
         if record.to != at.node {
             return wrong(format!("{id:?} was for node {}, and came to {at:?}", record.to));
         }
@@ -59,12 +64,12 @@ impl Deliveries {
         Ok(())
     }
 
-    /// It came back to its sender, whose flow is over or is not.
+    /// It came back to its sender, whose flow is over or is not; `certain`: as certainly not delivered.
     ///
     /// # Errors
     /// For the second time, to somebody else, while the flow lives, never sent,
-    /// or not as it was sent.
-    pub fn returned(&mut self, at: Run, flow_is_over: bool, words: &[u64], payload: &[u8]) -> Checked {
+    /// not as it was sent, or as not delivered when it was.
+    pub fn returned(&mut self, at: Run, flow_is_over: bool, certain: bool, words: &[u64], payload: &[u8]) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
         if record.returned {
             return wrong(format!("{id:?} was returned twice"));
@@ -75,8 +80,11 @@ impl Deliveries {
         if !flow_is_over {
             return wrong(format!("{id:?} was returned, but its flow lives"));
         }
+        if certain && record.delivered {
+            return wrong(format!("{id:?} came back as not delivered, and a handler has had it"));
+        }
         self.returned += 1;
-        self.resolve(id, |record| record.returned = true);
+        self.resolve(id, |record| (record.returned, record.certain) = (true, certain));
         Ok(())
     }
 
@@ -166,7 +174,7 @@ mod tests {
         let (mut deliveries, words, payload) = one();
         assert_eq!(deliveries.unresolved(), 1);
         assert_eq!(deliveries.delivered(B, &words, &payload), Ok(()));
-        assert_eq!(deliveries.returned(A, true, &words, &payload), Ok(()), "the acknowledgement was lost");
+        assert_eq!(deliveries.returned(A, true, false, &words, &payload), Ok(()), "the acknowledgement was lost");
         assert_eq!((deliveries.unresolved(), deliveries.counts()), (0, (1, 1)));
     }
 
@@ -175,8 +183,8 @@ mod tests {
         let (mut deliveries, words, payload) = one();
         deliveries.delivered(B, &words, &payload).unwrap();
         assert!(deliveries.delivered(B, &words, &payload).unwrap_err().what.contains("twice"));
-        deliveries.returned(A, true, &words, &payload).unwrap();
-        assert!(deliveries.returned(A, true, &words, &payload).unwrap_err().what.contains("twice"));
+        deliveries.returned(A, true, false, &words, &payload).unwrap();
+        assert!(deliveries.returned(A, true, false, &words, &payload).unwrap_err().what.contains("twice"));
     }
 
     #[test]
@@ -186,10 +194,20 @@ mod tests {
         assert!(deliveries.delivered(B, &words, &payload[1..]).is_err());
         assert!(deliveries.delivered(B, &[words[0], 8], &payload).is_err());
         assert!(deliveries.delivered(B, &[4, 9], &payload).is_err());
-        assert!(deliveries.returned(A, false, &words, &payload).is_err());
-        assert!(deliveries.returned(B, true, &words, &payload).is_err());
+        assert!(deliveries.returned(A, false, false, &words, &payload).is_err());
+        assert!(deliveries.returned(B, true, false, &words, &payload).is_err());
         assert_eq!(deliveries.still(&words, &payload), Ok(()));
         assert!(deliveries.still(&words, &payload[1..]).is_err());
+    }
+
+    #[test]
+    fn what_is_certain_is_so() {
+        let (mut deliveries, words, payload) = one();
+        deliveries.delivered(B, &words, &payload).unwrap();
+        assert!(deliveries.returned(A, true, true, &words, &payload).is_err());
+        let (mut deliveries, words, payload) = one();
+        assert_eq!(deliveries.returned(A, true, true, &words, &payload), Ok(()));
+        assert!(deliveries.delivered(B, &words, &payload).unwrap_err().what.contains("not delivered"));
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl Node {
         config.first_number = work.first_number;
         config.max_timeout = Duration::from_nanos(work.max_timeout);
         config.beacon = Duration::from_nanos(work.beacon);
+        config.keepalive = 4 * config.beacon;
         config.patience = Duration::from_nanos(work.patience);
         let mut core = Core::new(config, now);
         let endpoint = core.endpoint(app_name(), TAG).expect("the first");

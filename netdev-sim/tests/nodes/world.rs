@@ -60,7 +60,7 @@ impl World {
         let places = (0..net.options().nodes)
             .map(|_| Place { node: None, run: 0, since: 0, next: Nanos::MAX, stalled_until: 0, between: None })
             .collect();
-        let endings = Endings::new(quiet_from, work.max_timeout);
+        let endings = Endings::new(quiet_from, work.max_timeout.max(work.beacon));
         let checks = Checks { quiet_from, endings, ..Checks::default() };
         // Who is asked for and gone is waited for as long as patience lasts, and so is a message.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };

@@ -1,8 +1,8 @@
 //! The bytes of control messages, field by field in the order of `docs/wire.md`.
 
 use super::{
-    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
-    Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, Incarnation, Name, NodeId, Offer, Probe,
+    ProbeSeen, Refusal, Refuse, Step, Still,
 };
 use crate::{Address, Flow, Framings, Seq};
 
@@ -30,10 +30,18 @@ impl<'a> Writer<'a> {
             Control::Connect(m) => self.u8(2).connect(m),
             Control::Accept(m) => self.u8(3).u32(m.id).offer(&m.offer),
             Control::Refuse(m) => self.u8(4).u32(m.id).u8(m.why as u8),
-            Control::Close(m) => self.u8(5).u16(m.flow.id()).u16(m.nonce),
+            Control::Close(m) => {
+                self.u8(5).u16(m.flow.id()).u16(m.nonce).u16(m.own.id()).u16(m.own_nonce).final_acks(&m.acks)
+            }
             Control::Probe(m) => self.u8(6).u32(m.id).u64(m.node.0).u8(m.step as u8),
             Control::ProbeSeen(m) => self.u8(7).u32(m.id).u8(m.step as u8),
             Control::Still(m) => self.u8(8).u16(m.flow.id()).u16(m.nonce).u16(m.own.id()).u16(m.own_nonce),
+            Control::Closed(m) => {
+                let (own, own_nonce) = m.own.unwrap_or((Flow::NODE, 0));
+                let closed = self.u8(9).u16(m.flow.id()).u16(m.nonce).u16(own.id()).u16(own_nonce);
+                let closed = closed.u8(m.acks.is_some() as u8);
+                m.acks.iter().fold(closed, Writer::final_acks)
+            }
         }
     }
 
@@ -81,6 +89,10 @@ impl<'a> Writer<'a> {
             .u8(m.framings.bits())
             .u32(m.max_frame)
             .u8(m.answer as u8)
+    }
+
+    fn final_acks(&mut self, acks: &FinalAcks) -> &mut Self {
+        acks.classes.iter().fold(self, |writer, ack| writer.u32(ack.before.0).u64(ack.sack))
     }
 
     fn connect(&mut self, m: &Connect) -> &mut Self {
@@ -195,7 +207,13 @@ impl Reader<'_> {
             2 => Control::Connect(self.connect()?),
             3 => Control::Accept(Accept { id: self.u32()?, offer: self.offer()? }),
             4 => Control::Refuse(Refuse { id: self.u32()?, why: self.refusal()? }),
-            5 => Control::Close(Close { flow: self.flow()?, nonce: self.u16()? }),
+            5 => Control::Close(Close {
+                flow: self.flow()?,
+                nonce: self.u16()?,
+                own: self.flow()?,
+                own_nonce: self.u16()?,
+                acks: self.final_acks()?,
+            }),
             6 => Control::Probe(Probe { id: self.u32()?, node: NodeId(self.u64()?), step: self.step()? }),
             7 => Control::ProbeSeen(ProbeSeen { id: self.u32()?, step: self.step()? }),
             8 => Control::Still(Still {
@@ -204,7 +222,22 @@ impl Reader<'_> {
                 own: self.flow()?,
                 own_nonce: self.u16()?,
             }),
+            9 => Control::Closed(Closed {
+                flow: self.flow()?,
+                nonce: self.u16()?,
+                own: match (Flow::new(self.u16()?)?, self.u16()?) {
+                    (Flow::NODE, 0) => None,
+                    (Flow::NODE, _) => return None,
+                    own => Some(own),
+                },
+                acks: if self.bool()? { Some(self.final_acks()?) } else { None },
+            }),
             _ => return None,
         })
+    }
+
+    fn final_acks(&mut self) -> Option<FinalAcks> {
+        let mut ack = || Some(FinalAck { before: Seq(self.u32()?), sack: self.u64()? });
+        Some(FinalAcks { classes: [ack()?, ack()?] })
     }
 }

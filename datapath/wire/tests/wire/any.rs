@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use wire::control::{
-    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
-    Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, Incarnation, Name, NodeId, Offer, Probe,
+    ProbeSeen, Refusal, Refuse, Step, Still,
 };
 use wire::frame::{self, Link};
 use wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
@@ -145,6 +145,11 @@ fn connect() -> impl Strategy<Value = Control> {
     )
 }
 
+fn final_acks() -> impl Strategy<Value = FinalAcks> {
+    any::<[(u32, u64); 2]>()
+        .prop_map(|classes| FinalAcks { classes: classes.map(|(before, sack)| FinalAck { before: Seq(before), sack }) })
+}
+
 /// Any body of a control frame.
 pub(crate) fn control() -> impl Strategy<Value = Control> {
     let refusal = prop::sample::select(&[Refusal::NoEndpoint, Refusal::Tag, Refusal::Full][..]);
@@ -154,7 +159,11 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
         connect(),
         (any::<u32>(), offer()).prop_map(|(id, offer)| Control::Accept(Accept { id, offer })),
         (any::<u32>(), refusal).prop_map(|(id, why)| Control::Refuse(Refuse { id, why })),
-        (flow(), any::<u16>()).prop_map(|(flow, nonce)| Control::Close(Close { flow, nonce })),
+        (flow(), flow(), any::<[u16; 2]>(), final_acks()).prop_map(|(flow, own, [nonce, own_nonce], acks)| {
+            Control::Close(Close { flow, nonce, own, own_nonce, acks })
+        }),
+        (flow(), any::<u16>(), option::of((flow(), any::<u16>())), option::of(final_acks()))
+            .prop_map(|(flow, nonce, own, acks)| Control::Closed(Closed { flow, nonce, own, acks })),
         (any::<(u32, u64)>(), step()).prop_map(|((id, node), step)| Control::Probe(Probe {
             id,
             node: NodeId(node),

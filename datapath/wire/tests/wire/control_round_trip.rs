@@ -52,9 +52,11 @@ fn the_longest_fits() {
 fn flow_zero_is_never_offered_or_closed() {
     let accept = [3, 0, 0, 0, 9, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0, 8, 0, 8, 0, 0, 5, 0xea];
     assert_eq!(Control::parse(&accept), Err(Reason::Body));
-    assert_eq!(Control::parse(&[5, 0, 0, 0, 7]), Err(Reason::Body));
-    assert!(Control::parse(&[5, 0, 1, 0, 7]).is_ok());
-    assert_eq!(Control::parse(&[5, 0x40, 0, 0, 7]), Err(Reason::Body), "a flow id has 14 bits");
+    assert_eq!(Control::parse(&[9, 0, 0, 0, 7, 0, 0, 0, 0, 0]), Err(Reason::Body));
+    assert!(Control::parse(&[9, 0, 1, 0, 7, 0, 0, 0, 0, 0]).is_ok());
+    assert_eq!(Control::parse(&[9, 0, 1, 0, 7, 0, 0, 0, 1, 0]), Err(Reason::Body), "a nonce of no flow");
+    assert_eq!(Control::parse(&[9, 0x40, 0, 0, 7, 0, 0, 0, 0, 0]), Err(Reason::Body), "a flow id has 14 bits");
+    assert_eq!(Control::parse(&[9, 0, 1, 0, 7, 0, 0, 0, 0, 1]), Err(Reason::Body), "what was received is missing");
 }
 
 #[test]
@@ -82,7 +84,7 @@ fn names_that_are_not_utf8_are_refused() {
 
 #[test]
 fn unknown_messages_steps_and_refusals_are_refused() {
-    for code in (8..=u8::MAX).chain([0]) {
+    for code in (10..=u8::MAX).chain([0]) {
         assert_eq!(Control::parse(&[code, 0, 0, 0, 1, 1]), Err(Reason::Body));
     }
     for (code, known) in [(4, 1..=3), (7, 1..=4)] {

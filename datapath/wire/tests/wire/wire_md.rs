@@ -4,8 +4,8 @@
 use wire::bulk::{Notice, Segment, What};
 use wire::bundle::{ITEM, Writer};
 use wire::control::{
-    Accept, Beacon, Close, Connect, Control, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen, Refusal, Refuse, Step,
-    Still,
+    Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen,
+    Refusal, Refuse, Step, Still,
 };
 use wire::frame::{ETHERNET, Link};
 use wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
@@ -289,12 +289,13 @@ fn the_table_of_a_notices_body() {
 }
 
 /// Every control message, as long as it gets.
-fn longest_messages() -> [(&'static str, Control); 8] {
+fn longest_messages() -> [(&'static str, Control); 9] {
     let name = Name::new(&"n".repeat(Name::LONGEST)).unwrap();
     let (node, incarnation, id) = (NodeId(1), Incarnation(1), 1);
     let offer = Offer { flow: Flow::new(1).unwrap(), nonce: 1, first: [Seq(1); 2], credits: [1; 2], max_frame: 1 };
     let (address, framings) = (Address::BROADCAST, Framings::ALL);
     let beacon = Beacon { node, incarnation, name, address, framings, max_frame: 1, answer: true };
+    let acks = FinalAcks::default();
     [
         ("Beacon", Control::Beacon(beacon)),
         (
@@ -303,10 +304,14 @@ fn longest_messages() -> [(&'static str, Control); 8] {
         ),
         ("Accept", Control::Accept(Accept { id, offer })),
         ("Refuse", Control::Refuse(Refuse { id, why: Refusal::Full })),
-        ("Close", Control::Close(Close { flow: offer.flow, nonce: 1 })),
+        ("Close", Control::Close(Close { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1, acks })),
         ("Probe", Control::Probe(Probe { id, node, step: Step::Learned })),
         ("ProbeSeen", Control::ProbeSeen(ProbeSeen { id, step: Step::Learned })),
         ("Still", Control::Still(Still { flow: offer.flow, nonce: 1, own: offer.flow, own_nonce: 1 })),
+        (
+            "Closed",
+            Control::Closed(Closed { flow: offer.flow, nonce: 1, own: Some((offer.flow, 1)), acks: Some(acks) }),
+        ),
     ]
 }
 

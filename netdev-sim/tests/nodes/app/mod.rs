@@ -11,7 +11,7 @@ use engine::Engine;
 use netdev_sim::check::content::{Id, Run, fill};
 use netdev_sim::check::{Checked, Violation};
 use netdev_sim::{MS, Nanos, Net, US};
-use proto::{Delivery, EndpointId, Event, FlowId, FlowState, ReturnReason, SendError, Time};
+use proto::{Delivery, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, SendError, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use ring::Frame;
@@ -137,7 +137,8 @@ impl App {
             let message = back.message;
             let over = !matches!(engine.core().state(message.flow), FlowState::Open { .. } | FlowState::Connecting);
             checks.note(now, message.words().at(0));
-            checks.deliveries.returned(self.run, over, message.words().as_slice(), message.payload())?;
+            let certain = back.fate == Fate::NotDelivered;
+            checks.deliveries.returned(self.run, over, certain, message.words().as_slice(), message.payload())?;
             checks.order.returned(Id::from_word(message.words().at(0)))?;
         }
         self.reply_what_was_kept(now, engine, checks)?;

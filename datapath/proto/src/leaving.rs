@@ -1,0 +1,167 @@
+//! Leaving: a side that closes a flow says which messages it has received, and is told the same. So each side knows of
+//! what comes back whether it was handled.
+//!
+//! ```text
+//!   this side                                      the peer
+//!   close ── Leaving ── Close, what arrived here ──▶ the rest comes back there, `Closed`
+//!               ▲│ no answer: again, for LEAVING      │
+//!               └┘                                    │
+//!   the rest comes back here ◀── Closed, what arrived there
+//! ```
+//!
+//! What was admitted before is still sent, ahead of the Close; what has no credit is not waited for.
+
+use core::time::Duration;
+use std::collections::HashMap;
+
+use wire::control::{Close, Closed, Control, FinalAcks};
+use wire::{Address, Buffer, Class, Flow, Seq, expand};
+
+use crate::control_queue::Later;
+use crate::flow::{FlowRecord, Phase, Setup};
+use crate::node::Core;
+use crate::output::ReturnReason;
+use crate::timers::Wait;
+use crate::{EndpointId, FlowId};
+
+/// A Close is repeated for so long at least. What answers none of them is gone, or as good as gone.
+const LEAVING: Duration = Duration::from_millis(100);
+
+/// The low bits of the numbers of messages that were accepted, and that no handler will get, by flow and class.
+pub(crate) type Unhandled = HashMap<(Flow, Class), Vec<u16>>;
+
+impl<B: Buffer> Core<B> {
+    /// From above: close a flow; the peer is told, and from now on the flow is unknown here. What the peer did not receive
+    /// comes back as soon as the peer has said so.
+    pub fn close(&mut self, id: FlowId) {
+        self.leave(id, &Unhandled::new());
+    }
+
+    /// From above: close an endpoint with all its flows. Messages that wait to be extracted are dropped, and their senders hear
+    /// that no handler got them. What the endpoint had sent does not come back to it.
+    pub fn close_endpoint(&mut self, endpoint: EndpointId) {
+        let mut unhandled = self.endpoints.remove(endpoint);
+        for id in self.flows.those(|record| record.endpoint == endpoint) {
+            self.endpoints.drop_all_held(id.flow, &mut unhandled);
+            self.leave(id, &unhandled);
+            self.flows.get_mut(id).into_iter().for_each(|record| record.endpoint = EndpointId::NONE);
+        }
+    }
+
+    /// From above: close every endpoint; peers are told with the next outputs.
+    pub fn shut_down(&mut self) {
+        for endpoint in self.endpoints.ids() {
+            self.close_endpoint(endpoint);
+        }
+    }
+
+    /// Getter: how many messages are kept until they are acknowledged, all flows together.
+    pub fn kept(&self) -> usize {
+        self.slots.total() - self.slots.free()
+    }
+
+    /// Getter: how many flows were closed whose peers have not answered yet.
+    pub fn leaving(&self) -> usize {
+        self.flows.iter().filter(|record| record.phase == Phase::Leaving).count()
+    }
+
+    fn leave(&mut self, id: FlowId, unhandled: &Unhandled) {
+        self.settle(self.now);
+        let Some(record) = self.flows.get_mut(id) else { return };
+        match record.phase {
+            Phase::Leaving => return,
+            Phase::Open => {}
+            _ => {
+                if record.phase == Phase::Asking {
+                    self.strays.remember_unanswered(record.setup.id);
+                }
+                self.retire(id, Phase::Dead(ReturnReason::Closed));
+                self.return_all(id, ReturnReason::Closed, None);
+                return self.flows.remove(id.flow);
+            }
+        }
+        let (until, acks) = (self.now + LEAVING, record.final_acks(unhandled));
+        record.setup = Setup { until, tries: 0, asked: 0, ..record.setup };
+        // It was for messages.
+        record.resend_armed.disarm();
+        self.strays.remember(record, acks);
+        self.retire(id, Phase::Leaving);
+        self.later.push_back(Later::Close(id.flow));
+    }
+
+    /// The next Close of a flow.
+    pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
+        let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Leaving)?;
+        let (route, own, next) = (record.route, record.id, record.setup.next(self.now));
+        record.resend_armed.disarm();
+        self.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
+        let acks = self.strays.acks(own)?;
+        let close = Close { flow: route.flow, nonce: route.nonce, own: own.flow, own_nonce: own.nonce, acks };
+        Some((route.to, Control::Close(close)))
+    }
+
+    /// The peer has not answered: once more, or never again.
+    pub(crate) fn leave_again(&mut self, id: FlowId) {
+        let Some(record) = self.flows.get(id) else { return };
+        if record.setup.is_over(self.now) {
+            return self.left(id, None);
+        }
+        self.later.push_back(Later::Close(id.flow));
+    }
+
+    pub(crate) fn on_close(&mut self, source: Address, close: &Close) {
+        let id = FlowId { flow: close.flow, nonce: close.nonce };
+        self.over(source, id, Some((close.own, close.own_nonce)), Some(&close.acks));
+        self.say_closed(source, id, (close.own, close.own_nonce));
+    }
+
+    /// Answer a peer that talks of a flow that is over, or never was. `id` names our half of it.
+    pub(crate) fn say_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
+        let said = self.strays.to_peer(id.flow, to, (flow, nonce)).filter(|said| said.own == Some((id.flow, id.nonce)));
+        let closed = said.unwrap_or(Closed { flow, nonce, own: Some((id.flow, id.nonce)), acks: None });
+        self.control.push(to, Control::Closed(closed));
+    }
+
+    pub(crate) fn on_closed(&mut self, source: Address, closed: &Closed) {
+        let id = FlowId { flow: closed.flow, nonce: closed.nonce };
+        self.over(source, id, closed.own, closed.acks.as_ref());
+    }
+
+    /// The peer's half of this flow is over. A peer that does not name its half knows of none: it had asked for the flow, and
+    /// does not wait for it any more.
+    fn over(&mut self, source: Address, id: FlowId, half: Option<(Flow, u16)>, acks: Option<&FinalAcks>) {
+        let Some(record) = self.flows.get(id) else { return };
+        let route = record.route;
+        if route.to != source || !half.map_or(!record.setup.ours, |half| half == (route.flow, route.nonce)) {
+            return;
+        }
+        match record.phase {
+            // A node remembers which flows it had for as long as it runs.
+            Phase::Open if acks.is_none() => self.end(id, ReturnReason::Restarted, None),
+            Phase::Open => self.end(id, ReturnReason::Closed, acks),
+            Phase::Leaving => self.left(id, acks),
+            _ => (),
+        }
+    }
+
+    /// A flow that was closed here is over there, too, or nobody is there.
+    fn left(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
+        self.return_all(id, ReturnReason::Closed, acks);
+        self.flows.remove(id.flow);
+    }
+}
+
+impl FlowRecord {
+    /// What has arrived, without what no handler will get.
+    pub(crate) fn final_acks(&self, unhandled: &Unhandled) -> FinalAcks {
+        let classes = Class::ALL.map(|class| {
+            let queue = &self.receive[class];
+            let without = unhandled.get(&(self.id.flow, class)).map(Vec::as_slice).unwrap_or_default();
+            // Some may be of an earlier use of the flow id.
+            let near = |&low: &u16| expand(low as u32, 16, queue.near());
+            let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has(seq)).collect();
+            queue.final_ack(&without)
+        });
+        FinalAcks { classes }
+    }
+}
