@@ -88,7 +88,14 @@ fn what_is_no_transport_is_said() {
 
 #[test]
 fn help_is_no_error() {
-    let Output { status, stdout, .. } = example("ping").arg("--help").output().expect("started");
-    let said = String::from_utf8_lossy(&stdout);
-    assert!(status.success() && said.starts_with("usage: ping | ping TRANSPORT"), "{said}");
+    for arguments in
+        [&["--help"][..], &["-h"], &["help"], &["serve", "--help"], &["beta", "-h"], &["beta", "shm:lab", "--help"]]
+    {
+        let Output { status, stdout, .. } = example("ping").args(arguments).output().expect("started");
+        let said = String::from_utf8_lossy(&stdout);
+        assert!(status.success() && said.starts_with("usage:") && said.contains("ping serve TRANSPORT"), "{said}");
+    }
+    let Output { status, stdout, stderr } = example("ping").args(["one", "two", "three"]).output().expect("started");
+    assert_eq!((status.code(), stdout.is_empty()), (Some(2), true));
+    assert!(String::from_utf8_lossy(&stderr).starts_with("usage:"));
 }
