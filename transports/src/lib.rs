@@ -64,9 +64,51 @@ pub enum OpenError {
     Several(#[from] paths::OpenError),
 }
 
+impl OpenError {
+    /// Another name would do; otherwise something is missing, or in the way.
+    pub fn is_about_the_name(&self) -> bool {
+        match self {
+            OpenError::Name(_) | OpenError::Missing(_) => true,
+            OpenError::Kind { why, .. } => {
+                matches!(why.downcast_ref(), Some(::shm::OpenError::Name(_) | ::shm::OpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(sockets::OpenError::Frame { .. }))
+                    || matches!(why.downcast_ref(), Some(afxdp::OpenError::Options(_)))
+            }
+            OpenError::Several(_) => false,
+        }
+    }
+}
+
 /// All kinds of transports, the best first.
 pub fn kinds() -> &'static [Kind] {
     &KINDS
+}
+
+/// The names of these: where there are several, a `+` stands between them. One in an interface's name joins nothing, since no
+/// scheme follows: `xdp:eth+1+udp:10.0.0.7:7000` is two.
+///
+/// ```
+/// assert_eq!(transports::split("shm:lab+udp:10.0.0.7:7000"), ["shm:lab", "udp:10.0.0.7:7000"]);
+/// assert_eq!(transports::split("xdp:eth+1"), ["xdp:eth+1"]);
+/// ```
+pub fn split(names: &str) -> Vec<&str> {
+    let is_name = |text: &str| {
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        scheme.starts_with(|c: char| c.is_ascii_lowercase()) && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let mut begin = 0;
+    let mut all = Vec::new();
+    for (at, _) in names.match_indices(AND).filter(|(at, _)| is_name(&names[at + AND.len_utf8()..])) {
+        all.push(&names[begin..at]);
+        begin = at + AND.len_utf8();
+    }
+    all.push(&names[begin..]);
+    all
+}
+
+/// A `+` at an end, where it is no part of an interface's name.
+fn joins_nothing(name: &str) -> bool {
+    name.is_empty() || name.ends_with(AND) && !name.starts_with("xdp:")
 }
 
 /// Open the transport of this name, or the transports of these, with `+` between them.
@@ -74,10 +116,11 @@ pub fn kinds() -> &'static [Kind] {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
-    if names.contains(AND) && names.split(AND).any(str::is_empty) {
+    let all = split(names);
+    if names.contains(AND) && all.iter().any(|name| joins_nothing(name)) {
         return Err(OpenError::Missing(names.to_owned()));
     }
-    let mut ways = names.split(AND).map(open_one).collect::<Result<Vec<_>, _>>()?;
+    let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
     if ways.len() == 1 {
         return Ok(ways.swap_remove(0).1);
     }
