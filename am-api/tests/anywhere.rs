@@ -14,7 +14,7 @@ fn serve(name: &str) -> Running {
     let mut child = example("ping").args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let first = lines.next().and_then(Result::ok).unwrap_or_default();
-    assert!(first.starts_with("beta serves on"), "{name}: {first}");
+    assert!(first.starts_with("beta serves on") && !first.contains(":0;"), "{name}: {first}");
     thread::spawn(move || lines.for_each(drop));
     Running(child)
 }
@@ -83,6 +83,13 @@ fn what_is_no_transport_is_said() {
         let output = example("ping").args(["serve", name]).output().expect("started");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(hint), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_port_that_the_kernel_chose_is_said() {
+    for name in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"] {
+        drop(serve(name));
     }
 }
 
