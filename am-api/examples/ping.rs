@@ -82,7 +82,9 @@ fn main() {
             std::thread::spawn(move || open(&far).and_then(serve).unwrap_or_else(|error| eprintln!("ping: {error}")));
             open(on).and_then(|on| ping("beta", on))
         }
-        ["serve", on] => open(on).inspect(|on| eprintln!("beta serves on {}; Ctrl-C ends it", on.caps().name)).and_then(serve),
+        ["serve", on] => {
+            open(on).inspect(|on| eprintln!("beta serves on {}; Ctrl-C ends it", on.caps().name)).and_then(serve)
+        }
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
         _ => {
             eprintln!("{USAGE}");

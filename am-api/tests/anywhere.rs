@@ -13,10 +13,12 @@ use example::{Running, example, local};
 fn serve(name: &str) -> Running {
     let mut child = example("ping").args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    // Whatever it says: it ends with this.
+    let beta = Running(child);
     let first = lines.next().and_then(Result::ok).unwrap_or_default();
     assert!(first.starts_with("beta serves on") && !first.contains(":0;"), "{name}: {first}");
     thread::spawn(move || lines.for_each(drop));
-    Running(child)
+    beta
 }
 
 fn ten_answers(serving: &str, asking: &str) -> String {

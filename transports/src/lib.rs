@@ -84,31 +84,27 @@ pub fn kinds() -> &'static [Kind] {
     &KINDS
 }
 
-/// The names of these: where there are several, a `+` stands between them. One in an interface's name joins nothing, since no
-/// scheme follows: `xdp:eth+1+udp:10.0.0.7:7000` is two.
+/// The names of these: where there are several, a `+` stands between them. An interface's name may have one in it, so behind
+/// `xdp:` a `+` joins only where a scheme follows.
 ///
 /// ```
 /// assert_eq!(transports::split("shm:lab+udp:10.0.0.7:7000"), ["shm:lab", "udp:10.0.0.7:7000"]);
-/// assert_eq!(transports::split("xdp:eth+1"), ["xdp:eth+1"]);
+/// assert_eq!(transports::split("xdp:eth+1+udp:10.0.0.7:7000"), ["xdp:eth+1", "udp:10.0.0.7:7000"]);
 /// ```
 pub fn split(names: &str) -> Vec<&str> {
-    let is_name = |text: &str| {
+    let has_scheme = |text: &str| {
         let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
         scheme.starts_with(|c: char| c.is_ascii_lowercase()) && scheme.chars().all(|c| c.is_ascii_alphanumeric())
     };
-    let mut begin = 0;
-    let mut all = Vec::new();
-    for (at, _) in names.match_indices(AND).filter(|(at, _)| is_name(&names[at + AND.len_utf8()..])) {
-        all.push(&names[begin..at]);
-        begin = at + AND.len_utf8();
+    let (mut all, mut begin) = (Vec::new(), 0);
+    for (at, _) in names.match_indices(AND) {
+        if !names[begin..].starts_with("xdp:") || has_scheme(&names[at + AND.len_utf8()..]) {
+            all.push(&names[begin..at]);
+            begin = at + AND.len_utf8();
+        }
     }
     all.push(&names[begin..]);
     all
-}
-
-/// A `+` at an end, where it is no part of an interface's name.
-fn joins_nothing(name: &str) -> bool {
-    name.is_empty() || name.ends_with(AND) && !name.starts_with("xdp:")
 }
 
 /// Open the transport of this name, or the transports of these, with `+` between them.
@@ -117,7 +113,7 @@ fn joins_nothing(name: &str) -> bool {
 /// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
     let all = split(names);
-    if names.contains(AND) && all.iter().any(|name| joins_nothing(name)) {
+    if names.contains(AND) && all.iter().any(|name| name.is_empty()) {
         return Err(OpenError::Missing(names.to_owned()));
     }
     let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
