@@ -17,8 +17,13 @@ use am_api::{Handler, Node, Transport};
 const PING: Handler = Handler(0);
 const PONG: Handler = Handler(0);
 const SECONDS: Duration = Duration::from_secs(10);
-const USAGE: &str =
-    "usage: ping | ping TRANSPORT | ping serve TRANSPORT | ping PEER TRANSPORT, as in: ping beta xdp:eth1";
+const USAGE: &str = "\
+usage:
+  ping                    both sides, over a wire in memory
+  ping TRANSPORT          both sides, over what joins nodes of one process, as in: ping sim:7,loss=0.01
+  ping serve TRANSPORT    the node \"beta\", which answers, as in: ping serve xdp:eth1
+  ping beta TRANSPORT     who asks it, as in: ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
+exit codes: 0 all was answered, or this help; 1 it failed; 2 other arguments than these";
 
 fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
@@ -62,21 +67,29 @@ fn main() {
     // What a transport says when it is opened: its mode, and what was tried in vain.
     tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
     let arguments: Vec<String> = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
+    let is_help = |text: &String| matches!(text.as_str(), "--help" | "-h" | "help");
+    if arguments.iter().skip(1).any(is_help) {
+        return drop(writeln!(stdout(), "{USAGE}"));
+    }
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         [] => {
             let [left, right] = transport::loopback::pair();
             std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
             ping("beta", Box::new(left.open().expect("memory")))
         }
-        ["--help" | "-h", ..] => writeln!(stdout(), "{USAGE}").map_err(Into::into),
         [on] => {
             let far = on.to_owned();
             std::thread::spawn(move || open(&far).and_then(serve).unwrap_or_else(|error| eprintln!("ping: {error}")));
             open(on).and_then(|on| ping("beta", on))
         }
-        ["serve", on] => open(on).inspect(|_| eprintln!("beta serves on {on}; Ctrl-C ends it")).and_then(serve),
+        ["serve", on] => {
+            open(on).inspect(|on| eprintln!("beta serves on {}; Ctrl-C ends it", on.caps().name)).and_then(serve)
+        }
         [peer, on] => open(on).and_then(|on| ping(peer, on)),
-        _ => Err(USAGE.into()),
+        _ => {
+            eprintln!("{USAGE}");
+            std::process::exit(2)
+        }
     };
     outcome.map_err(|error| eprintln!("ping: {error}")).unwrap_or_else(|()| std::process::exit(1));
 }

@@ -9,6 +9,7 @@ use proto::{Delivery, FlowId, Words};
 use ring::{Frame, Lender, Loan};
 use wire::Class;
 
+use crate::message::Head;
 use crate::shared::Shared;
 use crate::{Handler, Message, Remote};
 
@@ -81,7 +82,7 @@ impl Deref for Kept {
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("words", &self.words()).field("payload", &&**self).finish_non_exhaustive()
+        f.debug_struct("Kept").field("words", &self.words()).field("payload", &Head(self)).finish_non_exhaustive()
     }
 }
 

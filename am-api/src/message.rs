@@ -73,7 +73,18 @@ impl fmt::Debug for Message<'_> {
         f.debug_struct("Message")
             .field("handler", &self.handler())
             .field("words", &self.words())
-            .field("payload", &self.payload())
+            .field("payload", &Head(self.payload()))
             .finish_non_exhaustive()
+    }
+}
+
+/// Bytes as they are printed: a log line is no place for a megabyte.
+pub(crate) struct Head<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Debug for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 16;
+        let (head, more) = (&self.0[..self.0.len().min(MOST)], if self.0.len() > MOST { " ..." } else { "" });
+        write!(f, "{} bytes: {head:02x?}{more}", self.0.len())
     }
 }

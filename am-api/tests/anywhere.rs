@@ -13,10 +13,12 @@ use example::{Running, example, local};
 fn serve(name: &str) -> Running {
     let mut child = example("ping").args(["serve", name]).stderr(Stdio::piped()).spawn().expect("started");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    // Whatever it says: it ends with this.
+    let beta = Running(child);
     let first = lines.next().and_then(Result::ok).unwrap_or_default();
-    assert!(first.starts_with("beta serves on"), "{name}: {first}");
+    assert!(first.starts_with("beta serves on") && !first.contains(":0;"), "{name}: {first}");
     thread::spawn(move || lines.for_each(drop));
-    Running(child)
+    beta
 }
 
 fn ten_answers(serving: &str, asking: &str) -> String {
@@ -87,8 +89,22 @@ fn what_is_no_transport_is_said() {
 }
 
 #[test]
+fn a_port_that_the_kernel_chose_is_said() {
+    for name in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"] {
+        drop(serve(name));
+    }
+}
+
+#[test]
 fn help_is_no_error() {
-    let Output { status, stdout, .. } = example("ping").arg("--help").output().expect("started");
-    let said = String::from_utf8_lossy(&stdout);
-    assert!(status.success() && said.starts_with("usage: ping | ping TRANSPORT"), "{said}");
+    for arguments in
+        [&["--help"][..], &["-h"], &["help"], &["serve", "--help"], &["beta", "-h"], &["beta", "shm:lab", "--help"]]
+    {
+        let Output { status, stdout, .. } = example("ping").args(arguments).output().expect("started");
+        let said = String::from_utf8_lossy(&stdout);
+        assert!(status.success() && said.starts_with("usage:") && said.contains("ping serve TRANSPORT"), "{said}");
+    }
+    let Output { status, stdout, stderr } = example("ping").args(["one", "two", "three"]).output().expect("started");
+    assert_eq!((status.code(), stdout.is_empty()), (Some(2), true));
+    assert!(String::from_utf8_lossy(&stderr).starts_with("usage:"));
 }

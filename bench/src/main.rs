@@ -128,7 +128,8 @@ fn run(cli: &Cli) -> Result<(), Error> {
 
 /// What this transport needs of rights; those that are no interface's say so themselves.
 fn rights_on(on: &str) -> Result<(), Error> {
-    if on.starts_with("xdp:") { rights::check(false, &[Via::Am]) } else { Ok(()) }
+    let has_interface = transports::split(on).iter().any(|name| name.starts_with("xdp:"));
+    if has_interface { rights::check(false, &[Via::Am]) } else { Ok(()) }
 }
 
 const A_QUARTER: Duration = Duration::from_millis(250);

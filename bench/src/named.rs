@@ -1,7 +1,7 @@
 //! Opens vias on a transport that is named: two processes of one machine, and
 //! what joins them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::ablation::queues::Queues;
 use crate::ablation::row::Row;
 use crate::ablation::tcp::{Gather, Tcp};
 use crate::error::Error;
-use crate::measure::{Port, STAY};
+use crate::measure::{Patience, Port, STAY};
 use crate::plan::{How, Place};
 use crate::session::{Link, Placed};
 use crate::side::Side;
@@ -56,6 +56,8 @@ pub(crate) struct NamedLink {
     /// Vias opened so far: both sides open the same ones.
     opened: usize,
     core: Option<usize>,
+    /// The name is of several, joined.
+    is_several: bool,
 }
 
 /// The transport of this name. One side of some devices is there before the other, which has to try again.
@@ -71,8 +73,27 @@ pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Err
                 watch.check()?;
                 sleep(AGAIN);
             }
+            Err(error) if error.is_about_the_name() => return Err(Error::Usage(error.to_string())),
             result => return result.map_err(facility),
         }
+    }
+}
+
+/// With a port that is free, where the name leaves the choice to the kernel: each via opens it anew, and the other side is to
+/// find all of them at one place.
+fn with_port(name: &str) -> Result<String, Error> {
+    let (scheme, rest) = name.split_once(':').unwrap_or((name, ""));
+    let (place, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let free = |place: SocketAddr| match scheme {
+        "udp" => UdpSocket::bind(place)?.local_addr(),
+        _ => TcpListener::bind(place)?.local_addr(),
+    };
+    match place.parse::<SocketAddr>() {
+        Ok(place) if place.port() == 0 && matches!(scheme, "udp" | "tcp") => {
+            let place = free(place).map_err(Error::system("looking for a free port"))?;
+            Ok(format!("{scheme}:{place}{settings}"))
+        }
+        _ => Ok(name.to_owned()),
     }
 }
 
@@ -82,9 +103,11 @@ impl NamedLink {
     /// # Errors
     /// The text names no transport, or a NIC that DPDK does not get.
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
-        let on: Name = on.parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        let address = if on.scheme() == "dpdk" { dpdk::address(&on)? } else { [0; 6] };
-        Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core })
+        let on: Vec<String> = transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
+        let is_several = on.len() > 1;
+        let on: Name = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
+        let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };
+        Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core, is_several })
     }
 
     /// What the node is called.
@@ -155,7 +178,7 @@ impl Placed for NamedLink {
             ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
             unusable: None,
             core: self.core,
-            mtu: frame.and_then(|frame| u32::try_from(frame - ETHERNET).ok()),
+            mtu: frame.filter(|_| !self.is_several).and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET)?).ok()),
         })
     }
 }
@@ -164,6 +187,8 @@ impl Link for NamedLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         self.opened += 1;
         match via {
+            // What the near side asks for is its own to know.
+            other if self.is_several && other != Via::Am => Err(self.not_here(other)),
             Via::Am => Ok(Box::new(Am::over(self.transport(watch)?, self.side, &self.node, peer, how, watch)?)),
             Via::Raw => self.raw(peer, watch),
             Via::Udp if self.on.scheme() == "udp" => self.raw(peer, watch),
@@ -175,6 +200,12 @@ impl Link for NamedLink {
             }
             other => Err(self.not_here(other)),
         }
+    }
+
+    /// No link goes down here when a via is opened. A near side that could not open its own has left without a word.
+    fn patience(&self) -> Patience {
+        let usual = Patience::default();
+        if self.on.scheme() == "dpdk" { usual } else { Patience { open: THERE, ..usual } }
     }
 
     fn close(&mut self, port: Box<dyn Port>) {

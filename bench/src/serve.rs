@@ -1,7 +1,7 @@
 //! The far side: follows one plan after the other.
 
 use crate::error::Error;
-use crate::measure::{Patience, far};
+use crate::measure::far;
 use crate::plan::{Answer, Place, Plan, VERSION};
 use crate::session::Link;
 use crate::watch::Watch;
@@ -33,7 +33,7 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, via) in plan.stages() {
         let mut port = link.open(via, &plan.near, plan.how, watch)?;
-        far::serve(port.as_mut(), via, Patience::default(), watch)?;
+        far::serve(port.as_mut(), via, link.patience(), watch)?;
     }
     Ok(())
 }

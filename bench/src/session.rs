@@ -39,6 +39,11 @@ pub(crate) trait Link {
     /// What is missing for it.
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
 
+    /// How long the far side waits for the near one here.
+    fn patience(&self) -> Patience {
+        Patience::default()
+    }
+
     /// The near side is done with a via: for those whose sides cannot close in any order.
     fn close(&mut self, port: Box<dyn Port>) {
         drop(port);

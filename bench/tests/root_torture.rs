@@ -28,7 +28,7 @@ fn a_million_messages_each_once_as_it_was_sent() {
 /// Without what is done to it nothing of it happens.
 #[test]
 fn a_calm_run() {
-    let calm = &["--drop", "0", "--stalls", "off", "--stops", "off", "--bundles", "off"];
+    let calm = &["--loss", "0", "--stalls", "off", "--stops", "off", "--bundles", "off"];
     let lines = json(&run(&[&["torture", "--messages", "1e5", "--bytes", "20MiB", "--json"], calm]));
     let summary = summary(&lines);
     assert_eq!((&summary["lost"], &summary["stalls"], &summary["stops"]), (&0.into(), &0.into(), &[0, 0][..].into()));

@@ -5,6 +5,7 @@ use aya::programs::links::FdLink;
 use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
+use crate::mark::{Mark, sibling};
 use crate::{AttachError, extack};
 
 /// Where on the receive path the program runs.
@@ -38,6 +39,7 @@ pub struct Attachment {
     link: FdLink,
     interface: String,
     mode: AttachMode,
+    mark: Mark,
 }
 
 impl Attachment {
@@ -52,24 +54,27 @@ impl Attachment {
             Ok(id) => id,
             Err(error) => {
                 let said = program.fd().ok().and_then(|fd| extack::why_not(fd.as_fd(), index, mode));
-                return Err(AttachError::new(interface, &error, said));
+                return Err(match (AttachError::new(interface, &error, said), sibling(index)) {
+                    (AttachError::Occupied { interface }, Some(process)) => AttachError::Sibling { interface, process },
+                    (error, _) => error,
+                });
             }
         };
         let link = program.take_link(id).map_err(|error| AttachError::new(interface, &error, None))?;
         // What is no bpf_link would outlive us: dropping it here detaches it.
         let link = FdLink::try_from(link).map_err(|error| AttachError::new(interface, &error, None))?;
-        Ok(Attachment { link, interface: interface.to_owned(), mode })
+        Ok(Attachment { link, interface: interface.to_owned(), mode, mark: Mark::new(index) })
     }
 
     /// Another program in this one's place; no frame misses both. It can fail only where the kernel has no memory
     /// left, or the interface is gone, and then none is attached.
     pub(crate) fn replaced_by(self, program: &mut Xdp) -> Result<Attachment, AttachError> {
-        let Attachment { link, interface, mode } = self;
+        let Attachment { link, interface, mode, mark } = self;
         let link = XdpLink::try_from(link).map_err(|error| AttachError::new(&interface, &error, None))?;
         let id = program.attach_to_link(link).map_err(|error| AttachError::new(&interface, &error, None))?;
         let link = program.take_link(id).map_err(|error| AttachError::new(&interface, &error, None))?;
         let link = FdLink::try_from(link).map_err(|error| AttachError::new(&interface, &error, None))?;
-        Ok(Attachment { link, interface, mode })
+        Ok(Attachment { link, interface, mode, mark })
     }
 
     /// Whether the kernel says so: it can be taken off the interface behind our back, as by `bpftool link detach`. A driver

@@ -71,6 +71,17 @@ pub enum AttachError {
         /// The interface.
         interface: String,
     },
+    /// Another process has nodes of ours there.
+    #[error(
+        "process {process} ({}) has nodes on {interface}, and the nodes of one interface have to be in one process: open this \
+         one there, on a queue of its own, or take another interface", crate::mark::command(*process)
+    )]
+    Sibling {
+        /// The interface.
+        interface: String,
+        /// The process.
+        process: u32,
+    },
     /// The interface's driver has no XDP.
     #[error(
         "the driver of {interface} does not run XDP programs: take another interface \

@@ -33,7 +33,7 @@ pub const RULES: &[(&str, &[&str])] = &[
     ("am-api", &["engine", "proto", "transport", "ring", "wire"]),
     ("layers/", &["am-api"]),
     // A library for other languages: its users name a transport in a string.
-    ("bindings/", &["am-api", "layers", "transport", "backends"]),
+    ("bindings/", &["am-api", "layers", "transport", "transports", "backends"]),
     ("apps/", &["am-api", "layers", "transports", "backends"]),
     ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "transports", "backends", "hosts"]),
     ("hosts", &[]),
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(with("datapath/engine", &["proto", "transport"], &["hosts", "afxdp"]), []);
         assert_eq!(with("layers/pvm", &["am-api"], &["sockets"]), []);
         assert_eq!(with("layers/pvm", &["am-api"], &["transport"]), []);
-        assert_eq!(with("bindings/rpc", &["rpc", "transport", "afxdp"], &["hosts"]), []);
+        assert_eq!(with("bindings/rpc", &["rpc", "transport", "transports"], &["hosts"]), []);
         assert_eq!(with("bench", &["rpc", "afxdp", "hosts", "am-api"], &[]), []);
     }
 

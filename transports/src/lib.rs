@@ -64,9 +64,47 @@ pub enum OpenError {
     Several(#[from] paths::OpenError),
 }
 
+impl OpenError {
+    /// Another name would do; otherwise something is missing, or in the way.
+    pub fn is_about_the_name(&self) -> bool {
+        match self {
+            OpenError::Name(_) | OpenError::Missing(_) => true,
+            OpenError::Kind { why, .. } => {
+                matches!(why.downcast_ref(), Some(::shm::OpenError::Name(_) | ::shm::OpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(sockets::OpenError::Frame { .. }))
+                    || matches!(why.downcast_ref(), Some(afxdp::OpenError::Options(_)))
+            }
+            OpenError::Several(_) => false,
+        }
+    }
+}
+
 /// All kinds of transports, the best first.
 pub fn kinds() -> &'static [Kind] {
     &KINDS
+}
+
+/// The names of these: where there are several, a `+` stands between them. An interface's name may have one in it, so behind
+/// `xdp:` a `+` joins only where a scheme follows.
+///
+/// ```
+/// assert_eq!(transports::split("shm:lab+udp:10.0.0.7:7000"), ["shm:lab", "udp:10.0.0.7:7000"]);
+/// assert_eq!(transports::split("xdp:eth+1+udp:10.0.0.7:7000"), ["xdp:eth+1", "udp:10.0.0.7:7000"]);
+/// ```
+pub fn split(names: &str) -> Vec<&str> {
+    let has_scheme = |text: &str| {
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        scheme.starts_with(|c: char| c.is_ascii_lowercase()) && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let (mut all, mut begin) = (Vec::new(), 0);
+    for (at, _) in names.match_indices(AND) {
+        if !names[begin..].starts_with("xdp:") || has_scheme(&names[at + AND.len_utf8()..]) {
+            all.push(&names[begin..at]);
+            begin = at + AND.len_utf8();
+        }
+    }
+    all.push(&names[begin..]);
+    all
 }
 
 /// Open the transport of this name, or the transports of these, with `+` between them.
@@ -74,10 +112,11 @@ pub fn kinds() -> &'static [Kind] {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
-    if names.contains(AND) && names.split(AND).any(str::is_empty) {
+    let all = split(names);
+    if names.contains(AND) && all.iter().any(|name| name.is_empty()) {
         return Err(OpenError::Missing(names.to_owned()));
     }
-    let mut ways = names.split(AND).map(open_one).collect::<Result<Vec<_>, _>>()?;
+    let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
     if ways.len() == 1 {
         return Ok(ways.swap_remove(0).1);
     }

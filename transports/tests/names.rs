@@ -23,6 +23,32 @@ fn a_plus_joins_two_names() {
         let error = transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
         assert!(error.contains("on both sides of it"), "{text}: {error}");
     }
+    for text in ["xdp:no+such,1", "xdp:no+such+"] {
+        let error = transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
+        assert!(
+            error.contains(&format!("no interface {} here", &text[4..])) || error.contains("not permitted"),
+            "{error}"
+        );
+    }
     let none = transports::open("").err().expect("no name").to_string();
     assert!(none.contains("as in `xdp:eth1`") && !none.contains("loopback"), "{none}");
+}
+
+/// What to do is another matter: another name, or rights, a link, a file.
+#[test]
+fn what_another_name_would_help_is_known() {
+    for (text, is) in [
+        ("moon:7", true),
+        ("shm:lab+", true),
+        ("udp:nonsense", true),
+        ("udp:127.0.0.1:0,frame=5", true),
+        ("shm:a/b", true),
+        ("shm:lab,frame=5", true),
+        ("xdp:eth1,frames=100", true),
+        ("xdp:no-such", false),
+        ("shm:lab,dir=/no/such", false),
+    ] {
+        let error = transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened"));
+        assert_eq!(error.is_about_the_name(), is, "{text}: {error}");
+    }
 }

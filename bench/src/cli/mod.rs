@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::{CompareArgs, Wanted};
 pub(crate) use options::{Options, Switch};
-pub(crate) use place::Where;
+pub(crate) use place::{Where, is_interface};
 pub(crate) use torture::TortureArgs;
 
 use crate::error::Error;

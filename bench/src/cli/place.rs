@@ -221,7 +221,7 @@ impl Options {
         if !self.size.is_empty() || !self.via.is_empty() {
             return Err(usage("ablation has rows and sizes of its own: leave --via and --size out"));
         }
-        if self.peer.is_some() && !self.on()?.starts_with(XDP) {
+        if self.peer.is_some() && !is_interface(&self.on()?) {
             return Err(usage(
                 "between machines ablation takes AF_XDP apart: --on xdp:INTERFACE; other transports on this one, with --hosts",
             ));
@@ -254,11 +254,19 @@ impl Options {
     /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("which transport? as in --on xdp:eth1"))?;
-        if let Some((first, _)) = on.split_once('+') {
-            return Err(Error::Usage(format!(
-                "--on {on}: am-bench measures one transport at a time: --on {first}, for instance"
-            )));
+        let names = transports::split(on);
+        names.iter().try_for_each(|name| self.fits(name, names.len() > 1))?;
+        match self.via.iter().find(|via| !vias_on(on).contains(via)) {
+            Some(via) => {
+                let kinds: Vec<&str> = names.iter().filter_map(|name| name.split(':').next()).collect();
+                Err(Error::Usage(format!("--via {via} is not for --on {}: leave it out", kinds.join("+"))))
+            }
+            None => Ok(on.to_owned()),
         }
+    }
+
+    /// Whether this can be measured, alone or as one of several.
+    fn fits(&self, on: &str, is_one_of_several: bool) -> Result<(), Error> {
         let kind =
             transports::kinds().iter().find(|kind| on.split_once(':').is_some_and(|(its, _)| its == kind.scheme));
         let bad = || {
@@ -267,13 +275,13 @@ impl Options {
             Error::Usage(format!("`{on}` is no transport that am-bench knows: {}", known.join(", ")))
         };
         let kind = kind.filter(|kind| on.len() > kind.scheme.len() + 1).ok_or_else(bad)?;
-        if kind.scheme == "xdp" {
-            return match on.split_once(',') {
-                Some((interface, _)) => Err(Error::Usage(format!(
+        if kind.scheme == "xdp" && !is_one_of_several {
+            return match on.find(',').filter(|at| on[*at..].contains('=')).map(|at| &on[..at]) {
+                Some(interface) => Err(Error::Usage(format!(
                     "--on {on}: am-bench takes no settings of an interface, and its queue 0, since bare frames and the \
                      kernel's share it: --on {interface} alone, and --xdp for where the program runs"
                 ))),
-                None => Ok(on.to_owned()),
+                None => Ok(()),
             };
         }
         if kind.scheme == SIM {
@@ -284,10 +292,7 @@ impl Options {
         if self.xdp.is_some() {
             return Err(usage("--xdp is for interfaces: --on xdp:INTERFACE"));
         }
-        match self.via.iter().find(|via| !vias_on(on).contains(via)) {
-            Some(via) => Err(Error::Usage(format!("--via {via} is not for --on {}: leave it out", kind.scheme))),
-            None => Ok(on.to_owned()),
-        }
+        Ok(())
     }
 }
 
@@ -297,9 +302,16 @@ pub(super) const SIM: &str = "sim";
 /// What a name of an interface begins with.
 const XDP: &str = "xdp:";
 
+/// Whether that is an interface, and nothing besides.
+pub(crate) fn is_interface(on: &str) -> bool {
+    on.starts_with(XDP) && transports::split(on).len() == 1
+}
+
 /// The vias between two machines, by the transport between them.
 fn vias_on(on: &str) -> &'static [Via] {
     match on.split(':').next() {
+        // Bare frames have one way.
+        _ if transports::split(on).len() > 1 => &[Via::Am],
         Some("xdp") => &[Via::Am, Via::Raw, Via::Udp],
         Some("udp" | "tcp") => &[Via::Am, Via::Raw],
         // NICs have addresses that bare frames can be sent to; other devices only where their names say so.

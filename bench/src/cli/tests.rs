@@ -8,7 +8,7 @@ fn task(line: &str) -> Result<Task, Error> {
 /// A million messages, unless said.
 fn torture() -> TortureArgs {
     let (stalls, stops) = (Switch::On, Switch::On);
-    TortureArgs { messages: 1_000_000, bytes: None, drop: 1000, stalls, stops, seed: None }
+    TortureArgs { messages: 1_000_000, bytes: None, loss: 1000, stalls, stops, seed: None }
 }
 
 #[test]
@@ -127,7 +127,6 @@ fn what_has_no_effect_is_refused() {
             "serve --on moon:7",
             "no transport that am-bench knows: shm:lab, dpdk:net_memif0,role=server, xdp:eth1, udp:10.0.0.7:7000, tcp:10.0.0.7:7000",
         ),
-        ("serve --on udp:10.0.0.1:7000+shm:lab", "one transport at a time: --on udp:10.0.0.1:7000"),
         ("latency", "--hosts shm, udp or tcp"),
         ("ablation --peer beta --on udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
         ("bounce --hosts loopback", "no loopback"),
@@ -137,6 +136,20 @@ fn what_has_no_effect_is_refused() {
         ("compare --hosts loopback", "--hosts veth for every row"),
         ("latency --hosts veth --via cacheline", "--hosts shm"),
         ("latency --hosts veth --name alpha", "--name"),
+    ] {
+        let error = task(line).expect_err(line);
+        assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");
+    }
+}
+
+/// Several transports carry messages together; there are no bare frames of all of them.
+#[test]
+fn what_several_transports_are_no_good_for_is_refused() {
+    for (line, named) in [
+        ("serve --on shm:lab+moon:7", "`moon:7` is no transport that am-bench knows"),
+        ("latency --peer beta --on shm:lab+udp:10.0.0.1:7000 --via raw", "--via raw is not for --on shm+udp"),
+        ("latency --peer beta --on xdp:eth1+udp:10.0.0.1:7000 --xdp native", "--xdp is for interfaces"),
+        ("ablation --peer beta --on xdp:eth1+udp:10.0.0.1:7000", "--on xdp:INTERFACE"),
     ] {
         let error = task(line).expect_err(line);
         assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");
@@ -219,7 +232,7 @@ fn values_are_checked() {
         "bandwidth --loss 51",
         "bandwidth --sweep --bulk",
         "bandwidth --sweep --loss 1",
-        "torture --drop 100%",
+        "torture --loss 100%",
         "torture --bytes many",
         "latency --messages 7",
     ] {

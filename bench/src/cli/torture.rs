@@ -18,7 +18,7 @@ pub(crate) struct TortureArgs {
     pub(crate) bytes: Option<u64>,
     /// So many per cent of the frames are lost on purpose: 0.1 or 0.1%
     #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "PERCENT")]
-    pub(crate) drop: u32,
+    pub(crate) loss: u32,
     /// Whether the receiver does nothing at times
     #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
     pub(crate) stalls: Switch,

@@ -3,9 +3,10 @@
 use afxdp::Interface;
 use am_api::{Idle, Node};
 
+use crate::cli::is_interface;
 use crate::error::Error;
 use crate::link::InterfaceLink;
-use crate::measure::Port;
+use crate::measure::{Patience, Port};
 use crate::named::NamedLink;
 use crate::plan::{How, Place};
 use crate::session::{Link, Placed};
@@ -27,7 +28,7 @@ impl Anchor {
     /// # Errors
     /// There is no such interface, or the text names no transport.
     pub(super) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<Anchor, Error> {
-        match on.strip_prefix("xdp:") {
+        match on.strip_prefix("xdp:").filter(|_| is_interface(on)) {
             Some(interface) => InterfaceLink::new(side, node, interface, core).map(Anchor::Interface),
             None => NamedLink::new(side, node, on, core).map(Anchor::Named),
         }
@@ -78,6 +79,13 @@ impl Link for Anchor {
         match self {
             Anchor::Interface(link) => link.open(via, peer, how, watch),
             Anchor::Named(link) => link.open(via, peer, how, watch),
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        match self {
+            Anchor::Interface(link) => link.patience(),
+            Anchor::Named(link) => link.patience(),
         }
     }
 

@@ -11,6 +11,7 @@
 //! Nothing has a name on this machine and everything hangs on open files and
 //! processes of ours, so that nothing is left however either side ends.
 
+use afxdp::Interface;
 use hosts::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
@@ -105,14 +106,30 @@ pub(crate) fn measure(
 
 /// Its errors would speak of an interface that nobody else can reach.
 pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
-    // The rows of the ablation write into a frame as one piece, wherever it is.
-    let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
-    let most = if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU };
+    let most = most(vias);
     let least = if vias.contains(&Via::Am) { super::LEAST_MTU } else { LEAST_OF_A_VETH };
     if (least..=most).contains(&mtu) {
         return Ok(());
     }
     Err(Error::Usage(format!("--mtu {mtu} does not go: from {least} to {most} for what is to be measured")))
+}
+
+fn most(vias: &[Via]) -> u32 {
+    // The rows of the ablation write into a frame as one piece, wherever it is.
+    let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
+    if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU }
+}
+
+/// The same for an interface that has the MTU it has.
+pub(super) fn check_interface(interface: &Interface, vias: &[Via]) -> Result<(), Error> {
+    let (Interface { name, mtu, .. }, most) = (interface, most(vias));
+    if *mtu <= most {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "the MTU of {name} is {mtu}, and what is to be measured has at most {most}: `ip link set dev {name} mtu {most}`, and the \
+         same on the other machine"
+    )))
 }
 
 fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watch) -> Result<Session, Error> {

@@ -20,6 +20,7 @@ use crate::watch::Watch;
 
 use super::anchor::Anchor;
 use super::message::{Asking, listen};
+use super::veth::check_interface;
 
 /// Where the far side is, by which way.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,9 @@ pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &
 
 fn attempt(order: &Order, peer: &str, link: &mut Anchor, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let here = link.here()?;
+    if let Some(interface) = link.interface()? {
+        check_interface(&interface, &order.vias)?;
+    }
     if order.vias.iter().any(|via| via.is_kernel()) && here.ipv4.is_none() && here.ipv6.is_none() {
         return Err(Error::NoIp(here.why_no_ip(&here)));
     }
@@ -72,12 +76,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// The interface cannot be used to begin with, or [`Error::Interrupted`].
 pub(crate) fn serve((name, on, core): (&str, &str, Option<usize>), how: How, watch: &Watch) -> Result<(), Error> {
     let mut link = Anchor::new(Side::Far, name, on, pin(core)?)?;
+    let at = link.on();
     let (mut is_new, mut trouble) = (true, None);
     loop {
         watch.check()?;
         let ready = || {
             if std::mem::take(&mut is_new) {
-                note(&format!("{name} serves on {on}; Ctrl-C ends it"));
+                note(&format!("{name} serves on {at}; Ctrl-C ends it"));
             } else if trouble.take().is_some() {
                 note(&format!("{name} serves on {on} again"));
             }

@@ -108,7 +108,7 @@ pub(crate) fn run(
     let bar = Bar::new(recipe.messages, options.json);
     let plan = |role, side, core| {
         let on = sides.on(side, 1);
-        Plan { role, on, recipe, how, lost_per_million: args.drop, core }
+        Plan { role, on, recipe, how, lost_per_million: args.loss, core }
     };
     let (mut sender, mut receiver) = start(sides, args.stalls.is_on(), cores, &plan, watch)?;
 
@@ -125,7 +125,7 @@ pub(crate) fn run(
     let verdict = Verdict::of(&recipe, &outcomes);
     let report = Report {
         recipe,
-        drop: args.drop,
+        loss: args.loss,
         outcomes,
         verdict,
         stops: interruptions.count(),

@@ -37,7 +37,7 @@ impl Drop for Bar {
 pub(super) struct Report {
     pub(super) recipe: Recipe,
     /// Of a million frames so many were lost on purpose.
-    pub(super) drop: u32,
+    pub(super) loss: u32,
     pub(super) outcomes: [Outcome; 2],
     pub(super) verdict: Verdict,
     pub(super) stops: [u64; 2],
@@ -69,7 +69,7 @@ impl Report {
             "messages_per_s": (arrived as f64 / self.took.as_secs_f64()) as u64,
             "bytes_per_s": (bytes as f64 / self.took.as_secs_f64()) as u64,
             "lost": lost, "twice": twice, "wrong": wrong, "returned": returned, "puts_in_doubt": puts,
-            "bytes_short": short, "puts": self.outcomes[1].puts, "drop_per_million": self.drop,
+            "bytes_short": short, "puts": self.outcomes[1].puts, "loss_per_million": self.loss,
             "stalls": self.outcomes[1].stalls, "stops": self.stops,
             "sender": self.outcomes[0].counters, "receiver": self.outcomes[1].counters,
         })

@@ -1,7 +1,7 @@
 //! A kernel UDP socket that spins instead of sleeping.
 
 use std::io;
-use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
+use std::io::ErrorKind::{AddrInUse, ConnectionRefused, WouldBlock};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,7 +17,7 @@ use crate::measure::{Arrived, Note, Port};
 use crate::plan::Place;
 use crate::via::Via;
 
-/// Both sides' port: the number of our EtherType.
+/// A side's port: the number of our EtherType; where both have one address, the one before for the second by name.
 const PORT: u16 = 0x88b5;
 /// So many datagrams of one full frame fit a receive buffer that nobody made larger.
 const WINDOW: u64 = 128;
@@ -46,7 +46,7 @@ impl Udp {
     pub(crate) fn open(interface: &str, mtu: usize, here: &Place, peer: &Place, mode: String) -> Result<Udp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
-        let socket = socket.map_err(Error::system("opening a UDP socket on port 34997"))?;
+        let socket = socket.map_err(|error| in_use(own, error))?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
         enlarge(&socket);
         let layout = Layout::new(mtu, own.is_ipv4());
@@ -62,11 +62,26 @@ impl Udp {
     }
 }
 
+/// Another program may have the port, or a second am-bench at this address.
+fn in_use(own: SocketAddr, source: io::Error) -> Error {
+    match source.kind() {
+        AddrInUse => Error::Facility(format!(
+            "{own} is in use, which a bare UDP socket needs: end the program that has it (`ss -ulpn` names it), or leave raw and udp out"
+        )),
+        _ => Error::System { doing: "opening a bare UDP socket", source },
+    }
+}
+
 pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
     let (own, other) = here.ip_towards(peer).ok_or_else(|| Error::NoIp(here.why_no_ip(peer)))?;
     let scope = if_nametoindex(interface)
         .map_err(|e| Error::System { doing: "finding an interface's number", source: e.into() })?;
-    Ok((socket_address(own, scope), socket_address(other, scope)))
+    let (mut own, mut other) = (socket_address(own, scope), socket_address(other, scope));
+    if own == other {
+        let second = if here.name > peer.name { &mut own } else { &mut other };
+        second.set_port(PORT - 1);
+    }
+    Ok((own, other))
 }
 
 /// Of a side's socket, at the interface of this number.
@@ -252,5 +267,21 @@ mod tests {
             near.tell(Note::End).unwrap();
             assert_eq!(near.receive(1).unwrap(), Arrived::default());
         }
+    }
+
+    /// As with `--peer` on the machine of `--serve`.
+    #[test]
+    fn both_sides_may_have_one_address() {
+        let named = |name: &str| Place { name: name.to_owned(), ..place([127, 34, 0, 9]) };
+        let (alpha, beta) = (named("alpha"), named("beta"));
+        let mut near = Udp::open("lo", 1500, &alpha, &beta, "kernel".to_owned()).unwrap();
+        let mut far = Udp::open("lo", 1500, &beta, &alpha, "kernel".to_owned()).unwrap();
+        for port in [&mut near, &mut far] {
+            port.prepare(16).unwrap();
+        }
+        assert_eq!((near.send(2).unwrap(), far.receive(32).unwrap().messages), (2, 2));
+        assert_eq!((far.send(1).unwrap(), near.receive(32).unwrap().messages), (1, 1));
+        let error = Udp::open("lo", 1500, &alpha, &beta, "kernel".to_owned()).map(drop).unwrap_err();
+        assert!(error.to_string().contains("127.34.0.9:34997 is in use") && error.exit_code() == 3, "{error}");
     }
 }

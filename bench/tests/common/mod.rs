@@ -226,7 +226,7 @@ pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
     check_layers(&json(&run(&[&["ablation", "--mtu", "1500"], &hosts, &short])), rows);
     check_bounce(&json(&run(&[&["bounce"], &hosts, &["--rounds", "2", "--time", "0.05"]])));
     for (drop, losses) in [("0.1", true), ("0", false)] {
-        let torture = ["torture", "--messages", "1e5", "--bytes", "30MiB", "--drop", drop];
+        let torture = ["torture", "--messages", "1e5", "--bytes", "30MiB", "--loss", drop];
         check_torture(&json(&run(&[&torture, &hosts])), losses);
     }
 }

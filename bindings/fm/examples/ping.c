@@ -1,12 +1,15 @@
 /* Two nodes, a message to and fro: FM_send_4's round trip, then FM_send's.
  *
- *   cargo build --release -p fm-c
- *   cc -std=c11 -O2 bindings/fm/examples/ping.c -Ibindings/fm/include -Ltarget/release -lamfm -lpthread -o ping
- *   export LD_LIBRARY_PATH=$PWD/target/release
+ *   make -C bindings/fm && sudo make -C bindings/fm install
+ *   cc -std=c11 -O2 bindings/fm/examples/ping.c $(pkg-config --cflags --libs amfm) -lpthread -o ping
  *
- *   ./ping                                                          both, in two threads, over a wire in memory
- *   sudo env LD_LIBRARY_PATH=$LD_LIBRARY_PATH ./ping 1 xdp:eth1     on one machine (sudo keeps no LD_*)
- *   sudo env LD_LIBRARY_PATH=$LD_LIBRARY_PATH ./ping 0 xdp:eth1     on the other
+ *   ./ping                        both nodes, in two threads, over a wire in memory
+ *   ./ping 1 shm:lab              two processes of one machine: this,
+ *   ./ping 0 shm:lab              and this
+ *   sudo ./ping 1 xdp:eth1        on one machine
+ *   sudo ./ping 0 xdp:eth1        on another
+ *   ./ping 1 udp:10.0.0.8:7000,peer=10.0.0.7:7000        the same without AF_XDP and without root
+ *   ./ping 0 udp:10.0.0.7:7000,peer=10.0.0.8:7000
  */
 #include <fm.h>
 #include <pthread.h>
@@ -15,7 +18,7 @@
 #include <string.h>
 
 enum { PING, PONG, ECHO, ECHOED, BYE }; /* handlers, by number */
-enum { ROUNDS = 1000, PATIENCE_MS = 10000 };
+enum { ROUNDS = 1000, PATIENCE_MS = 10000, EACH = 2048 };
 
 static const char *const NAMES[] = {"alpha", "beta"};
 
@@ -71,24 +74,34 @@ static void wait_for(const struct state *state, uint64_t round)
         check(FM_extract(), "extracting");
 }
 
+static void echo(struct state *state, int size)
+{
+    unsigned char *bytes = malloc((size_t)size);
+    if (!bytes)
+        exit(1);
+    for (int at = 0; at < size; at++)
+        bytes[at] = (unsigned char)(size + at);
+    check(FM_send(1, ECHO, bytes, (size_t)size), "sending");
+    free(bytes);
+    wait_for(state, (uint64_t)size);
+}
+
 static void ask(struct state *state)
 {
-    unsigned char bytes[2048];
-    int most = FM_most(1);
+    int most = FM_most(1), each = most < EACH ? most : EACH;
     check(most, "the size of a message");
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         check(FM_send_4(1, PING, round, 0, 0, 0), "sending");
         wait_for(state, round);
     }
     state->round = 0;
-    for (int size = 1; size <= most && size <= (int)sizeof bytes; size++) {
-        for (int at = 0; at < size; at++)
-            bytes[at] = (unsigned char)(size + at);
-        check(FM_send(1, ECHO, bytes, (size_t)size), "sending");
-        wait_for(state, (uint64_t)size);
-    }
+    for (int size = 1; size <= each; size++)
+        echo(state, size);
+    if (each < most)
+        echo(state, most);
     check(FM_send_4(1, BYE, 0, 0, 0, 0), "sending");
-    printf("%d round trips of four words, %d of 1 to %d bytes, %d bytes wrong\n", ROUNDS, most, most, state->wrong);
+    printf("%d round trips of four words, %d of 1 to %d bytes, %d bytes wrong\n", ROUNDS, each + (each < most), most,
+           state->wrong);
 }
 
 static void run(int node, const char *transport)
@@ -126,7 +139,7 @@ int main(int count, char **arguments)
         return 0;
     }
     if (count != 1) {
-        fprintf(stderr, "usage: ping | ping 0|1 xdp:INTERFACE\n");
+        fprintf(stderr, "usage: ping | ping 0|1 TRANSPORT\n");
         return 2;
     }
     if (pthread_create(&thread, NULL, beta, memory))

@@ -7,9 +7,10 @@
  *
  * A whole program is bindings/fm/examples/ping.c. To build one:
  *
- *   cargo build --release -p fm-c
- *   cc -std=c11 -O2 program.c -Ibindings/fm/include -Ltarget/release -lamfm -o program
- *   LD_LIBRARY_PATH=target/release ./program
+ *   make -C bindings/fm && sudo make -C bindings/fm install        (PREFIX=/usr/local; DESTDIR as usual)
+ *   cc -std=c11 -O2 program.c $(pkg-config --cflags --libs amfm) -o program
+ *
+ * Where the loader does not look in PREFIX/lib, `sudo ldconfig` or LD_LIBRARY_PATH tells it.
  *
  * What returns `int` returns a negative FM_E_... where it fails; FM_error() then has a
  * text that says what to do. No call ends the program.
@@ -77,8 +78,12 @@ typedef void (*FM_handler)(void *context, const FM_message *message);
 
 /* Become node `node` of `nodes`, which count from 0 and are called `names`: the same
  * list in the same order at each node, of names of 1 to 31 bytes. `transport` is
- *   "xdp:INTERFACE"     that network, as root or with the rights that docs/operating.md lists
  *   "loopback:NAME"     a wire in memory, between the threads of this process that name it
+ *   "xdp:INTERFACE"     that network, as root or with the rights that docs/operating.md lists
+ *   "shm:NAME"          the processes of this machine that name it
+ *   "udp:IP:PORT,peer=IP:PORT"   the kernel's UDP, to another node's place; "tcp:..." likewise
+ *   "dpdk:DEVICE" or "sim:SEED"; or several with `+` between them, as "shm:lab+udp:10.0.0.7:7000"
+ * docs/transports.md has their settings.
  * The strings are not needed afterwards. */
 int FM_initialize(const char *transport, int node, int nodes, const char *const names[]);
 

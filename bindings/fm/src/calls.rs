@@ -15,7 +15,7 @@ use crate::place;
 const FINISH: Duration = Duration::from_secs(5);
 
 /// More than any transport carries in a message; below what a slice may have.
-const FRAME_MOST: usize = 1 << 16;
+const FRAME_MOST: usize = 1 << 20;
 
 #[inline]
 fn call(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {

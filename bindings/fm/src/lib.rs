@@ -7,7 +7,7 @@
 //!        ▼                                            │
 //!   calls.rs     arguments looked at; panics stay here
 //!   here.rs      the node of the calling thread, the message whose handler runs
-//!   place.rs     "xdp:eth1", "loopback:NAME" ─▶ a transport
+//!   place.rs     "xdp:eth1", "shm:lab", "loopback:NAME" ─▶ a transport
 //!        │
 //!        ▼
 //!   layers/fm    the calls themselves, in safe Rust

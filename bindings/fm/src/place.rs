@@ -1,21 +1,28 @@
-//! Transports by name. Only here are backends named.
+//! Transports by name: every one of `transports`, and a wire in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fm::Transport;
+use transport::NameError;
 use transport::loopback::{Plug, wire};
-use transport::{Name, NameError};
+use transports::OpenError;
+
+/// What the name of a wire in memory begins with.
+const LOOPBACK: &str = "loopback:";
 
 /// Why there is no such transport.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// Its name.
+    /// One that `transports` opens.
     #[error(transparent)]
-    Name(#[from] NameError),
-    /// AF_XDP.
-    #[error(transparent)]
-    Xdp(#[from] afxdp::OpenError),
+    Open(#[from] OpenError),
+    /// A scheme that there is not.
+    #[error("{0}; and between the threads of a process loopback:NAME")]
+    Unknown(NameError),
+    /// A wire without a name.
+    #[error("`loopback` does not say which wire: write `loopback:test`, for instance")]
+    Nameless,
     /// Memory.
     #[error("no memory for the wire: {0}")]
     Memory(String),
@@ -39,15 +46,18 @@ pub(crate) enum PlaceError {
 
 /// Open the transport of node `own` of so many, on the thread that will use it.
 pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Transport>, PlaceError> {
-    let name: Name = name.parse()?;
-    match name.scheme() {
-        "xdp" => Ok(Box::new(afxdp::open(&afxdp::Options::new(name.rest("eth1")?))?)),
-        "loopback" => {
-            let open = plug(name.rest("test")?, own, nodes)?.open();
-            Ok(Box::new(open.map_err(|error| PlaceError::Memory(error.to_string()))?))
-        }
-        _ => Err(name.unknown(&["xdp:INTERFACE", "loopback:NAME"]).into()),
+    let Some(wire) = name.strip_prefix(LOOPBACK) else {
+        return transports::open(name).map_err(|error| match error {
+            OpenError::Name(NameError::Unknown { scheme, .. }) if scheme == "loopback" => PlaceError::Nameless,
+            OpenError::Name(unknown @ NameError::Unknown { .. }) => PlaceError::Unknown(unknown),
+            error => error.into(),
+        });
+    };
+    if wire.is_empty() {
+        return Err(PlaceError::Nameless);
     }
+    let open = plug(wire, own, nodes)?.open();
+    Ok(Box::new(open.map_err(|error| PlaceError::Memory(error.to_string()))?))
 }
 
 /// Wires in memory, by name, with the ends that nobody has taken yet.
@@ -87,9 +97,28 @@ mod tests {
 
     #[test]
     fn what_is_no_transport_says_what_is() {
-        for (name, says) in [("tcp:9", "xdp:INTERFACE, loopback:NAME"), ("xdp", "xdp:eth1"), ("XDP:eth1", "SCHEME")] {
+        for (name, says) in [
+            ("carrier-pigeon:9", "SCHEME"),
+            ("mpi:9", "udp:10.0.0.7:7000"),
+            ("mpi:9", "loopback:NAME"),
+            ("loopback", "loopback:test"),
+            ("loopback:", "loopback:test"),
+            ("xdp", "xdp:eth1"),
+            ("XDP:eth1", "SCHEME"),
+            ("shm:a+", "joins nothing"),
+        ] {
             let error = open(name, 0, 2).err().expect(name).to_string();
             assert!(error.contains(says), "{error}");
+        }
+    }
+
+    /// A kind that is added to `transports` is one that C programs have.
+    #[test]
+    fn every_kind_is_known() {
+        for kind in transports::kinds() {
+            // A setting that none has: the kind itself has to refuse it.
+            let error = open(&format!("{},no-such-setting=1", kind.example), 0, 2).err().expect(kind.scheme);
+            assert!(matches!(error, PlaceError::Open(_)), "{}: {error}", kind.scheme);
         }
     }
 }

@@ -121,8 +121,11 @@ static void initialize(void)
     EXPECT(FM_initialize("loopback:misuse", 0, 0, NAMES), FM_E_NODES);
     EXPECT(FM_initialize("loopback:misuse", 0, 1, NAMES), FM_E_TRANSPORT);
     EXPECT(FM_initialize("token-ring", 0, 2, NAMES), FM_E_TRANSPORT);
+    EXPECT(FM_initialize("ring:eth1", 0, 2, NAMES), FM_E_TRANSPORT);
+    SAYS("xdp:eth1");
+    SAYS("loopback:NAME");
     EXPECT(FM_initialize("tcp:eth1", 0, 2, NAMES), FM_E_TRANSPORT);
-    SAYS("xdp:INTERFACE");
+    SAYS("eth1");
     EXPECT(FM_initialize("xdp:no-such-one", 0, 2, NAMES), FM_E_TRANSPORT);
     EXPECT(FM_initialize("loopback:misuse", 0, 2, NAMES), 0);
     EXPECT(FM_initialize("loopback:misuse", 0, 2, NAMES), FM_E_INITIALIZED);

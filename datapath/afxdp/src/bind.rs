@@ -127,7 +127,10 @@ impl Attempt<'_> {
         let (interface, queue) = (self.interface.name.clone(), self.options.queue);
         let doing = || format!("binding a socket to queue {queue} of {interface}");
         match source.raw_os_error() {
-            Some(libc::EBUSY) => OpenError::Busy { interface, queue, holders: Holders::find() },
+            Some(libc::EBUSY) => {
+                let is_ours = bpf::sibling(self.interface.index).is_some();
+                OpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
+            }
             Some(libc::ENETDOWN) => OpenError::Down { interface },
             Some(libc::ENODEV) => OpenError::NoSuchInterface { interface, have: Vec::new() },
             Some(libc::ENOMEM | libc::ENOBUFS) => OpenError::Memory { what: "the rings of a socket".to_owned() },

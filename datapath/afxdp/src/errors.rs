@@ -79,8 +79,9 @@ pub enum OpenError {
     },
     /// Another AF_XDP socket has the queue.
     #[error(
-        "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; \
-         end that process, or take another queue"
+        "queue {queue} of {interface} is in use by another AF_XDP socket, probably that of process {holders}; {}",
+        if *.is_ours { "the nodes of one interface have to be in one process: open this one there, or take another interface" }
+        else { "end that process, or take another queue" }
     )]
     Busy {
         /// The interface.
@@ -89,6 +90,8 @@ pub enum OpenError {
         queue: u32,
         /// Who it may be.
         holders: Holders,
+        /// Another process has nodes of ours on the interface.
+        is_ours: bool,
     },
     /// Zero-copy or nothing was asked for, and it is nothing.
     #[error(
@@ -166,10 +169,9 @@ pub enum OpenError {
     /// The XDP program was not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Another process has a program on the interface.
+    /// Another process has a program on the interface that is none of ours.
     #[error(
-        "process {holders} has an XDP program on {interface}: end that process, or take another interface; \
-         nodes on several queues of one interface have to be in one process"
+        "process {holders} has an XDP program of another kind on {interface}: end that process, or take another interface"
     )]
     Occupied {
         /// The interface.

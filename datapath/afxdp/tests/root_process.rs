@@ -61,6 +61,7 @@ fn the_process_that_has_the_queue_is_named() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(error.contains(&format!("{} (root_process", child.id())), "{error}");
+    assert!(error.contains("open this one there") && !error.contains("end that process"), "{error}");
 }
 
 #[test]
@@ -74,6 +75,21 @@ fn the_process_that_has_another_queue_is_named() {
     child.wait().unwrap();
     let process = format!("process {} (root_process", child.id());
     assert!(error.starts_with(&process) && error.contains("have to be in one process"), "{error}");
+    assert!(!error.contains("end that process") && !error.contains("xdp off"), "{error}");
+}
+
+/// `/proc` shows the files of a process with capabilities of its own to root alone.
+#[test]
+fn a_sibling_is_told_from_another_program_without_its_descriptors() {
+    let _alone = alone();
+    let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
+    let sibling = || bpf::sibling(afxdp::Interface::find("am0").unwrap().index);
+    let mut child = cable.hosts[0].enter(start).unwrap();
+    let found = cable.hosts[0].enter(sibling).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(found, Some(child.id()));
+    eventually("the mark is gone", || cable.hosts[0].enter(sibling).unwrap().is_none());
 }
 
 #[test]

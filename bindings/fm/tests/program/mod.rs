@@ -2,6 +2,7 @@
 //! for these tests.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,33 +12,74 @@ use tempfile::TempDir;
 /// Longer than anything here takes when nothing is wrong.
 const LONG: Duration = Duration::from_secs(120);
 
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const STRICT: &[&str] = &["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// A program, and the directory that it is in as long as it is wanted.
 pub struct Program {
     directory: TempDir,
+    /// Where its library is, if not there.
+    libraries: Option<PathBuf>,
 }
 
-/// Where cargo puts `libamfm.so`: beside the tests.
-fn library() -> PathBuf {
+/// What cargo built, beside the tests.
+pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this test's file");
-    let directory = test.parent().expect("its directory").to_owned();
-    assert!(directory.join("libamfm.so").exists(), "no libamfm.so in {}", directory.display());
-    directory
+    let library = test.parent().expect("its directory").join("libamfm.so");
+    assert!(library.exists(), "no {}", library.display());
+    library
+}
+
+/// The C compiler: another one where these tests are built for another processor, as by `scripts/cross`.
+pub fn compiler() -> String {
+    std::env::var("FM_CC").unwrap_or_else(|_| "cc".to_owned())
+}
+
+/// Run this to its end, which has to be a good one. Returns what it said.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().expect("a program that scripts/setup installs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 impl Program {
-    /// Compile and link, warnings being errors.
+    /// Compile and link with what cargo built, warnings being errors.
     pub fn build(source: &str) -> Program {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // Another one where these tests are built for another processor, as by `scripts/cross`.
-        let mut cc = Command::new(std::env::var("FM_CC").unwrap_or_else(|_| "cc".to_owned()));
-        cc.args(STRICT).arg(root.join(source)).arg("-I").arg(root.join("include"));
-        cc.arg("-L").arg(library()).args(["-lamfm", "-lpthread", "-o"]).arg(directory.path().join("program"));
-        let output = cc.output().expect("cc, which scripts/setup installs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Program { directory }
+        let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries: None };
+        let at = program.directory.path();
+        // The loader looks for the name that the library says that it has.
+        let said = run(Command::new("readelf").arg("-d").arg(library()));
+        let (_, name) = said.split_once("(SONAME)").expect("a library that says its name");
+        let name = name.split(['[', ']']).nth(1).expect("its name");
+        for name in ["libamfm.so", name] {
+            symlink(library(), at.join(name)).expect("a link");
+        }
+        program.compile(
+            source,
+            &[
+                "-I".to_owned(),
+                format!("{ROOT}/include"),
+                "-L".to_owned(),
+                at.display().to_string(),
+                "-lamfm".to_owned(),
+            ],
+        );
+        program
+    }
+
+    /// The same with what is installed there, with the flags for it.
+    pub fn build_with(source: &str, libraries: &Path, flags: &str) -> Program {
+        let flags: Vec<String> = flags.split_whitespace().map(ToOwned::to_owned).collect();
+        let libraries = Some(libraries.to_owned());
+        let program = Program { directory: tempfile::tempdir().expect("a directory"), libraries };
+        program.compile(source, &flags);
+        program
+    }
+
+    fn compile(&self, source: &str, flags: &[String]) {
+        let mut cc = Command::new(compiler());
+        cc.args(STRICT).arg(Path::new(ROOT).join(source)).args(flags).arg("-lpthread");
+        run(cc.arg("-o").arg(self.directory.path().join("program")));
     }
 
     /// Start it; under another program where `FM_RUNNER` names one, as `scripts/sanitize` does.
@@ -45,7 +87,10 @@ impl Program {
         let runner = std::env::var("FM_RUNNER").unwrap_or_default();
         let mut words = runner.split_whitespace().map(PathBuf::from).chain([self.directory.path().join("program")]);
         let mut command = Command::new(words.next().expect("the program at least"));
-        command.args(words).args(arguments).env("LD_LIBRARY_PATH", library());
+        command
+            .args(words)
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", self.libraries.as_deref().unwrap_or(self.directory.path()));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running(Some(command.spawn().expect("the program starts")))
     }

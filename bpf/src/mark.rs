@@ -1,0 +1,66 @@
+//! Who has a program of ours on an interface. Its `bpf_link` names a process only to root, so whoever attaches one also
+//! has an abstract socket of a name that says it, which everybody in the network namespace may read.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// What the names begin with.
+const NAME: &str = "am-xdp";
+
+/// This process has a program on an interface, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    // Without it others only get a less exact error.
+    _socket: Option<UnixDatagram>,
+}
+
+impl Mark {
+    /// On the interface of this number.
+    pub(crate) fn new(interface: u32) -> Mark {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{NAME}/{interface}/{}/{}", process::id(), MADE.fetch_add(1, Relaxed));
+        let address = SocketAddr::from_abstract_name(name);
+        Mark { _socket: address.and_then(|address| UnixDatagram::bind_addr(&address)).ok() }
+    }
+}
+
+/// Another process that has a program of ours on the interface of this number, in the calling thread's network namespace.
+pub fn sibling(interface: u32) -> Option<u32> {
+    let sockets = fs::read_to_string("/proc/thread-self/net/unix").ok()?;
+    sockets.lines().filter_map(|line| process_of(line, interface)).find(|pid| *pid != process::id())
+}
+
+/// What it is called.
+pub(crate) fn command(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+fn process_of(line: &str, interface: u32) -> Option<u32> {
+    let name = line.split_whitespace().last()?.strip_prefix('@')?;
+    let mut parts = name.strip_prefix(NAME)?.strip_prefix('/')?.split('/');
+    (parts.next()?.parse() == Ok(interface)).then_some(())?;
+    parts.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_while_it_lives() {
+        let line = |interface| format!("0000: 00000002 00000000 00000000 0002 01 123 @am-xdp/{interface}/77/0");
+        assert_eq!(process_of(&line(3), 3), Some(77));
+        assert_eq!(process_of(&line(33), 3), None);
+        assert_eq!(process_of("0000: 00000002 00000000 00000000 0002 01 123 /run/am-xdp/3/77/0", 3), None);
+        let read = || fs::read_to_string("/proc/thread-self/net/unix").unwrap();
+        let ours = |text: &str| text.lines().any(|line| process_of(line, u32::MAX) == Some(process::id()));
+        let marks = [Mark::new(u32::MAX), Mark::new(u32::MAX)];
+        assert!(ours(&read()));
+        assert_eq!(sibling(u32::MAX), None, "this process is none of its own");
+        drop(marks);
+        assert!(!ours(&read()));
+    }
+}
