@@ -215,7 +215,7 @@ fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
     let lines = json(&output.unwrap());
     for name in ["sockperf-tcp", "openmpi-shm"] {
         let row = peer(&lines, name);
-        assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
+        assert_eq!((&row["mode"], &row["peer_version"]), (&value!("failed"), &value!("hangs 1.0")));
         assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
     }
     assert_eq!(asleep(86123), 0, "it is over when am-bench is");
@@ -302,7 +302,7 @@ fn each_peer_has_figures_or_a_reason() {
         let reasons = line["failures"].as_array().unwrap();
         let figures = ["one_way", "stream"].map(|curve| sizes(&line[curve])).concat();
         assert!(reasons.is_empty() != figures.is_empty() && figures.iter().all(|size| *size == 64), "{line}");
-        assert_eq!(line["mode"] == "not here", line["version"] == "", "{line}");
+        assert_eq!(line["mode"] == "not here", line["peer_version"] == "", "{line}");
         if !reasons.is_empty() {
             eprintln!("{}: {}", line["peer"], reasons[0]);
         }

@@ -1,4 +1,5 @@
-//! The last row: a kernel TCP socket that spins, one system call a message.
+//! The last row: a kernel TCP socket that spins. One message alone costs a write; many at once go with one, as a program
+//! sends them that corks its socket.
 //!
 //! A message's first byte says whether it is data, which has the length that
 //! both sides know, or a note.
@@ -8,12 +9,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::batching::Batching;
 use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::Place;
+use crate::plan::{How, Place};
 use crate::side::Side;
 use crate::via::Via;
+use crate::via::am::BUNDLED;
 use crate::via::sleeping::Wakes;
 use crate::via::udp::addresses;
 use crate::watch::Watch;
@@ -24,17 +27,31 @@ use super::Row;
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 /// IPv4 and TCP, with the time stamps that each segment carries.
-const HEADERS: usize = 20 + 20 + 12;
+pub(crate) const HEADERS: usize = 20 + 20 + 12;
 /// The longest data message: as long as the longest that `compare` sends.
 const LONGEST: usize = 1 << 20;
 /// Read at once.
 const READ: usize = 256 << 10;
 
-/// Whether the kernel may wait and see whether small messages can share a segment (Nagle's algorithm).
+/// Bytes of one write, about.
+const CORKED: usize = 256 << 10;
+
+/// Who gathers the messages of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
-    Yes,
-    No,
+    /// The kernel: a write a message, and it may wait until they fill a segment (Nagle's algorithm).
+    Kernel,
+    /// The sender: one write for a batch.
+    Sender,
+    /// The sender: one write for as many as ours have in their bundles.
+    Bundles,
+}
+
+impl Gather {
+    /// As ours are sent.
+    pub(crate) fn like_ours(how: How) -> Gather {
+        if how.bundles { Gather::Bundles } else { Gather::Sender }
+    }
 }
 
 /// One side of the row.
@@ -47,6 +64,8 @@ pub(crate) struct Tcp {
     largest: usize,
     content: Content,
     echo: bool,
+    /// As many messages as go with one write.
+    batch: Vec<u8>,
     /// Begun and not yet taken by the kernel.
     rest: Vec<u8>,
     input: Vec<u8>,
@@ -79,6 +98,7 @@ impl Tcp {
             largest: mtu.saturating_sub(HEADERS),
             content: Content::default(),
             echo: false,
+            batch: Vec::new(),
             rest: Vec::new(),
             input: vec![0; READ],
             unread: (0, 0),
@@ -104,12 +124,26 @@ impl Tcp {
         }
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let bytes = match &message {
-            Message::Data => self.content.bytes(),
+            Message::Data(count) => &self.batch[..count * self.content.bytes().len()],
             Message::Note(bytes) => &bytes[..],
         };
         let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
         self.rest.extend_from_slice(&bytes[sent..]);
         Ok(true)
+    }
+
+    /// So many data messages, with as few writes as there are batches in them.
+    fn several(&mut self, count: usize) -> Result<usize, Error> {
+        let most = self.batch.len() / self.content.bytes().len().max(1);
+        let mut sent = 0;
+        while sent < count {
+            let next = (count - sent).min(most);
+            if !self.put(Message::Data(next))? {
+                break;
+            }
+            sent += next;
+        }
+        Ok(sent)
     }
 
     /// What was begun goes before anything else.
@@ -157,7 +191,8 @@ impl Tcp {
 }
 
 enum Message {
-    Data,
+    /// So many in a row.
+    Data(usize),
     Note([u8; NOTE_BYTES]),
 }
 
@@ -191,7 +226,7 @@ fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream
 }
 
 fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
-    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather == Gather::No));
+    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather != Gather::Kernel));
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
@@ -233,7 +268,13 @@ impl Port for Tcp {
             return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
         }
         self.content = Content::of(size);
+        let most = if self.gather == Gather::Kernel { 1 } else { BUNDLED };
+        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, most));
         Ok(())
+    }
+
+    fn batching(&self) -> Batching {
+        if self.gather == Gather::Sender { Batching::Bursts } else { Batching::Shared }
     }
 
     fn echo(&mut self, on: bool) {
@@ -241,12 +282,7 @@ impl Port for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        for sent in 0..count {
-            if !self.put(Message::Data)? {
-                return Ok(sent);
-            }
-        }
-        Ok(count)
+        self.several(if self.gather == Gather::Bundles && count > 1 { BUNDLED } else { count })
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -264,7 +300,7 @@ impl Port for Tcp {
             }
         }
         if self.echo {
-            self.send(arrived.messages as usize)?;
+            self.several(arrived.messages as usize)?;
         }
         Ok(arrived)
     }
@@ -287,7 +323,7 @@ mod tests {
         let place = |ip: [u8; 4]| Place { ipv4: Some(ip.into()), ..Place::default() };
         let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
         let open = |side, here, peer| {
-            Tcp::open((side, Gather::No), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
+            Tcp::open((side, Gather::Sender), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
         };
         let far = open(Side::Far, &b, &a);
         (open(Side::Near, &a, &b), far)

@@ -9,8 +9,8 @@ use super::table::figures;
 
 impl Comparison {
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
-        self.rows.iter().map(|row| self.line(row).to_string()).chain([self.summary().to_string()]).collect()
+    pub(crate) fn json(&self) -> Vec<Value> {
+        self.rows.iter().map(|row| self.line(row)).chain([self.summary()]).collect()
     }
 
     fn line(&self, row: &Row) -> Value {
@@ -21,9 +21,10 @@ impl Comparison {
             "peer": row.name,
             "what": row.what,
             "wire": row.wire,
+            "transport": row.transport,
             "mtu": row.mtu,
             "mode": row.mode(),
-            "version": row.version,
+            "peer_version": row.version,
             "size": small,
             "p50_ns": spread(row.spread(p50)),
             "p99_ns": spread(row.spread(|turn| turn.one_way(small)?.p99)),
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn everything_by_size_and_round_and_ratios_in_the_end() {
         let all = comparison(vec![row("am", &[1000.0, 1100.0]), row("udp", &[2000.0, 2200.0])]);
-        let lines: Vec<Value> = all.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = all.json();
         let udp = &lines[1];
         assert_eq!((&udp["peer"], &udp["size"], &udp["p50_ns"]["median"]), (&json!("udp"), &json!(64), &json!(4264.0)));
         assert_eq!(udp["one_way"][2]["p50_ns"]["by_round"], json!([8096.0, 8496.0]));

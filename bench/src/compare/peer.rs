@@ -120,6 +120,13 @@ pub(crate) trait Peer {
         format!("-{}-", self.name()).contains(&format!("-{}-", joint.name()))
     }
 
+    /// The transport that carries its messages.
+    fn transport(&self) -> &'static str {
+        let joints = [Joint::Udp, Joint::Tcp, Joint::Shm, Joint::Memif, Joint::VirtioUser];
+        let by_dpdk = if self.name().contains("dpdk") { "dpdk" } else { "xdp" };
+        joints.into_iter().find(|joint| self.goes_over(*joint)).map_or(by_dpdk, Joint::name)
+    }
+
     /// What a frame carries there, where there are frames.
     fn mtu(&self, asked: &Asked) -> Option<usize> {
         (self.wire() == Wire::Veth.name()).then_some(asked.mtu)

@@ -16,6 +16,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) wire: &'static str,
+    pub(crate) transport: &'static str,
     pub(crate) mtu: Option<usize>,
     pub(crate) notes: &'static [&'static str],
     pub(crate) version: String,
@@ -94,7 +95,8 @@ impl Row {
             Err(why) => (String::new(), Some(why)),
         };
         let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(asked), peer.notes());
-        Row { name, what, wire, mtu, notes, version, absent, turns: Vec::new(), failures: Vec::new() }
+        let (transport, turns, failures) = (peer.transport(), Vec::new(), Vec::new());
+        Row { name, what, wire, transport, mtu, notes, version, absent, turns, failures }
     }
 
     /// What a turn brought.
@@ -182,6 +184,7 @@ pub(crate) mod tests {
             name,
             what,
             wire,
+            transport: "xdp",
             mtu: Some(1500),
             notes: &["a note"],
             version,

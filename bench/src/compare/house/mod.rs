@@ -16,6 +16,7 @@ use super::peer::{Asked, OneWay, Peer, Stream, Turn};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::origin::kernel;
 use crate::plan::{Amount, Bench, How};
 use crate::progress::Progress;
 use crate::session::Order;
@@ -156,11 +157,6 @@ impl House {
             None => turn,
         })
     }
-}
-
-fn kernel() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().split('-').next().unwrap_or_default().to_owned()
 }
 
 fn turn(all: &[Measured]) -> Turn {
