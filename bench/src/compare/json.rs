@@ -26,6 +26,7 @@ impl Comparison {
             "mode": row.mode(),
             "peer_version": row.version,
             "size": small,
+            "batching": row.turns.iter().find_map(|(_, turn)| turn.stream(small)?.batching),
             "p50_ns": spread(row.spread(p50)),
             "p99_ns": spread(row.spread(|turn| turn.one_way(small)?.p99)),
             "messages_per_s": spread(row.spread(messages)),
@@ -42,13 +43,10 @@ impl Comparison {
     }
 
     fn summary(&self) -> Value {
-        let figures = figures(self.asked.small());
-        let names = ["p50", "messages", "peak"];
         let beside = |row: &Row| -> Option<Value> {
-            let ratios = names.iter().zip(figures).filter_map(|(name, figure)| {
-                Some(((*name).to_owned(), json!(rounded(self.beside_am(row, figure)?, 1e4))))
-            });
-            let ratios: Map<String, Value> = ratios.collect();
+            let ratios = self.ratios(row).into_iter();
+            let ratios: Map<String, Value> =
+                ratios.filter_map(|(name, ratio)| Some((name.to_owned(), json!(rounded(ratio?, 1e4))))).collect();
             (!ratios.is_empty()).then_some(Value::Object(ratios))
         };
         let over: Map<String, Value> =
@@ -125,6 +123,6 @@ mod tests {
         assert_eq!((&udp["p99_ns"], &udp["stream"][0]["lost"]["median"]), (&Value::Null, &json!(0.0)));
         assert_eq!(lines[2]["summary"]["offload"], json!({"tso": true, "gso": true, "gro": false}));
         let over = &lines[2]["summary"]["over_am"];
-        assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["peak"] == json!(1.0), "{over}");
+        assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["bytes"] == json!(1.0), "{over}");
     }
 }

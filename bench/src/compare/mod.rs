@@ -13,10 +13,12 @@
 
 mod apart;
 mod fabric;
+mod families;
 mod heard;
 mod house;
 mod iperf3;
 mod json;
+mod labels;
 mod lines;
 mod mpi;
 mod offload;

@@ -172,7 +172,7 @@ fn turn(all: &[Measured]) -> Turn {
             Outcome::Throughput(_) => {
                 let messages = one.rates().map_or(0.0, |rates| rates.messages);
                 let cpu = one.busy.map(|cores| cores * 1e9 / messages).filter(|cpu| cpu.is_finite());
-                turn.stream.push(Stream { size, messages, cpu, lost: one.lost() });
+                turn.stream.push(Stream { size, messages, cpu, lost: one.lost(), batching: Some(one.batching) });
             }
         }
     }
