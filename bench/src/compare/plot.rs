@@ -9,9 +9,9 @@ use super::table::short;
 use crate::report::table::{metric, nanoseconds};
 use crate::svg::{begin, coloured, dot_of, escaped, rule, styled, text};
 
-const WIDTH: f64 = 1320.0;
+const WIDTH: f64 = 1420.0;
 const PANEL: f64 = 380.0;
-const PANELS: [f64; 2] = [90.0, 760.0];
+const PANELS: [f64; 2] = [90.0, 780.0];
 const HEAD: f64 = 22.0;
 /// Of a plot: its title, and that of a panel, above the panel; the sizes below it.
 const ABOVE: f64 = 62.0;
@@ -76,10 +76,15 @@ impl Paper {
         for size in sizes {
             let x = self.x(*size as f64);
             rule(svg, (x, bottom), (x, bottom + 5.0), "stroke=\"black\"");
-            text(svg, (x, bottom + 20.0), "middle", &short(*size));
+            text(svg, (x, bottom + 20.0), "middle", &tick(*size));
         }
         rule(svg, (self.left, bottom), (self.left + PANEL, bottom), "stroke=\"black\"");
     }
+}
+
+/// A size in so few characters that it does not touch the next.
+fn tick(size: usize) -> String {
+    short(size).replace(" KiB", "K").replace(" MiB", "M")
 }
 
 impl Comparison {
