@@ -6,9 +6,10 @@ use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
 
 use crate::ablation::bare::Bare;
+use crate::ablation::gather::Gather;
 use crate::ablation::queues::Queues;
 use crate::ablation::row::Row;
-use crate::ablation::tcp::{Gather, Tcp};
+use crate::ablation::tcp::Tcp;
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;

@@ -11,9 +11,10 @@ use wire::Address;
 use wire::frame::ETHERNET;
 
 use crate::ablation::bare::Bare;
+use crate::ablation::gather::Gather;
 use crate::ablation::queues::Queues;
 use crate::ablation::row::Row;
-use crate::ablation::tcp::{Gather, HEADERS, Tcp};
+use crate::ablation::tcp::{HEADERS, Tcp};
 use crate::deploy::joined::Joint;
 use crate::error::Error;
 use crate::limits;

@@ -50,24 +50,6 @@ fn bandwidth_is_of_the_fullest_frames_that_all_vias_have() {
     }
 }
 
-/// By bare frames and by datagrams no two messages share one.
-#[test]
-fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
-    let output = run(&[&["rate", "--bundles", "on", "--json"], VETH, QUICK]);
-    let lines = json(&output);
-    let batching: Vec<_> = lines[..3].iter().map(|line| line["batching"].as_str().unwrap()).collect();
-    assert_eq!(batching, ["shared", "bursts", "bursts"]);
-    let summary = summary(&lines);
-    assert!(summary["udp_over_raw"].is_f64(), "{summary}");
-    for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
-        assert!(summary.get(ratio).is_none() && summary["sizes"][0].get(ratio).is_none(), "{ratio}: {summary}");
-    }
-    assert_eq!(
-        lines.iter().map(|line| line["transport"].as_str()).collect::<Vec<_>>()[..3],
-        [Some("xdp"), Some("xdp"), Some("udp")]
-    );
-}
-
 #[test]
 fn round_trips_of_frames_of_several_chunks() {
     let lines = json(&run(&[&["latency", "--json", "--mtu", "65000", "--size", "60000"], VETH, QUICK]));

@@ -60,7 +60,16 @@ fn ours_beside_the_kernels_sockets() {
         assert_eq!(line["stream"][1]["messages_per_s"]["by_round"].as_array().unwrap().len(), 1);
     }
     let over = &summary(&lines)["over_am"];
-    assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["peak"] == value!(1.0), "{over}");
+    assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["bytes"] == value!(1.0), "{over}");
+    // Those that hand messages over as `am` does, and those that let them share frames.
+    for (name, fair) in [("am-tcp", true), ("udp", true), ("tcp", true), ("am-bundles", false), ("tcp-nagle", false)] {
+        assert_eq!(over[name]["messages"].is_f64(), fair, "{name}: {over}");
+        let batching = if fair { "bursts" } else { "shared" };
+        assert_eq!(peer(&lines, name)["batching"], batching, "{name}");
+    }
+    for (name, transport) in [("am", "xdp"), ("udp", "udp"), ("am-tcp", "tcp"), ("am-shm", "shm")] {
+        assert_eq!(peer(&lines, name)["transport"], transport);
+    }
 }
 
 /// Frames as long as the cable's are everybody's, and the table says so.

@@ -13,15 +13,15 @@ use crate::batching::Batching;
 use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::{How, Place};
+use crate::plan::Place;
 use crate::side::Side;
 use crate::via::Via;
-use crate::via::am::BUNDLED;
 use crate::via::sleeping::Wakes;
 use crate::via::udp::addresses;
 use crate::watch::Watch;
 
 use super::Row;
+use super::gather::Gather;
 
 /// The first byte of a note; data begins with 0.
 const NOTE: u8 = 0xff;
@@ -35,24 +35,6 @@ const READ: usize = 256 << 10;
 
 /// Bytes of one write, about.
 const CORKED: usize = 256 << 10;
-
-/// Who gathers the messages of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gather {
-    /// The kernel: a write a message, and it may wait until they fill a segment (Nagle's algorithm).
-    Kernel,
-    /// The sender: one write for a batch.
-    Sender,
-    /// The sender: one write for as many as ours have in their bundles.
-    Bundles,
-}
-
-impl Gather {
-    /// As ours are sent.
-    pub(crate) fn like_ours(how: How) -> Gather {
-        if how.bundles { Gather::Bundles } else { Gather::Sender }
-    }
-}
 
 /// One side of the row.
 pub(crate) struct Tcp {
@@ -268,13 +250,12 @@ impl Port for Tcp {
             return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
         }
         self.content = Content::of(size);
-        let most = if self.gather == Gather::Kernel { 1 } else { BUNDLED };
-        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, most));
+        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, self.gather.most()));
         Ok(())
     }
 
     fn batching(&self) -> Batching {
-        if self.gather == Gather::Sender { Batching::Bursts } else { Batching::Shared }
+        self.gather.batching()
     }
 
     fn echo(&mut self, on: bool) {
@@ -282,7 +263,7 @@ impl Port for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        self.several(if self.gather == Gather::Bundles && count > 1 { BUNDLED } else { count })
+        self.several(self.gather.count(count))
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -318,12 +299,17 @@ impl Port for Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::via::am::BUNDLED;
 
     fn pair(last: u8) -> (Tcp, Tcp) {
+        pair_that(last, Gather::Sender)
+    }
+
+    fn pair_that(last: u8, gather: Gather) -> (Tcp, Tcp) {
         let place = |ip: [u8; 4]| Place { ipv4: Some(ip.into()), ..Place::default() };
         let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
         let open = |side, here, peer| {
-            Tcp::open((side, Gather::Sender), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
+            Tcp::open((side, gather), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
         };
         let far = open(Side::Far, &b, &a);
         (open(Side::Near, &a, &b), far)
@@ -359,6 +345,24 @@ mod tests {
             assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, wrong: 0, note: Some(note) });
         }
         assert!(in_parts);
+    }
+
+    #[test]
+    fn a_batch_is_one_write_unless_the_kernel_gathers() {
+        for (last, gather, asked, sent, of_a_write) in [
+            (5, Gather::Sender, 32, 32, 32),
+            (6, Gather::Bundles, 32, BUNDLED, BUNDLED),
+            (7, Gather::Kernel, 32, 32, 1),
+        ] {
+            let (mut near, mut far) = pair_that(last, gather);
+            for port in [&mut near, &mut far] {
+                port.prepare(16).unwrap();
+            }
+            assert_eq!((near.send(1).unwrap(), near.batch.len()), (1, of_a_write * 16), "{gather:?}");
+            assert_eq!(near.send(asked).unwrap(), sent, "{gather:?}");
+            near.tell(Note::End).unwrap();
+            assert_eq!(hear(&mut far).messages, sent as u64 + 1, "{gather:?}");
+        }
     }
 
     #[test]
