@@ -146,6 +146,7 @@ mod tests {
     #[test]
     fn what_fits_no_frame_goes_in_datagrams_of_its_own() {
         let ((near, far), mut outbox, mut inbox) = (pair(), Outbox::new(), Inbox::new().unwrap());
+        Inbox::merge(&far, true);
         outbox.prepare(&[7; 65_507], false);
         assert_eq!(outbox.send(&near, 1).unwrap(), 1);
         assert_eq!(looked(&mut inbox, &far).1, [[7; 65_507].to_vec()]);
