@@ -61,14 +61,19 @@ fn ours_beside_the_kernels_sockets() {
     }
     let over = &summary(&lines)["over_am"];
     assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["bytes"] == value!(1.0), "{over}");
-    // Those that hand messages over as `am` does, and those that let them share frames.
+    check_ratios(&lines);
+}
+
+/// Rows that hand messages over as `am` does have a ratio, and those that let them share frames have none.
+fn check_ratios(lines: &[Value]) {
+    let over = &summary(lines)["over_am"];
     for (name, fair) in [("am-tcp", true), ("udp", true), ("tcp", true), ("am-bundles", false), ("tcp-nagle", false)] {
         assert_eq!(over[name]["messages"].is_f64(), fair, "{name}: {over}");
         let batching = if fair { "bursts" } else { "shared" };
-        assert_eq!(peer(&lines, name)["batching"], batching, "{name}");
+        assert_eq!(peer(lines, name)["batching"], batching, "{name}");
     }
     for (name, transport) in [("am", "xdp"), ("udp", "udp"), ("am-tcp", "tcp"), ("am-shm", "shm")] {
-        assert_eq!(peer(&lines, name)["transport"], transport);
+        assert_eq!(peer(lines, name)["transport"], transport);
     }
 }
 
