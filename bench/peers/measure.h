@@ -106,8 +106,9 @@ static void round_trips(int side, char *message, int size, uint64_t length, uint
         } while (message[0] != LAST);
         return;
     }
-    for (message[0] = MORE; message[0] != LAST;) {
-        uint64_t sent = now(), back;
+    /* The clock is read once an exchange: the end of one is the start of the next. */
+    uint64_t sent = begin, back;
+    for (message[0] = MORE; message[0] != LAST; sent = back) {
         if (sent >= end || count == KEPT)
             message[0] = LAST;
         put(message, size);

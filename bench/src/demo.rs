@@ -19,14 +19,14 @@ const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
 /// Neither works, or it was interrupted.
 pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
     say(options, INTRODUCTION)?;
-    let session = match over(&Where::Veth(1500), options, watch) {
+    let (session, place) = match over(&Where::Veth(1500), options, watch) {
         Err(error) if error.exit_code() == 3 => {
             say(options, &format!("That is not possible here.\n{error}\n\n{LOOPBACK}"))?;
-            over(&Where::Loopback, options, watch)?
+            (over(&Where::Loopback, options, watch)?, Where::Loopback)
         }
-        other => other?,
+        other => (other?, Where::Veth(1500)),
     };
-    print(session, options)
+    print(session, &place, options)
 }
 
 fn over(place: &Where, options: &Options, watch: &Watch) -> Result<Session, Error> {

@@ -6,9 +6,10 @@ use afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
 
 use crate::ablation::bare::Bare;
+use crate::ablation::gather::Gather;
 use crate::ablation::queues::Queues;
 use crate::ablation::row::Row;
-use crate::ablation::tcp::{Gather, Tcp};
+use crate::ablation::tcp::Tcp;
 use crate::error::Error;
 use crate::measure::Port;
 use crate::place;
@@ -61,13 +62,13 @@ impl InterfaceLink {
 
     fn udp(&self, peer: &Place, watch: &Watch) -> Result<Udp, Error> {
         let Interface { name, driver, mtu, .. } = &self.interface;
-        let open = || Udp::open(name, peer.carries(*mtu), &self.here()?, peer, format!("{driver} kernel"));
+        let open = || Udp::open(self.side, name, peer.carries(*mtu), (&self.here()?, peer), format!("{driver} kernel"));
         once_free(watch, open)
     }
 
     fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         if row.is_kernel() {
-            return self.kernel(row, peer, watch);
+            return self.kernel(row, peer, how, watch);
         }
         if row.is_of_queues() {
             let transport = self.transport(how, watch)?;
@@ -78,12 +79,12 @@ impl InterfaceLink {
         Ok(Box::new(Bare::new(raw, row)))
     }
 
-    fn kernel(&self, row: Row, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn kernel(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         if row == Row::UdpSleeping {
             return Ok(Box::new(Sleeping::new(self.udp(peer, watch)?)));
         }
         let (mtu, mode) = (peer.carries(self.interface.mtu), format!("{} kernel", self.interface.driver));
-        let gather = if row == Row::TcpNagle { Gather::Yes } else { Gather::No };
+        let gather = if row == Row::TcpNagle { Gather::Kernel } else { Gather::like_ours(how) };
         let tcp = Tcp::open((self.side, gather), &self.interface.name, mtu, (&self.here()?, peer), mode, watch)?;
         Ok(if row == Row::TcpSleeping { Box::new(Sleeping::new(tcp)) } else { Box::new(tcp) })
     }

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod ablation;
+mod batching;
 mod bounce;
 mod cli;
 mod compare;
@@ -37,6 +38,7 @@ mod loss;
 mod measure;
 mod named;
 mod names;
+mod origin;
 mod out;
 mod place;
 mod plan;
@@ -58,7 +60,7 @@ mod watch;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ablation::Ablation;
 use cli::{Cli, Options, Switch, Task, Where};
@@ -66,9 +68,11 @@ use cores::Cores;
 use deploy::wire::Way;
 use error::Error;
 use loss::Loss;
+use origin::Origin;
 use plan::{Bench, FramingArg, How};
 use progress::Progress;
 use report::Report;
+use serde_json::Value;
 use session::{Order, Session};
 use side::Side;
 use size::Size;
@@ -94,7 +98,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     let watch = Watch::signals()?;
     let options = &cli.options;
     match cli.task()? {
-        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, options),
+        Task::Measure(benches, place) => print(measure(&benches, &place, options, A_QUARTER, &watch)?, &place, options),
         Task::Loss(bench, losses, place, plot) => lose((bench, losses), &place, plot.as_deref(), options, &watch),
         Task::Sweep(place, plot) => sweep(&place, plot.as_deref(), options, &watch),
         Task::Compare(wanted) => {
@@ -119,7 +123,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
             let sides = place.sides()?;
             let cores = Cores::both(options.cores.unwrap_or_default())?;
             let how = How { bundles: options.bundles != Some(Switch::Off), ..options.how(FramingArg::Bare) };
-            torture::run(&args, how, &sides, cores, options, &watch)
+            torture::run(&args, how, (&sides, &place), cores, options, &watch)
         }
         Task::Tortured => torture::child(&watch),
         Task::Room(words) => compare::room(&words, &watch),
@@ -201,7 +205,7 @@ fn lose(
     let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
     let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
     let svg = plot.map(|_| report::loss_curve(&session.all, bench));
-    let printed = print(session, options);
+    let printed = print(session, place, options);
     if let Some((file, svg)) = plot.zip(svg) {
         fs::write(file, svg).map_err(Error::system("writing the plot"))?;
     }
@@ -215,7 +219,7 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
     let session =
         over(vec![(Bench::Bandwidth, size::swept())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let sweep = Sweep::new(&session.all, session.cores);
-    tell(sweep.json(), || sweep.table(), options)?;
+    tell(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
     if let Some(file) = plot {
         fs::write(file, sweep.svg(&title(&sweep))).map_err(Error::system("writing the plot"))?;
     }
@@ -228,7 +232,7 @@ fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
     let session =
         over(vec![(Bench::Bandwidth, ablation::sizes())], vec![Loss::NONE], vias, place, options, OF_A_SWEEP, watch)?;
     let table = Ablation::new(&session.all, session.cores);
-    tell(table.json(), || table.table(), options)?;
+    tell(table.json(), || table.table(), &Origin::of(place, session.mtu), options)?;
     session.end
 }
 
@@ -241,7 +245,7 @@ fn bounce(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
     };
     let (cores, how) = (Cores::both(options.cores.unwrap_or_default())?, options.how(FramingArg::Bare));
     let bounced = bounce::measure(&sides, bounce::Plan { how, size, cores }, &options.amount(A_QUARTER), watch)?;
-    tell(bounced.json(), || bounced.table(), options)
+    tell(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
 }
 
 /// What the picture is of.
@@ -251,15 +255,21 @@ fn title(sweep: &Sweep) -> String {
 }
 
 /// Print what was measured, and return how it ended.
-fn print(session: Session, options: &Options) -> Result<(), Error> {
+fn print(session: Session, place: &Where, options: &Options) -> Result<(), Error> {
     let report = Report::new(&session.all, session.cores);
-    tell(report.json(), || report.table(), options)?;
+    tell(report.json(), || report.table(), &Origin::of(place, session.mtu), options)?;
     session.end
 }
 
 /// Lines or a table, and the lines into a file where that is wanted.
-fn tell(lines: Vec<String>, table: impl FnOnce() -> String, options: &Options) -> Result<(), Error> {
-    let lines = lines.join("\n") + "\n";
+fn tell(
+    mut lines: Vec<Value>,
+    table: impl FnOnce() -> String,
+    origin: &Origin,
+    options: &Options,
+) -> Result<(), Error> {
+    origin.stamp(&mut lines, SystemTime::now());
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let table = if options.json { None } else { Some(table()) };
     // What was measured is to be seen even where the file cannot be written, and the other way round.
     let said = out::say(table.as_ref().unwrap_or(&lines));

@@ -11,10 +11,13 @@ use wire::Address;
 use wire::frame::ETHERNET;
 
 use crate::ablation::bare::Bare;
+use crate::ablation::gather::Gather;
 use crate::ablation::queues::Queues;
 use crate::ablation::row::Row;
-use crate::ablation::tcp::{Gather, Tcp};
+use crate::ablation::tcp::{HEADERS, Tcp};
+use crate::deploy::joined::Joint;
 use crate::error::Error;
+use crate::limits;
 use crate::measure::{Patience, Port, STAY};
 use crate::plan::{How, Place};
 use crate::session::{Link, Placed};
@@ -132,22 +135,25 @@ impl NamedLink {
     }
 
     /// The same without us: a bare socket, or bare frames.
-    fn raw(&self, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn raw(&self, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let here = self.here()?;
         let (mtu, mode) = (peer.carries(here.mtu.unwrap_or(ETHERNETS)), "kernel".to_owned());
         Ok(match self.on.scheme() {
-            "udp" => Box::new(Udp::open(LOOPBACK, mtu, &here, peer, mode)?),
-            "tcp" => Box::new(Tcp::open((self.side, Gather::No), LOOPBACK, mtu, (&here, peer), mode, watch)?),
+            "udp" => Box::new(Udp::open(self.side, LOOPBACK, mtu, (&here, peer), mode)?),
+            "tcp" => {
+                let side = (self.side, Gather::like_ours(how));
+                Box::new(Tcp::open(side, LOOPBACK, mtu, (&here, peer), mode, watch)?)
+            }
             "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
             "sim" => Box::new(simulated::open(&self.name()?, watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
     }
 
-    fn row(&self, row: Row, peer: &Place, watch: &Watch) -> Result<Box<dyn Port>, Error> {
+    fn row(&self, row: Row, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let scheme = self.on.scheme();
         if row == Row::Tcp && scheme == "tcp" {
-            return self.raw(peer, watch);
+            return self.raw(peer, how, watch);
         }
         if row.is_of_queues() {
             // Who is there shows when they are heard.
@@ -178,21 +184,37 @@ impl Placed for NamedLink {
             ipv6: ip.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None }),
             unusable: None,
             core: self.core,
-            mtu: frame.filter(|_| !self.is_several).and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET)?).ok()),
+            mtu: match self.on.scheme() {
+                _ if self.is_several => None,
+                // What its transport takes where nobody says otherwise.
+                "tcp" if frame.is_none() => Some(Joint::Tcp.mtu()),
+                _ => frame.and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET)?).ok()),
+            },
         })
     }
 }
 
 impl Link for NamedLink {
+    fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
+        match (via, self.on.scheme()) {
+            (Via::Raw, "udp") => {
+                let near = Place { mtu: near.mtu.or(Some(ETHERNETS)), ..near.clone() };
+                limits::most(Via::Udp, how, &near, far)
+            }
+            (Via::Raw, "tcp") => Some(far.carries(near.mtu?).saturating_sub(HEADERS)),
+            _ => limits::most(via, how, near, far),
+        }
+    }
+
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         self.opened += 1;
         match via {
             // What the near side asks for is its own to know.
             other if self.is_several && other != Via::Am => Err(self.not_here(other)),
             Via::Am => Ok(Box::new(Am::over(self.transport(watch)?, self.side, &self.node, peer, how, watch)?)),
-            Via::Raw => self.raw(peer, watch),
-            Via::Udp if self.on.scheme() == "udp" => self.raw(peer, watch),
-            Via::Row(row) => self.row(row, peer, watch),
+            Via::Raw => self.raw(peer, how, watch),
+            Via::Udp if self.on.scheme() == "udp" => self.raw(peer, how, watch),
+            Via::Row(row) => self.row(row, peer, how, watch),
             Via::Cacheline if self.on.scheme() == "shm" => {
                 let name =
                     format!("{}-{}", self.on.settings("lab").map_or("am-bench", |(which, _)| which), self.opened);

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use wire::Framing;
+
+use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::limits::most;
@@ -44,6 +47,11 @@ pub(crate) trait Link {
         Patience::default()
     }
 
+    /// No frame of this via carries more payload between these places; `None` where that is not known before it is open.
+    fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
+        most(via, how, near, far)
+    }
+
     /// The near side is done with a via: for those whose sides cannot close in any order.
     fn close(&mut self, port: Box<dyn Port>) {
         drop(port);
@@ -83,8 +91,8 @@ impl Order {
     }
 
     /// Whether every size fits its via between these places, as far as that is known before anything is open.
-    fn fits(&self, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
-        let Some(most) = most(via, self.how, near, far) else { return Ok(()) };
+    fn fits(&self, link: &dyn Link, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
+        let Some(most) = link.most(via, self.how, near, far) else { return Ok(()) };
         let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
         let too_large = sizes.filter_map(|size| match size {
             Size::Bytes(size) if *size > most => Some(*size),
@@ -94,9 +102,22 @@ impl Order {
     }
 
     /// What the far side need not be asked for. Kernel UDP may yet be left out.
-    fn fits_here(&self, near: &Place) -> Result<(), Error> {
+    fn fits_here(&self, link: &dyn Link, near: &Place) -> Result<(), Error> {
         let sure = self.vias.iter().filter(|via| !(via.is_kernel() && self.without_udp_if_need_be));
-        sure.into_iter().try_for_each(|via| self.fits(near, near, *via))
+        sure.into_iter().try_for_each(|via| self.fits(link, near, near, *via))
+    }
+
+    /// What a frame of each via carries, as far as that is known before it is open, so that full ones are equal.
+    fn common(&self, link: &dyn Link, near: &Place, far: &Place) -> Option<usize> {
+        // A framing that is yet to be found out may cost as much as one does.
+        let unknown = if self.how.framing.fixed().is_none() { Framing::Plain.cost() } else { 0 };
+        let carries = |via: &Via| {
+            let most = link.most(*via, self.how, near, far)?;
+            Some(most.saturating_sub(if *via == Via::Am { unknown } else { 0 }))
+        };
+        // One alone has nothing to be equal to.
+        let vias = if self.vias.len() > 1 { &self.vias[..] } else { &[] };
+        vias.iter().filter_map(carries).min()
     }
 
     /// How many measurements that makes.
@@ -120,16 +141,18 @@ pub(crate) struct Session {
     pub(crate) all: Vec<Measured>,
     /// Where both sides ran.
     pub(crate) cores: Cores,
+    /// Payload bytes of a frame between them, where that is known.
+    pub(crate) mtu: Option<u32>,
     /// Whether that is all that was asked for, and if not, why.
     pub(crate) end: Result<(), Error>,
 }
 
 impl Session {
     /// What there is; an error that came before there was anything is all there is.
-    fn new(all: Vec<Measured>, cores: Cores, end: Result<(), Error>) -> Result<Session, Error> {
+    fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, end: Result<(), Error>) -> Result<Session, Error> {
         match end {
             Err(error) if all.is_empty() => Err(error),
-            end => Ok(Session { all, cores, end }),
+            end => Ok(Session { all, cores, mtu, end }),
         }
     }
 }
@@ -146,22 +169,26 @@ pub(crate) fn run(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    order.fits_here(near)?;
+    order.fits_here(link, near)?;
     let plan = order.plan(near);
     let far = control.ask(&plan, watch)?;
-    let fits = || order.vias.iter().try_for_each(|via| order.fits(near, &far, *via));
+    let fits = order.vias.iter().try_for_each(|via| order.fits(link, near, &far, *via));
+    let mut fits = Some(fits);
+    let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
+    let common = order.common(link, near, &far);
     let mut all = Vec::with_capacity(order.count());
     let end = plan.stages().try_for_each(|(round, via)| {
         let mut port = link.open(via, &far, order.how, watch)?;
-        let stage = Stage { via, round, order, worked: &|| control.worked(), progress, watch };
+        mtu = mtu.or(u32::try_from(port.largest()).ok());
+        let stage = Stage { via, round, order, common, worked: &|| control.worked(), progress, watch };
         // Only now is there a way to tell the far side that something does not fit.
-        let over = fits().and_then(|()| stage.run(port.as_mut(), &mut all));
+        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(port.as_mut(), &mut all));
         let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
         let over = over.inspect_err(|why| give_up(port.as_mut(), via, why));
         link.close(port);
         over
     });
-    Session::new(all, Cores { near: near.core, far: far.core }, end)
+    Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
 }
 
 /// Cores that were busy between two looks at the processor time.
@@ -175,6 +202,8 @@ struct Stage<'a> {
     via: Via,
     round: usize,
     order: &'a Order,
+    /// What a full frame carries by all of them.
+    common: Option<usize>,
     worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,
     watch: &'a Watch,
@@ -185,13 +214,14 @@ impl Stage<'_> {
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
             self.progress.now(bench, self.via);
             let Amount { time, warm_up, .. } = self.order.amount;
+            let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
             if let Some(cut) = size.cut(self.via, port)?.filter(|_| port.lose(loss)) {
                 let step = Step { number: number as u32 + 1, bench, size: cut.piece, loss, warm_up, time };
                 let (begin, worked) = (Instant::now(), (self.worked)());
                 let outcome = self.step(port, step)?;
                 let busy = busy(worked, (self.worked)(), begin.elapsed());
                 let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
-                let (round, via, bundles) = (self.round, self.via, port.bundles());
+                let (round, via, batching) = (self.round, self.via, Batching::of(port, bench));
                 all.push(Measured {
                     round,
                     bench,
@@ -202,7 +232,7 @@ impl Stage<'_> {
                     mode,
                     xdp,
                     framing,
-                    bundles,
+                    batching,
                     busy,
                     outcome,
                 });

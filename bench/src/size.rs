@@ -26,7 +26,9 @@ pub(crate) enum Size {
     Bytes(usize),
     /// As many as one frame holds, by each via's own count.
     Full,
-    /// So many bytes in one bulk transfer; where there are none, full frames.
+    /// As many as one frame holds by all vias of the session, so that their messages are equal.
+    Common(usize),
+    /// So many bytes in one bulk transfer; where there are none, as many frames as hold them.
     Bulk(usize),
     /// So many bytes in one data message, however many frames it takes; left out where none is as long.
     Whole(usize),
@@ -86,6 +88,8 @@ impl Size {
         let one = |size| Ok(Some(Cut { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
             Size::Full => one(most),
+            // Where a frame turns out to hold less than was known before it was open, that.
+            Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
             Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
             Size::Bulk(size) => match port.segment() {
@@ -93,7 +97,7 @@ impl Size {
                     let frames = size.div_ceil(segment.max(1));
                     Ok(Some(Cut { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
                 }
-                None => one(most),
+                None => Ok(Some(in_frames(size, most))),
             },
             Size::Whole(size) => Ok((size <= port.most()).then(|| in_pieces(size, false, port))),
             Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
@@ -103,6 +107,12 @@ impl Size {
             }
         }
     }
+}
+
+/// A message for which there is no transfer, in as few frames as hold it.
+fn in_frames(size: usize, most: usize) -> Cut {
+    let frames = size.div_ceil(most.max(1)).max(1);
+    Cut { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
 }
 
 fn in_pieces(size: usize, full: bool, port: &dyn Port) -> Cut {

@@ -5,6 +5,7 @@
 //! right after each other, and the median of those is reported: what makes
 //! the whole machine faster or slower for a while drops out.
 
+use crate::batching::{Batching, Unequal};
 use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
@@ -34,8 +35,8 @@ pub(crate) struct Measured {
     pub(crate) xdp: Option<&'static str>,
     /// In which framing.
     pub(crate) framing: &'static str,
-    /// Whether several messages may have shared a frame.
-    pub(crate) bundles: bool,
+    /// How messages were handed over.
+    pub(crate) batching: Batching,
     /// Cores that both sides together kept busy, where that is known.
     pub(crate) busy: Option<f64>,
     /// What came out.
@@ -103,7 +104,7 @@ pub(crate) struct Row {
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
-    pub(crate) bundles: bool,
+    pub(crate) batching: Batching,
     pub(crate) figures: Figures,
     /// The figure that is compared, by round.
     pub(crate) by_round: Vec<f64>,
@@ -154,7 +155,7 @@ impl Row {
             mode: first.mode.clone(),
             xdp: first.xdp,
             framing: first.framing,
-            bundles: first.bundles,
+            batching: first.batching,
             figures: Figures::of(&rounds),
             by_round: rounds.iter().map(|one| one.figure()).collect(),
             lost: rounds.iter().map(|one| one.lost()).sum(),
@@ -206,13 +207,29 @@ impl Ratio {
     }
 }
 
-/// The ratios of one bench and size: one for each pair that ran.
+/// Two vias that ran, and why they have no ratio.
+pub(crate) type Apart = (Via, Via, Unequal);
+
+/// The pairs of one bench and size that ran with other sizes, or in other batches.
+pub(crate) fn apart(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<Apart> {
+    let of = |via| {
+        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.via) == (bench, nth_size, via))?;
+        Some((row.cut, row.batching))
+    };
+    let apart = |(over, under)| Some((over, under, Unequal::of(of(over)?, of(under)?)?));
+    PAIRS.into_iter().filter_map(apart).collect()
+}
+
+/// The ratios of one bench and size: one for each pair that ran with equal sizes and in equal batches.
 pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
+    let rows = rows(all);
+    let apart = apart(&rows, bench, nth_size);
+    let is_fair = |pair: &(Via, Via)| !apart.iter().any(|(over, under, _)| (*over, *under) == *pair);
     let of = |via: Via| -> Vec<(usize, f64)> {
         let mine = |one: &&Measured| (one.bench, one.nth_size, one.via) == (bench, nth_size, via);
         all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
     };
-    PAIRS.into_iter().filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
+    PAIRS.into_iter().filter(is_fair).filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
 }
 
 /// What a via keeps of its figure where frames are lost.
@@ -289,7 +306,8 @@ pub(crate) mod tests {
         let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
         let xdp = (via != Via::Udp).then_some("generic");
         let loss = Loss::NONE;
-        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, bundles: false, busy: None, outcome }
+        let batching = if bench == Bench::Latency { Batching::Single } else { Batching::Bursts };
+        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, batching, busy: None, outcome }
     }
 
     #[test]
@@ -326,6 +344,25 @@ pub(crate) mod tests {
         assert_eq!(ratios[0].name(), "am_over_raw");
         assert!((ratios[0].median - 1.1).abs() < 1e-3, "{ratios:?}");
         assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
+    }
+
+    /// 64,986 bytes a frame beside 1,448 a write are none, nor are several messages a frame beside one.
+    #[test]
+    fn what_is_unequal_has_no_ratio() {
+        let all = |change: fn(&mut Measured)| {
+            let mut am = measured(Bench::Rate, 0, Via::Am, 0, 50);
+            change(&mut am);
+            [am, measured(Bench::Rate, 0, Via::Raw, 0, 100), measured(Bench::Rate, 0, Via::Udp, 0, 20)]
+        };
+        let names = |all: &[Measured]| -> Vec<String> { ratios(all, Bench::Rate, 0).iter().map(Ratio::name).collect() };
+        assert_eq!(names(&all(|_| {})), ["am_over_raw", "am_over_udp", "udp_over_am", "udp_over_raw"]);
+        let changes: [fn(&mut Measured); 2] = [|am| am.cut.size = 65, |am| am.batching = Batching::Shared];
+        for change in changes {
+            let all = all(change);
+            assert_eq!(names(&all), ["udp_over_raw"]);
+            let apart: Vec<_> = apart(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
+            assert_eq!(apart, [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am)]);
+        }
     }
 
     #[test]

@@ -33,9 +33,20 @@ pub(crate) fn styled(svg: &mut String, places: impl Iterator<Item = (f64, f64)>,
     let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" {look}/>", line.join(" "));
 }
 
+/// The name of a curve in its colour, legible where it stands on another.
+pub(crate) fn coloured(svg: &mut String, (x, y): (f64, f64), colour: &str, words: &str) {
+    let look = format!("fill=\"{colour}\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\"");
+    let _ = writeln!(svg, "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" {look}>{words}</text>");
+}
+
 /// A dot.
-pub(crate) fn dot(svg: &mut String, (x, y): (f64, f64), colour: &str) {
-    let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>");
+pub(crate) fn dot(svg: &mut String, at: (f64, f64), colour: &str) {
+    dot_of(svg, at, 5.0, colour);
+}
+
+/// A dot of this radius.
+pub(crate) fn dot_of(svg: &mut String, (x, y): (f64, f64), radius: f64, colour: &str) {
+    let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"/>");
 }
 
 /// What a file's name or a mode may hold and SVG may not.

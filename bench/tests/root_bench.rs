@@ -31,19 +31,22 @@ fn latency_by_every_via() {
 }
 
 #[test]
-fn bandwidth_is_of_the_fullest_frames_of_each_via() {
-    for (options, sizes) in [
-        (&[][..], [1500, 1500, 1472]),
-        (&["--framing", "split"], [1492, 1500, 1472]),
-        (&["--framing", "plain", "--mtu", "3000"], [2988, 3000, 2972]),
-        (&["--mtu", "9000"], [9000, 9000, 8972]),
-        (&["--mtu", "65000"], [65000, 65000, 64972]),
+fn bandwidth_is_of_the_fullest_frames_that_all_vias_have() {
+    for (options, vias, size) in [
+        (&[][..], &["am", "raw", "udp"][..], 1472),
+        (&["--via", "am,raw"], &["am", "raw"], 1500),
+        (&["--via", "am,raw", "--framing", "split"], &["am", "raw"], 1492),
+        (&["--framing", "plain", "--mtu", "3000"], &["am", "raw", "udp"], 2972),
+        (&["--mtu", "9000"], &["am", "raw", "udp"], 8972),
+        (&["--mtu", "65000"], &["am", "raw", "udp"], 64_972),
     ] {
         let lines = json(&run(&[&["bandwidth", "--json"], options, VETH, QUICK]));
-        for (line, (via, size)) in lines.iter().zip(["am", "raw", "udp"].into_iter().zip(sizes)) {
+        for (line, via) in lines.iter().zip(vias) {
             check_throughput(line, "bandwidth", via, size);
+            assert_eq!(line["batching"], "bursts", "{line}");
         }
-        assert!(summary(&lines)["am_over_udp"].is_f64());
+        assert_eq!(summary(&lines)["am_over_udp"].is_f64(), vias.contains(&"udp"));
+        assert!(summary(&lines)["am_over_raw"].is_f64());
     }
 }
 

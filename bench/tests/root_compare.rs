@@ -60,7 +60,21 @@ fn ours_beside_the_kernels_sockets() {
         assert_eq!(line["stream"][1]["messages_per_s"]["by_round"].as_array().unwrap().len(), 1);
     }
     let over = &summary(&lines)["over_am"];
-    assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["peak"] == value!(1.0), "{over}");
+    assert!(over["udp"]["p50"].as_f64().unwrap() > 0.0 && over["am"]["bytes"] == value!(1.0), "{over}");
+    check_ratios(&lines);
+}
+
+/// Rows that hand messages over as `am` does have a ratio, and those that let them share frames have none.
+fn check_ratios(lines: &[Value]) {
+    let over = &summary(lines)["over_am"];
+    for (name, fair) in [("am-tcp", true), ("udp", true), ("tcp", true), ("am-bundles", false), ("tcp-nagle", false)] {
+        assert_eq!(over[name]["messages"].is_f64(), fair, "{name}: {over}");
+        let batching = if fair { "bursts" } else { "shared" };
+        assert_eq!(peer(lines, name)["batching"], batching, "{name}");
+    }
+    for (name, transport) in [("am", "xdp"), ("udp", "udp"), ("am-tcp", "tcp"), ("am-shm", "shm")] {
+        assert_eq!(peer(lines, name)["transport"], transport);
+    }
 }
 
 /// Frames as long as the cable's are everybody's, and the table says so.
@@ -215,7 +229,7 @@ fn a_peer_that_hangs_is_ended_and_leaves_nothing() {
     let lines = json(&output.unwrap());
     for name in ["sockperf-tcp", "openmpi-shm"] {
         let row = peer(&lines, name);
-        assert_eq!((&row["mode"], &row["version"]), (&value!("failed"), &value!("hangs 1.0")));
+        assert_eq!((&row["mode"], &row["peer_version"]), (&value!("failed"), &value!("hangs 1.0")));
         assert!(row["failures"][0].as_str().unwrap().ends_with("it did not end within 1 s"), "{row}");
     }
     assert_eq!(asleep(86123), 0, "it is over when am-bench is");
@@ -302,7 +316,7 @@ fn each_peer_has_figures_or_a_reason() {
         let reasons = line["failures"].as_array().unwrap();
         let figures = ["one_way", "stream"].map(|curve| sizes(&line[curve])).concat();
         assert!(reasons.is_empty() != figures.is_empty() && figures.iter().all(|size| *size == 64), "{line}");
-        assert_eq!(line["mode"] == "not here", line["version"] == "", "{line}");
+        assert_eq!(line["mode"] == "not here", line["peer_version"] == "", "{line}");
         if !reasons.is_empty() {
             eprintln!("{}: {}", line["peer"], reasons[0]);
         }

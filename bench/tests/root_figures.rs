@@ -55,6 +55,27 @@ fn what_a_full_receiver_returns_comes_back_by_program_and_by_host() {
 #[test]
 fn transfers_go_over_a_cable() {
     let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K", "--json"], VETH, QUICK]));
-    assert_eq!((&lines[0]["via"], &lines[0]["size"], &lines[1]["size"]), (&"am".into(), &65_536.into(), &1500.into()));
+    assert_eq!(
+        (&lines[0]["via"], &lines[0]["size"], &lines[1]["size"]),
+        (&"am".into(), &65_536.into(), &65_536.into())
+    );
     assert!(summary(&lines)["am_over_raw"].is_f64());
+}
+
+/// By bare frames and by datagrams no two messages share one.
+#[test]
+fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
+    let output = run(&[&["rate", "--bundles", "on", "--json"], VETH, QUICK]);
+    let lines = json(&output);
+    let batching: Vec<_> = lines[..3].iter().map(|line| line["batching"].as_str().unwrap()).collect();
+    assert_eq!(batching, ["shared", "bursts", "bursts"]);
+    let summary = summary(&lines);
+    assert!(summary["udp_over_raw"].is_f64(), "{summary}");
+    for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
+        assert!(summary.get(ratio).is_none() && summary["sizes"][0].get(ratio).is_none(), "{ratio}: {summary}");
+    }
+    assert_eq!(
+        lines.iter().map(|line| line["transport"].as_str()).collect::<Vec<_>>()[..3],
+        [Some("xdp"), Some("xdp"), Some("udp")]
+    );
 }

@@ -1,6 +1,7 @@
 //! The lower rows: bare frames, by AF_XDP or DPDK, with one thing more at a time.
 
 use super::Row;
+use crate::batching::Batching;
 use crate::content::{Content, MADE};
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
@@ -72,6 +73,10 @@ impl<D: Device> Port for Bare<D> {
         self.payload = content.bytes().to_vec();
         self.raw.expect(content);
         Ok(())
+    }
+
+    fn batching(&self) -> Batching {
+        if self.row == Row::Baseline { Batching::Single } else { self.raw.batching() }
     }
 
     fn echo(&mut self, on: bool) {

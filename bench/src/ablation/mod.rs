@@ -21,6 +21,7 @@
 //! Each row is one more way to carry messages, and takes its turn as all do.
 
 pub(crate) mod bare;
+pub(crate) mod gather;
 pub(crate) mod queues;
 mod report;
 pub(crate) mod row;

@@ -8,8 +8,7 @@ use crate::cores::Cores;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
 use crate::report::words::{SIMULATED, rounds, times, xdp};
 use crate::stats::Measured;
-use crate::sweep::fit::Model;
-use crate::sweep::{Curve, Sweep, digits, range};
+use crate::sweep::{Curve, R_INF, Sweep, T0, digits, range};
 use crate::via::Via;
 
 use super::{LAYERS, Layer, Row};
@@ -56,16 +55,13 @@ impl Ablation {
     /// The two ratios that say what our layers cost, where both rows ran.
     fn ratios(&self) -> [(&'static str, Option<f64>); 2] {
         let ratio = |figure| self.0.ratio(WHOLE, HYBRID, figure);
-        [
-            ("whole_over_hybrid_t0", ratio(|model: &Model| model.t0)),
-            ("whole_over_hybrid_r_inf", ratio(|model: &Model| model.r_inf)),
-        ]
+        [("whole_over_hybrid_t0", ratio(&T0)), ("whole_over_hybrid_r_inf", ratio(&R_INF))]
     }
 
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.0.cores.near, self.0.cores.far]);
-        let mut lines: Vec<String> = self.rows().map(|(layer, curve)| line(layer, curve, &cores).to_string()).collect();
+        let mut lines: Vec<Value> = self.rows().map(|(layer, curve)| line(layer, curve, &cores)).collect();
         let ratios = self.ratios().into_iter().map(|(name, ratio)| (name.to_owned(), json!(ratio.map(short))));
         let mut summary: Map<String, Value> = ratios.collect();
         summary.insert("bench".to_owned(), json!("ablation"));
@@ -74,7 +70,7 @@ impl Ablation {
         if self.0.is_simulated() {
             summary.insert("simulated".to_owned(), json!(true));
         }
-        lines.push(json!({ "summary": summary }).to_string());
+        lines.push(json!({ "summary": summary }));
         lines
     }
 
@@ -119,6 +115,7 @@ fn line((_, name, what): &Layer, curve: &Curve, cores: &Value) -> Value {
         "n_half_bytes": model.and_then(|model| model.n_half).map(|size| digits(size, 10.0)),
         "mode": curve.mode,
         "framing": curve.framing,
+        "batching": curve.batching,
         "what": what,
         "lost": lost(curve),
         "range": range(curve),

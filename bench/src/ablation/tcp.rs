@@ -1,4 +1,5 @@
-//! The last row: a kernel TCP socket that spins, one system call a message.
+//! The last row: a kernel TCP socket that spins. One message alone costs a write; many at once go with one, as a program
+//! sends them that corks its socket.
 //!
 //! A message's first byte says whether it is data, which has the length that
 //! both sides know, or a note.
@@ -8,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::batching::Batching;
 use crate::content::Content;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Pace, Patience, Port};
@@ -19,23 +21,20 @@ use crate::via::udp::addresses;
 use crate::watch::Watch;
 
 use super::Row;
+use super::gather::Gather;
 
 /// The first byte of a note; data begins with 0.
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 /// IPv4 and TCP, with the time stamps that each segment carries.
-const HEADERS: usize = 20 + 20 + 12;
+pub(crate) const HEADERS: usize = 20 + 20 + 12;
 /// The longest data message: as long as the longest that `compare` sends.
 const LONGEST: usize = 1 << 20;
 /// Read at once.
 const READ: usize = 256 << 10;
 
-/// Whether the kernel may wait and see whether small messages can share a segment (Nagle's algorithm).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gather {
-    Yes,
-    No,
-}
+/// Bytes of one write, about.
+const CORKED: usize = 256 << 10;
 
 /// One side of the row.
 pub(crate) struct Tcp {
@@ -47,6 +46,8 @@ pub(crate) struct Tcp {
     largest: usize,
     content: Content,
     echo: bool,
+    /// As many messages as go with one write.
+    batch: Vec<u8>,
     /// Begun and not yet taken by the kernel.
     rest: Vec<u8>,
     input: Vec<u8>,
@@ -79,6 +80,7 @@ impl Tcp {
             largest: mtu.saturating_sub(HEADERS),
             content: Content::default(),
             echo: false,
+            batch: Vec::new(),
             rest: Vec::new(),
             input: vec![0; READ],
             unread: (0, 0),
@@ -104,12 +106,26 @@ impl Tcp {
         }
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let bytes = match &message {
-            Message::Data => self.content.bytes(),
+            Message::Data(count) => &self.batch[..count * self.content.bytes().len()],
             Message::Note(bytes) => &bytes[..],
         };
         let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
         self.rest.extend_from_slice(&bytes[sent..]);
         Ok(true)
+    }
+
+    /// So many data messages, with as few writes as there are batches in them.
+    fn several(&mut self, count: usize) -> Result<usize, Error> {
+        let most = self.batch.len() / self.content.bytes().len().max(1);
+        let mut sent = 0;
+        while sent < count {
+            let next = (count - sent).min(most);
+            if !self.put(Message::Data(next))? {
+                break;
+            }
+            sent += next;
+        }
+        Ok(sent)
     }
 
     /// What was begun goes before anything else.
@@ -157,7 +173,8 @@ impl Tcp {
 }
 
 enum Message {
-    Data,
+    /// So many in a row.
+    Data(usize),
     Note([u8; NOTE_BYTES]),
 }
 
@@ -191,7 +208,7 @@ fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream
 }
 
 fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
-    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather == Gather::No));
+    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather != Gather::Kernel));
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
@@ -233,7 +250,12 @@ impl Port for Tcp {
             return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
         }
         self.content = Content::of(size);
+        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, self.gather.most()));
         Ok(())
+    }
+
+    fn batching(&self) -> Batching {
+        self.gather.batching()
     }
 
     fn echo(&mut self, on: bool) {
@@ -241,12 +263,7 @@ impl Port for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        for sent in 0..count {
-            if !self.put(Message::Data)? {
-                return Ok(sent);
-            }
-        }
-        Ok(count)
+        self.several(self.gather.count(count))
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -264,7 +281,7 @@ impl Port for Tcp {
             }
         }
         if self.echo {
-            self.send(arrived.messages as usize)?;
+            self.several(arrived.messages as usize)?;
         }
         Ok(arrived)
     }
@@ -280,86 +297,4 @@ impl Port for Tcp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pair(last: u8) -> (Tcp, Tcp) {
-        let place = |ip: [u8; 4]| Place { ipv4: Some(ip.into()), ..Place::default() };
-        let (a, b, watch) = (place([127, 0, 1, last]), place([127, 0, 2, last]), Watch::default());
-        let open = |side, here, peer| {
-            Tcp::open((side, Gather::No), "lo", 1500, (here, peer), "kernel".to_owned(), &watch).unwrap()
-        };
-        let far = open(Side::Far, &b, &a);
-        (open(Side::Near, &a, &b), far)
-    }
-
-    /// Until so many messages and a note have come.
-    fn hear(port: &mut Tcp) -> Arrived {
-        let mut all = Arrived::default();
-        while all.note.is_none() {
-            all.add(port.receive(32).unwrap());
-        }
-        all
-    }
-
-    #[test]
-    fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
-        let (mut near, mut far) = pair(1);
-        let mut in_parts = false;
-        for size in [1, 16, 33, 1500, LONGEST, LONGEST - 1, LONGEST - 1000] {
-            for port in [&mut near, &mut far] {
-                port.prepare(size).unwrap();
-            }
-            // Of the largest until the buffers are full; the last one goes in parts, unless it just fits.
-            let sent = (0..1000).take_while(|_| near.send(1).unwrap() == 1).count() as u64;
-            in_parts |= !near.rest.is_empty();
-            let (note, mut all) = (Note::Stop { step: size as u32 }, Arrived::default());
-            let mut told = false;
-            while all.note.is_none() {
-                told = told || near.put(Message::Note(note_bytes(note))).unwrap();
-                all.add(far.receive(32).unwrap());
-                near.finish().unwrap();
-            }
-            assert_eq!(all, Arrived { messages: sent, bytes: sent * size as u64, wrong: 0, note: Some(note) });
-        }
-        assert!(in_parts);
-    }
-
-    #[test]
-    fn other_content_is_wrong() {
-        let (mut near, mut far) = pair(4);
-        far.prepare(1500).unwrap();
-        let mut bytes = Content::of(1500).bytes().to_vec();
-        bytes[1499] ^= 1;
-        near.rest = bytes;
-        while !near.finish().unwrap() {}
-        near.tell(Note::End).unwrap();
-        assert_eq!(hear(&mut far), Arrived { messages: 1, bytes: 1500, wrong: 1, note: Some(Note::End) });
-    }
-
-    #[test]
-    fn who_has_gone_is_lost() {
-        let (near, mut far) = pair(2);
-        far.accept().unwrap();
-        drop(near);
-        let error = loop {
-            if let Err(error) = far.receive(1) {
-                break error;
-            }
-        };
-        assert!(matches!(error, Error::Lost(_)), "{error}");
-    }
-
-    #[test]
-    fn what_arrives_is_sent_back_where_that_is_wanted() {
-        let (mut near, mut far) = pair(3);
-        near.prepare(16).unwrap();
-        far.prepare(16).unwrap();
-        far.echo(true);
-        near.send(2).unwrap();
-        near.tell(Note::End).unwrap();
-        assert_eq!(hear(&mut far).messages, 2);
-        far.tell(Note::Ended).unwrap();
-        assert_eq!(hear(&mut near).messages, 2);
-    }
-}
+mod tests;

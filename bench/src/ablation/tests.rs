@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::*;
+use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::loss::Loss;
 use crate::measure::throughput::Throughput;
@@ -39,7 +40,7 @@ fn all() -> Vec<Measured> {
                     mode,
                     xdp: None,
                     framing: "bare",
-                    bundles: false,
+                    batching: Batching::Bursts,
                     busy: None,
                     outcome,
                 });
@@ -52,7 +53,7 @@ fn all() -> Vec<Measured> {
 const CORES: Cores = Cores { near: Some(2), far: None };
 
 fn objects(ablation: &Ablation) -> Vec<Value> {
-    ablation.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    ablation.json()
 }
 
 #[test]

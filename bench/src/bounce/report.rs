@@ -66,10 +66,9 @@ impl Bounced {
     }
 
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.plan.cores.near, self.plan.cores.far]);
-        let mut lines: Vec<String> =
-            By::ALL.into_iter().filter_map(|by| Some(self.line(by, &cores)?.to_string())).collect();
+        let mut lines: Vec<Value> = By::ALL.into_iter().filter_map(|by| self.line(by, &cores)).collect();
         let ratio = self.host_over_program();
         let short = |number: f64| (number * 1e4).round() / 1e4;
         let mut summary = json!({
@@ -83,7 +82,7 @@ impl Bounced {
         if self.is_simulated() {
             summary["simulated"] = json!(true);
         }
-        lines.push(json!({ "summary": summary }).to_string());
+        lines.push(json!({ "summary": summary }));
         lines
     }
 
@@ -164,7 +163,7 @@ mod tests {
             turn(1, By::Program, 40_000),
         ];
         let bounced = Bounced { turns, rounds: 2, plan: plan() };
-        let lines: Vec<Value> = bounced.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = bounced.json();
         assert_eq!(lines.iter().filter_map(|line| line["by"].as_str()).collect::<Vec<_>>(), ["program", "host"]);
         let ratio = lines[2]["summary"]["host_over_program"].as_f64().unwrap();
         assert!((ratio - 1.75).abs() < 0.01, "{ratio}");
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn what_did_not_come_back_has_no_ratio() {
         let bounced = Bounced { turns: vec![turn(0, By::Host, 5000)], rounds: 1, plan: plan() };
-        let last: Value = serde_json::from_str(bounced.json().last().unwrap()).unwrap();
+        let last = bounced.json().pop().unwrap();
         assert!(last["summary"]["host_over_program"].is_null(), "{last}");
         assert!(!bounced.table().contains("times as long"));
     }

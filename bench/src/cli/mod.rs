@@ -121,7 +121,7 @@ pub(crate) struct BandwidthArgs {
     /// than a frame go in several [default --time: 0.05]
     #[arg(long)]
     pub(crate) sweep: bool,
-    /// Transfers into a registered region of the far side, beside full frames
+    /// Transfers into a registered region of the far side, beside as many frames as hold as much
     #[arg(long, conflicts_with = "sweep")]
     pub(crate) bulk: bool,
     /// With so many per cent of the frames lost in each direction (1 or 1%), each level

@@ -95,7 +95,7 @@ pub(crate) struct Options {
     /// What carries the messages, taken in turn [default: all that there are]
     #[arg(long, global = true, value_delimiter = ',', value_name = "VIA,...", help_heading = "What")]
     pub(crate) via: Vec<Via>,
-    /// Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds
+    /// Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds by each via
     /// [default: latency 16, bandwidth full, rate 64, bandwidth --bulk 1M,64K,16M]
     #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
     pub(crate) size: Vec<Size>,

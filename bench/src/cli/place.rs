@@ -34,6 +34,17 @@ pub(crate) enum Where {
 }
 
 impl Where {
+    /// What carries our messages there, by the name that transports have.
+    pub(crate) fn transport(&self) -> &str {
+        match self {
+            Where::Veth(_) => "xdp",
+            Where::Loopback => "memory",
+            Where::Sim(_) => SIM,
+            Where::Joined(joint, _) => joint.name(),
+            Where::Peer(_, on) => on.split(':').next().unwrap_or(on),
+        }
+    }
+
     /// Its two sides, for a command that opens transports itself.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ mod tests {
         let turn = Turn {
             mode: "memif".to_owned(),
             one_way: vec![OneWay { size: 8, p50: Some(0.1), p99: None, mean: Some(2.5) }],
-            stream: vec![Stream { size: 8, messages: 1e7, cpu: None, lost: 3 }],
+            stream: vec![Stream { size: 8, messages: 1e7, cpu: None, lost: 3, batching: None }],
         };
         let said: Result<Turn, String> = Ok(turn);
         assert_eq!(serde_json::from_str::<Result<Turn, String>>(&serde_json::to_string(&said).unwrap()).unwrap(), said);

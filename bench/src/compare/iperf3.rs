@@ -69,7 +69,7 @@ fn stream(size: usize, said: &Said) -> Result<Stream, Error> {
     let messages = bits / 8.0 / size as f64;
     let used = |side: &str| end["cpu_utilization_percent"][side].as_f64();
     let cores = used("host_total").zip(used("remote_total")).map(|(near, far)| (near + far) / 100.0);
-    Ok(Stream { size, messages, cpu: cores.and_then(|cores| cpu(cores, messages)), lost: 0 })
+    Ok(Stream { size, messages, cpu: cores.and_then(|cores| cpu(cores, messages)), lost: 0, batching: None })
 }
 
 #[cfg(test)]
@@ -96,6 +96,9 @@ mod tests {
             assert!(stream(64, &said(text)).is_err(), "{text}");
         }
         let text = r#"{"end":{"sum_received":{"bits_per_second":512}}}"#;
-        assert_eq!(stream(64, &said(text)).unwrap(), Stream { size: 64, messages: 1.0, cpu: None, lost: 0 });
+        assert_eq!(
+            stream(64, &said(text)).unwrap(),
+            Stream { size: 64, messages: 1.0, cpu: None, lost: 0, batching: None }
+        );
     }
 }

@@ -9,8 +9,8 @@ use super::table::figures;
 
 impl Comparison {
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
-        self.rows.iter().map(|row| self.line(row).to_string()).chain([self.summary().to_string()]).collect()
+    pub(crate) fn json(&self) -> Vec<Value> {
+        self.rows.iter().map(|row| self.line(row)).chain([self.summary()]).collect()
     }
 
     fn line(&self, row: &Row) -> Value {
@@ -21,10 +21,12 @@ impl Comparison {
             "peer": row.name,
             "what": row.what,
             "wire": row.wire,
+            "transport": row.transport,
             "mtu": row.mtu,
             "mode": row.mode(),
-            "version": row.version,
+            "peer_version": row.version,
             "size": small,
+            "batching": row.turns.iter().find_map(|(_, turn)| turn.stream(small)?.batching),
             "p50_ns": spread(row.spread(p50)),
             "p99_ns": spread(row.spread(|turn| turn.one_way(small)?.p99)),
             "messages_per_s": spread(row.spread(messages)),
@@ -41,13 +43,10 @@ impl Comparison {
     }
 
     fn summary(&self) -> Value {
-        let figures = figures(self.asked.small());
-        let names = ["p50", "messages", "peak"];
         let beside = |row: &Row| -> Option<Value> {
-            let ratios = names.iter().zip(figures).filter_map(|(name, figure)| {
-                Some(((*name).to_owned(), json!(rounded(self.beside_am(row, figure)?, 1e4))))
-            });
-            let ratios: Map<String, Value> = ratios.collect();
+            let ratios = self.ratios(row).into_iter();
+            let ratios: Map<String, Value> =
+                ratios.filter_map(|(name, ratio)| Some((name.to_owned(), json!(rounded(ratio?, 1e4))))).collect();
             (!ratios.is_empty()).then_some(Value::Object(ratios))
         };
         let over: Map<String, Value> =
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn everything_by_size_and_round_and_ratios_in_the_end() {
         let all = comparison(vec![row("am", &[1000.0, 1100.0]), row("udp", &[2000.0, 2200.0])]);
-        let lines: Vec<Value> = all.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = all.json();
         let udp = &lines[1];
         assert_eq!((&udp["peer"], &udp["size"], &udp["p50_ns"]["median"]), (&json!("udp"), &json!(64), &json!(4264.0)));
         assert_eq!(udp["one_way"][2]["p50_ns"]["by_round"], json!([8096.0, 8496.0]));
@@ -124,6 +123,6 @@ mod tests {
         assert_eq!((&udp["p99_ns"], &udp["stream"][0]["lost"]["median"]), (&Value::Null, &json!(0.0)));
         assert_eq!(lines[2]["summary"]["offload"], json!({"tso": true, "gso": true, "gro": false}));
         let over = &lines[2]["summary"]["over_am"];
-        assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["peak"] == json!(1.0), "{over}");
+        assert!(over["udp"]["p50"].as_f64().unwrap() > 1.9 && over["am"]["bytes"] == json!(1.0), "{over}");
     }
 }

@@ -32,7 +32,7 @@ fn read(line: &str, turn: &mut Turn) -> Option<()> {
         }
         ["stream", size, messages, cpu] => {
             let (messages, cpu) = (number(messages)?, Some(number(cpu)?));
-            turn.stream.push(Stream { size: size.parse().ok()?, messages, cpu, lost: 0 });
+            turn.stream.push(Stream { size: size.parse().ok()?, messages, cpu, lost: 0, batching: None });
         }
         _ => {}
     }
@@ -57,7 +57,7 @@ stream 8 67368.093 7951.5
         let turn = turn("mpi", &said(text), "veth").unwrap();
         let one_way = OneWay { size: 8, p50: Some(10_369.5), p99: Some(9_993_746.5), mean: Some(155_050.1) };
         assert_eq!(turn.one_way, [one_way]);
-        assert_eq!(turn.stream, [Stream { size: 8, messages: 67_368.093, cpu: Some(7951.5), lost: 0 }]);
+        assert_eq!(turn.stream, [Stream { size: 8, messages: 67_368.093, cpu: Some(7951.5), lost: 0, batching: None }]);
     }
 
     #[test]

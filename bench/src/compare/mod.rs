@@ -13,10 +13,12 @@
 
 mod apart;
 mod fabric;
+mod families;
 mod heard;
 mod house;
 mod iperf3;
 mod json;
+mod labels;
 mod lines;
 mod mpi;
 mod offload;
@@ -37,8 +39,10 @@ use std::time::Duration;
 
 use crate::cli::{Options, Wanted};
 use crate::cores::Cores;
+use crate::deploy::joined::Joint;
 use crate::deploy::veth::{Pair, check_mtu};
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::out::note;
 use crate::plan::FramingArg;
 use crate::progress::Progress;
@@ -74,8 +78,9 @@ pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(
     watch.check()?;
     announce(&peers, &rows, &asked);
     let end = rounds(&peers, &mut rows, &pair, &asked, options.json, watch);
+    let origin = Origin::new(wanted.over.map_or("all", Joint::name), Some(wanted.mtu));
     let comparison = Comparison { rows, asked, offload };
-    tell(comparison.json(), || comparison.table(), options)?;
+    tell(comparison.json(), || comparison.table(), &origin, options)?;
     if let Some(file) = &wanted.plot {
         fs::write(file, comparison.svg()).map_err(Error::system("writing the plot"))?;
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::deploy::joined::Joint;
 use crate::deploy::veth::Pair;
@@ -55,6 +56,13 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// The size whose bytes a second are compared.
+    pub(crate) fn largest(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(0)
+    }
+}
+
 /// Half of a round trip of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneWay {
@@ -82,6 +90,8 @@ pub(crate) struct Stream {
     pub(crate) cpu: Option<f64>,
     /// Messages that never arrived.
     pub(crate) lost: u64,
+    /// How messages were handed over, where that is known: programs that were not written here do not say.
+    pub(crate) batching: Option<Batching>,
 }
 
 impl Stream {
@@ -118,6 +128,13 @@ pub(crate) trait Peer {
     /// Whether it goes over that, which its name says unless it is called after something else.
     fn goes_over(&self, joint: Joint) -> bool {
         format!("-{}-", self.name()).contains(&format!("-{}-", joint.name()))
+    }
+
+    /// The transport that carries its messages.
+    fn transport(&self) -> &'static str {
+        let joints = [Joint::Udp, Joint::Tcp, Joint::Shm, Joint::Memif, Joint::VirtioUser];
+        let by_dpdk = if self.name().contains("dpdk") { "dpdk" } else { "xdp" };
+        joints.into_iter().find(|joint| self.goes_over(*joint)).map_or(by_dpdk, Joint::name)
     }
 
     /// What a frame carries there, where there are frames.

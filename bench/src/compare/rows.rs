@@ -10,12 +10,16 @@ use crate::sweep::Point;
 use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 
+/// As many bytes fill the longest frame that there is.
+const MANY_FRAMES: usize = 1 << 16;
+
 /// All of one peer's turns.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) wire: &'static str,
+    pub(crate) transport: &'static str,
     pub(crate) mtu: Option<usize>,
     pub(crate) notes: &'static [&'static str],
     pub(crate) version: String,
@@ -94,7 +98,8 @@ impl Row {
             Err(why) => (String::new(), Some(why)),
         };
         let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(asked), peer.notes());
-        Row { name, what, wire, mtu, notes, version, absent, turns: Vec::new(), failures: Vec::new() }
+        let (transport, turns, failures) = (peer.transport(), Vec::new(), Vec::new());
+        Row { name, what, wire, transport, mtu, notes, version, absent, turns, failures }
     }
 
     /// What a turn brought.
@@ -141,8 +146,27 @@ impl Row {
 }
 
 impl Comparison {
+    /// A row's round trip, messages a second of the small size, and bytes a second of the largest, each divided by that of
+    /// `am`: of equal sizes, and where batching matters, in equal batches.
+    pub(crate) fn ratios(&self, row: &Row) -> [(&'static str, Option<f64>); 3] {
+        let (small, large) = (self.asked.small(), self.asked.largest());
+        let of = |size, ratio: Option<f64>| ratio.filter(|_| self.is_fair(row, size));
+        [
+            ("p50", self.beside_am(row, |turn| turn.one_way(small)?.middle())),
+            ("messages", of(small, self.beside_am(row, |turn| Some(turn.stream(small)?.messages)))),
+            ("bytes", of(large, self.beside_am(row, |turn| turn.stream(large).map(Stream::bytes)))),
+        ]
+    }
+
+    /// Whether messages of this size were handed over as those of `am`. What takes many frames is a batch by itself.
+    fn is_fair(&self, row: &Row, size: usize) -> bool {
+        let batching = |row: &Row| row.turns.iter().find_map(|(_, turn)| turn.stream(size)?.batching);
+        let am = self.rows.iter().find(|row| row.name == "am").and_then(batching);
+        size >= MANY_FRAMES || (am.is_some() && am == batching(row))
+    }
+
     /// A row's figure divided by that of `am`, within each round: the median of those.
-    pub(crate) fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
+    fn beside_am(&self, row: &Row, figure: impl Fn(&Turn) -> Option<f64>) -> Option<f64> {
         let am = self.rows.iter().find(|row| row.name == "am")?.by_round(&figure);
         let same_round = |round| am.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
         let ratios: Vec<f64> = row
@@ -160,6 +184,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::batching::Batching;
     use crate::cores::Cores;
     use crate::plan::{Amount, How};
 
@@ -167,7 +192,7 @@ pub(crate) mod tests {
     pub(crate) fn turn(start: f64) -> Turn {
         let stream = |size: usize| {
             let messages = 1e9 / (start + size as f64);
-            Stream { size, messages, cpu: Some(2.0 * (start + size as f64)), lost: 0 }
+            Stream { size, messages, cpu: Some(2.0 * (start + size as f64)), lost: 0, batching: Some(Batching::Bursts) }
         };
         let one_way = |size: usize| OneWay { size, p50: Some(2.0 * start + size as f64), p99: None, mean: None };
         let sizes = [8, 64, 4096];
@@ -182,6 +207,7 @@ pub(crate) mod tests {
             name,
             what,
             wire,
+            transport: "xdp",
             mtu: Some(1500),
             notes: &["a note"],
             version,
@@ -230,6 +256,29 @@ pub(crate) mod tests {
         let ratio = all.beside_am(&all.rows[1], |turn| Some(turn.one_way(8)?.p50? - 8.0));
         assert_eq!(ratio, Some(2.0));
         assert_eq!(comparison(vec![row("udp", &[1.0])]).beside_am(&row("udp", &[1.0]), Turn::peak), None);
+    }
+
+    #[test]
+    fn messages_in_other_batches_have_no_ratio_and_large_ones_are_batches() {
+        let with = |name, batching| {
+            let mut row = row(name, &[100.0]);
+            for one in &mut row.turns[0].1.stream {
+                one.batching = batching;
+            }
+            row
+        };
+        let rows =
+            [("am", Some(Batching::Bursts)), ("tcp", Some(Batching::Bursts)), ("tcp-nagle", Some(Batching::Shared))];
+        let mut all = comparison(rows.into_iter().chain([("ucx", None)]).map(|(name, how)| with(name, how)).collect());
+        let fair = |all: &Comparison| -> Vec<[bool; 3]> {
+            all.rows.iter().map(|row| all.ratios(row).map(|(_, ratio)| ratio.is_some())).collect()
+        };
+        assert_eq!(fair(&all), [[true; 3], [true; 3], [true, false, false], [true, false, false]]);
+        for row in &mut all.rows {
+            row.turns[0].1.stream[2].size = MANY_FRAMES;
+        }
+        all.asked.sizes = vec![8, 64, MANY_FRAMES];
+        assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn one_way(size: usize, said: &Said) -> Result<OneWay, Error> {
 
 fn throughput(size: usize, said: &Said) -> Result<Stream, Error> {
     let messages = number_after(&said.text, "Message Rate is").ok_or_else(|| strange(PROGRAM, &said.text))?;
-    Ok(Stream { size, messages, cpu: None, lost: 0 })
+    Ok(Stream { size, messages, cpu: None, lost: 0, batching: None })
 }
 
 #[cfg(test)]

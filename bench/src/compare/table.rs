@@ -21,7 +21,7 @@ const COLUMNS: &[Column] = &[
     ("CPU", true),
     ("beside am: p50", true),
     ("messages", true),
-    ("peak", true),
+    ("bytes", true),
 ];
 
 const NOTHING: &str = "-";
@@ -38,8 +38,9 @@ impl Comparison {
             "{cable}\n\np50, p99: one way of {small} B, half of a round trip; messages: of {small} B, one way, a second; peak: bytes \
              a second\nof the best size; n1/2: the size that moves half of it; CPU: of both sides, a message of \
              {small} B. Medians of {}{spread}; beside am: the median of the rounds' \
-             ratios\n\n",
-            rounds(self.asked.amount.rounds)
+             ratios,\nof messages where both sides hand them over in equal batches, and of bytes a second of {}\n\n",
+            rounds(self.asked.amount.rounds),
+            short(self.asked.largest())
         );
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| self.cells(row)).collect();
         align(COLUMNS, &cells, &mut text);
@@ -67,7 +68,7 @@ impl Comparison {
         let n_half = row.spread(Turn::n_half).map(|spread| bytes(spread.median.round() as usize));
         let cpu = row.spread(|turn| turn.stream(small)?.cpu);
         let a_second = |unit: &'static str| move |spread: &Spread| format!("{}{unit}", metric(spread.median));
-        let ratio = |figure| self.beside_am(row, figure).map(times);
+        let [p50_ratio, messages_ratio, bytes_ratio] = self.ratios(row).map(|(_, ratio)| ratio.map(times));
         let cells = [
             row.spread(p50).map(with_spread(time)),
             p99.map(with_spread(time)),
@@ -75,9 +76,9 @@ impl Comparison {
             row.spread(peak).map(with_spread(a_second("B/s"))),
             n_half,
             cpu.map(|spread| time(&spread)),
-            ratio(p50),
-            ratio(messages),
-            ratio(peak),
+            p50_ratio,
+            messages_ratio,
+            bytes_ratio,
         ];
         let mtu = row.mtu.map_or(NOTHING.to_owned(), |mtu| mtu.to_string());
         let names = [row.name.to_owned(), row.wire.to_owned(), mtu, row.mode().to_owned()];

@@ -135,7 +135,9 @@ fn turn(said: &Said) -> Result<Turn, Error> {
                 let same = turn.one_way.iter_mut().filter(|one| one.size == size);
                 same.for_each(|one| one.p99 = Some(percentile * 1e3));
             }
-            ("bw", _) => turn.stream.push(Stream { size, messages: rate, cpu: cpu(said.busy, rate), lost: 0 }),
+            ("bw", _) => {
+                turn.stream.push(Stream { size, messages: rate, cpu: cpu(said.busy, rate), lost: 0, batching: None })
+            }
             _ => {}
         }
     }

@@ -75,6 +75,13 @@ impl Placed for Anchor {
 }
 
 impl Link for Anchor {
+    fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
+        match self {
+            Anchor::Interface(link) => link.most(via, how, near, far),
+            Anchor::Named(link) => link.most(via, how, near, far),
+        }
+    }
+
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         match self {
             Anchor::Interface(link) => link.open(via, peer, how, watch),

@@ -55,7 +55,7 @@ impl Joint {
     }
 
     /// Payload bytes of a frame, unless chosen. Long where nothing limits it, and short enough for the caches.
-    pub(super) const fn mtu(self) -> u32 {
+    pub(crate) const fn mtu(self) -> u32 {
         match self {
             Joint::Udp => 9000,
             Joint::Tcp => 64_986,

@@ -37,8 +37,8 @@ pub(crate) fn measure(
         match (near, far) {
             // What went wrong over there is why it is gone.
             (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
-            (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores }), Err(why)) => {
-                Ok(Session { all, cores, end: Err(why) })
+            (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores, mtu }), Err(why)) => {
+                Ok(Session { all, cores, mtu, end: Err(why) })
             }
             (near, _) => near,
         }

@@ -32,6 +32,7 @@ pub(crate) use note::{Note, Step};
 pub(crate) use pace::{Pace, Patience};
 pub(crate) use steps::{STAY, end, give_up, settle, start, stop};
 
+use crate::batching::Batching;
 use crate::error::Error;
 use crate::loss::Loss;
 
@@ -78,9 +79,9 @@ pub(crate) trait Port {
         None
     }
 
-    /// Whether several messages may share a frame.
-    fn bundles(&self) -> bool {
-        false
+    /// How messages are handed over where many are sent.
+    fn batching(&self) -> Batching {
+        Batching::Bursts
     }
 
     /// Frames with messages that were sent so far, where that is not one for each.

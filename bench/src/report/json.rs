@@ -4,6 +4,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::batching::Batching;
 use crate::plan::Bench;
 use crate::stats::{Figures, Ratio, Row};
 
@@ -48,6 +49,7 @@ struct More<'a> {
     /// Of the figure that is compared: p50, bytes or messages a second.
     by_round: &'a [f64],
     lost: u64,
+    batching: Batching,
     /// Several messages may share a frame.
     bundles: bool,
     /// Of the frames, on purpose, in per cent.
@@ -60,22 +62,23 @@ struct More<'a> {
 
 impl Report {
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.rows.iter().map(|row| self.line(row)).collect();
-        lines.push(json!({ "summary": self.summary() }).to_string());
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let mut lines: Vec<Value> = self.rows.iter().map(|row| self.line(row)).collect();
+        lines.push(json!({ "summary": self.summary() }));
         lines
     }
 
-    fn line(&self, row: &Row) -> String {
+    fn line(&self, row: &Row) -> Value {
         let cores = [self.cores.near, self.cores.far];
         let loss = (!self.kept.is_empty()).then(|| row.loss.per_cent());
-        let more = More { by_round: &row.by_round, lost: row.lost, bundles: row.bundles, loss, xdp: row.xdp, cores };
+        let (batching, bundles) = (row.batching, row.batching == Batching::Shared);
+        let more = More { by_round: &row.by_round, lost: row.lost, batching, bundles, loss, xdp: row.xdp, cores };
         let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
                 let at = |quantile| h.value_at_quantile(quantile);
                 let rtt_ns = RttNs { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
-                serde_json::to_string(&LatencyLine {
+                serde_json::to_value(LatencyLine {
                     bench: row.bench,
                     via,
                     mode,
@@ -86,7 +89,7 @@ impl Report {
                     more,
                 })
             }
-            Figures::Rates(rates) => serde_json::to_string(&RateLine {
+            Figures::Rates(rates) => serde_json::to_value(RateLine {
                 bench: row.bench,
                 via,
                 size,
@@ -98,7 +101,7 @@ impl Report {
                 more,
             }),
         };
-        line.unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
+        line.unwrap_or_else(|error| json!({ "error": error.to_string() }))
     }
 
     /// The ratios of the first bench and size by name; then what they are of,
@@ -177,12 +180,14 @@ mod tests {
             measured(Bench::Latency, 1, Via::Am, 0, 2000),
             measured(Bench::Latency, 1, Via::Raw, 0, 1000),
         ];
-        let lines = Report::new(&all, CORES).json();
+        let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
         let start = r#"{"bench":"latency","via":"am","mode":"veth copy","framing":"bare","size":64,"#;
         assert_eq!(
             lines[0],
-            format!(r#"{start}{rtt},"by_round":[1040.0],"lost":0,"bundles":false,"xdp":"generic","cores":[2,3]}}"#)
+            format!(
+                r#"{start}{rtt},"by_round":[1040.0],"lost":0,"batching":"single","bundles":false,"xdp":"generic","cores":[2,3]}}"#
+            )
         );
         assert_eq!(
             lines[4],
@@ -199,7 +204,7 @@ mod tests {
             measured(Bench::Rate, 0, Via::Raw, 0, 500),
             measured(Bench::Rate, 0, Via::Udp, 0, 100),
         ];
-        let lines = Report::new(&all, CORES).json();
+        let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;
         assert!(lines[0].starts_with(&format!(r#"{start}"bytes_per_s":25600,"mode":"veth copy""#)), "{}", lines[0]);
         let summary = r#"{"summary":{"am_over_raw":0.8,"am_over_udp":4.0,"udp_over_am":0.25,"udp_over_raw":0.2,"#;

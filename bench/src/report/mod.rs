@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::cores::Cores;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Kept, Measured, Ratio, Row, kept, ratios, rows};
+use crate::stats::{Apart, Kept, Measured, Ratio, Row, apart, kept, ratios, rows};
 
 pub(crate) use loss_curve::loss_curve;
 pub(crate) use words::{INTRODUCTION, LOOPBACK};
@@ -33,6 +33,8 @@ struct Comparison {
     bench: Bench,
     nth_size: usize,
     ratios: Vec<Ratio>,
+    /// Those that have none.
+    apart: Vec<Apart>,
 }
 
 impl Report {
@@ -41,11 +43,15 @@ impl Report {
         let rows = rows(all);
         let mut places: Vec<(Bench, usize)> = rows.iter().map(|row| (row.bench, row.nth_size)).collect();
         places.dedup();
-        let compare = |(bench, nth_size)| Comparison { bench, nth_size, ratios: ratios(all, bench, nth_size) };
+        let compare = |(bench, nth_size)| {
+            let (ratios, apart) = (ratios(all, bench, nth_size), apart(&rows, bench, nth_size));
+            Comparison { bench, nth_size, ratios, apart }
+        };
         let rounds = rows.iter().map(|row| row.by_round.len()).max().unwrap_or(0);
         let benches: BTreeSet<u8> = rows.iter().map(|row| row.bench.code()).collect();
         let kept = benches.into_iter().filter_map(Bench::from_code).flat_map(|bench| kept(all, bench)).collect();
-        Report { comparisons: places.into_iter().map(compare).collect(), rows, kept, cores, rounds }
+        let comparisons = places.into_iter().map(compare).collect();
+        Report { comparisons, rows, kept, cores, rounds }
     }
 
     /// Whether it is of no wire.
@@ -55,7 +61,7 @@ impl Report {
 
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
-        // Of transfers: what stands beside them are frames.
+        // A full frame holds more by some vias than by others, where they have no size in common.
         self.rows.iter().filter(here).map(|row| row.cut.size).max().unwrap_or(0)
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::batching::Batching;
 use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::stats::{Figures, Kept, Row};
@@ -61,7 +62,7 @@ impl Report {
     }
 
     fn bench(&self, bench: Bench, text: &mut String) {
-        let shared = self.rows.iter().any(|row| row.bundles);
+        let shared = self.rows.iter().any(|row| row.batching == Batching::Shared);
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
             Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
@@ -69,7 +70,10 @@ impl Report {
             Bench::Rate if shared => ("rate: one way, am in bundles, as the receiver counts", THROUGHPUT),
             Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
             Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
-            Bench::Bulk => ("bulk: one way, transfers into the receiver's memory beside full frames", THROUGHPUT),
+            Bench::Bulk => (
+                "bulk: one way, transfers into the receiver's memory beside as many bare frames as hold as much",
+                THROUGHPUT,
+            ),
         };
         let (columns, rows) = self.cells(bench, columns);
         let _ = writeln!(text, "{head}\n");
@@ -124,6 +128,10 @@ impl Report {
         for ratio in telling(comparison.bench, &comparison.ratios) {
             let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
+        }
+        // One line of am and udp, whose ratio goes both ways.
+        for (over, under, why) in comparison.apart.iter().filter(|(over, ..)| *over == Via::Am) {
+            let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
         }
     }
 }

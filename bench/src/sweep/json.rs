@@ -2,21 +2,22 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::batching::Batching;
 use crate::plan::Bench;
 use crate::via::Via;
 
 use super::fit::Model;
-use super::{Curve, Point, Sweep};
+use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
 impl Sweep {
     /// The lines.
-    pub(crate) fn json(&self) -> Vec<String> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.cores.near, self.cores.far]);
-        let mut lines: Vec<String> = Vec::new();
+        let mut lines: Vec<Value> = Vec::new();
         for curve in &self.curves {
-            lines.extend(curve.points.iter().map(|point| line(curve, point, &cores).to_string()));
+            lines.extend(curve.points.iter().map(|point| line(curve, point, &cores)));
         }
-        lines.push(json!({ "summary": self.summary(cores) }).to_string());
+        lines.push(json!({ "summary": self.summary(cores) }));
         lines
     }
 
@@ -38,13 +39,13 @@ impl Sweep {
 }
 
 impl Sweep {
-    /// As in `am_over_raw_t0`, where both ran.
+    /// As in `am_over_raw_t0`, where both ran and are equal.
     fn ratios(&self, under: Via) -> Vec<(String, Value)> {
-        let ratio = |name, figure| {
-            Some((format!("am_over_{under}_{name}"), json!(digits(self.ratio(Via::Am, under, figure)?, 1e4))))
+        let ratio = |figure: &Figure| {
+            let ratio = digits(self.ratio(Via::Am, under, figure)?, 1e4);
+            Some((format!("am_over_{under}_{}", figure.name), json!(ratio)))
         };
-        let ratios = [ratio("t0", |model: &Model| model.t0), ratio("r_inf", |model: &Model| model.r_inf)];
-        ratios.into_iter().flatten().collect()
+        [T0, R_INF].iter().filter_map(ratio).collect()
     }
 }
 
@@ -61,7 +62,8 @@ fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
         "frames": point.frames,
         "ns": tenths(point.ns),
         "lost": point.lost,
-        "bundles": curve.bundles,
+        "batching": curve.batching,
+        "bundles": curve.batching == Batching::Shared,
         "cores": cores,
     });
     if let Some(at) = curve.xdp {
@@ -81,13 +83,12 @@ pub(crate) fn figures(curve: &Curve) -> Vec<(String, Value)> {
 }
 
 fn fit(curve: &Curve) -> Value {
-    let sizes = |points: &mut dyn Iterator<Item = &Point>| points.map(|point| point.size).collect::<Vec<_>>();
     json!({
         "mode": curve.mode,
         "framing": curve.framing,
         "t0_times_r_inf_bytes": curve.model.map(|model| tenths(model.product())),
-        "t0_from_sizes": sizes(&mut curve.in_one_frame()),
-        "r_inf_from_sizes": sizes(&mut curve.full()),
+        "t0_from_sizes": curve.sizes(&T0).collect::<Vec<_>>(),
+        "r_inf_from_sizes": curve.sizes(&R_INF).collect::<Vec<_>>(),
         "rounds": curve.rounds.len(),
         "range": range(curve),
     })

@@ -19,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::batching::Batching;
 use crate::cores::Cores;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
@@ -27,6 +28,18 @@ use crate::via::Via;
 
 use fit::Model;
 pub(crate) use json::{digits, range};
+
+/// What a curve comes to, and the points that it comes from.
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    of: fn(&Model) -> f64,
+    from: fn(&Point) -> bool,
+}
+
+/// The start-up time.
+pub(crate) const T0: Figure = Figure { name: "t0", of: |model| model.t0, from: |point| point.frames == 1 };
+/// The asymptote.
+pub(crate) const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf, from: |point| point.full };
 
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,8 +74,8 @@ pub(crate) struct Curve {
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
-    /// Whether several messages may share a frame.
-    pub(crate) bundles: bool,
+    /// How its messages were handed over.
+    pub(crate) batching: Batching,
     /// By size; medians over the rounds.
     pub(crate) points: Vec<Point>,
     /// By round, where it is complete.
@@ -98,13 +111,16 @@ impl Sweep {
         Sweep { curves, cores, rounds }
     }
 
-    /// Median of the rounds' ratios of two vias, by a figure.
-    pub(crate) fn ratio(&self, over: Via, under: Via, figure: fn(&Model) -> f64) -> Option<f64> {
-        let rounds = |via| self.curves.iter().find(|curve| curve.via == via).map(|curve| &curve.rounds);
-        let (over, under) = (rounds(over)?, rounds(under)?);
-        let ratios = over.iter().filter_map(|(round, model)| {
-            let other = under.iter().find(|(r, _)| r == round)?;
-            Some(figure(model) / figure(&other.1))
+    /// Median of the rounds' ratios of two vias, by a figure that comes from equal sizes in equal batches.
+    pub(crate) fn ratio(&self, over: Via, under: Via, figure: &Figure) -> Option<f64> {
+        let curve = |via| self.curves.iter().find(|curve| curve.via == via);
+        let (over, under) = (curve(over)?, curve(under)?);
+        if over.batching != under.batching || !over.sizes(figure).eq(under.sizes(figure)) {
+            return None;
+        }
+        let ratios = over.rounds.iter().filter_map(|(round, model)| {
+            let other = under.rounds.iter().find(|(r, _)| r == round)?;
+            Some((figure.of)(model) / (figure.of)(&other.1))
         });
         median(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
     }
@@ -125,18 +141,18 @@ impl Curve {
                 .map(|model| (round, model))
         };
         let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
-        let (mode, xdp, framing, bundles) = (first.mode.clone(), first.xdp, first.framing, first.bundles);
-        Some(Curve { via, mode, xdp, framing, bundles, points: points(&mine), model: middle(&rounds), rounds })
+        let (mode, xdp, framing, batching) = (first.mode.clone(), first.xdp, first.framing, first.batching);
+        Some(Curve { via, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
     }
 
-    /// The curve's points that the start-up time is from.
-    pub(crate) fn in_one_frame(&self) -> impl Iterator<Item = &Point> {
-        self.points.iter().filter(|point| point.frames == 1)
+    /// The curve's points that a figure is from.
+    pub(crate) fn behind(&self, figure: &Figure) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| (figure.from)(point))
     }
 
-    /// The curve's points that the asymptote is from.
-    pub(crate) fn full(&self) -> impl Iterator<Item = &Point> {
-        self.points.iter().filter(|point| point.full)
+    /// Their sizes.
+    pub(crate) fn sizes(&self, figure: &Figure) -> impl Iterator<Item = usize> {
+        self.behind(figure).map(|point| point.size)
     }
 }
 

@@ -4,11 +4,12 @@
 
 use std::fmt::Write;
 
+use crate::batching::Batching;
 use crate::report::table::metric;
 use crate::svg::{self, begin, escaped, rule, text};
 use crate::via::Via;
 
-use super::{Curve, Sweep};
+use super::{Curve, R_INF, Sweep};
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 560.0;
@@ -85,7 +86,7 @@ fn round(number: f64) -> f64 {
 
 /// Where messages of one via fill their frames, and one more begins.
 fn steps(svg: &mut String, paper: &Paper, curve: &Curve) {
-    for point in curve.full() {
+    for point in curve.behind(&R_INF) {
         let x = paper.x(point.size as f64);
         rule(svg, (x, TOP), (x, paper.y(0.0)), "class=\"step\" stroke=\"#999999\" stroke-dasharray=\"3 4\"");
         let frames = if point.frames == 1 { "1 frame".to_owned() } else { point.frames.to_string() };
@@ -97,7 +98,7 @@ fn draw(svg: &mut String, paper: &Paper, curve: &Curve, nth: usize) {
     let colour = colour(curve.via);
     let places = curve.points.iter().map(|point| (paper.x(point.size as f64), paper.y(point.rate())));
     svg::curve(svg, places, colour);
-    let mut words = format!("{}{}", curve.via, if curve.bundles { " in bundles" } else { "" });
+    let mut words = format!("{}{}", curve.via, if curve.batching == Batching::Shared { " in bundles" } else { "" });
     if let Some(model) = curve.model {
         let _ = write!(words, ": t0 {:.0} ns, r_inf {}B/s", model.t0, metric(model.r_inf));
         if let Some(size) = model.n_half {

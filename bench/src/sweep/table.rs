@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::batching::Batching;
 use crate::report::table::{Column, align, bytes, metric, nanoseconds};
 use crate::report::words::{SIMULATED, rounds, xdp};
 
-use super::{Curve, Sweep};
+use super::{Curve, R_INF, Sweep, T0};
 
 const FIGURES: &[Column] = &[
     ("via", false),
@@ -21,7 +22,8 @@ const FIGURES: &[Column] = &[
 impl Sweep {
     /// For people.
     pub(crate) fn table(&self) -> String {
-        let shared = if self.curves.iter().any(|curve| curve.bundles) { ", am in bundles" } else { "" };
+        let shared =
+            if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am in bundles" } else { "" };
         let mut text = format!("bandwidth: user bytes a second by size, one way{shared}, as the receiver counts\n\n");
         self.curves_side_by_side(&mut text);
         text.push('\n');
@@ -50,9 +52,9 @@ impl Sweep {
     /// Writing to a string cannot fail.
     fn how(&self, text: &mut String) {
         for curve in &self.curves {
-            let within: Vec<usize> = curve.in_one_frame().map(|point| point.size).collect();
+            let within: Vec<usize> = curve.sizes(&T0).collect();
             if let (Some(least), Some(most)) = (within.first(), within.last()) {
-                let full: Vec<String> = curve.full().map(|point| point.size.to_string()).collect();
+                let full: Vec<String> = curve.sizes(&R_INF).map(|size| size.to_string()).collect();
                 let via = curve.via;
                 let _ = writeln!(
                     text,

@@ -29,7 +29,7 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
         xdp: None,
         framing: "bare",
         busy: None,
-        bundles: false,
+        batching: Batching::Bursts,
         outcome,
     }
 }
@@ -50,7 +50,7 @@ fn all() -> Vec<Measured> {
 }
 
 fn summary(sweep: &Sweep) -> Value {
-    serde_json::from_str::<Value>(sweep.json().last().unwrap()).unwrap()["summary"].take()
+    sweep.json().last().unwrap()["summary"].clone()
 }
 
 #[test]
@@ -65,13 +65,26 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
     assert!(summary.get("udp_t0_ns").is_none(), "it did not run: {summary}");
     assert_eq!(summary["fits"]["am"]["t0_from_sizes"], serde_json::json!([1, 10, 100, 1000]));
     assert_eq!(summary["fits"]["am"]["r_inf_from_sizes"], serde_json::json!([1000, 2000, 4000]));
-    assert!((sweep.ratio(Via::Am, Via::Raw, |model| model.t0).unwrap() - 2.0).abs() < 1e-3);
+    assert!((sweep.ratio(Via::Am, Via::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
+}
+
+/// One size more on one of the two, or other batches.
+#[test]
+fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
+    let ratios =
+        |all: &[Measured]| [T0, R_INF].map(|figure| Sweep::new(all, CORES).ratio(Via::Am, Via::Raw, &figure).is_some());
+    assert_eq!(ratios(&all()), [true, true]);
+    let without = |size| all().into_iter().filter(|one| one.via == Via::Am || one.cut.size != size).collect::<Vec<_>>();
+    assert_eq!([ratios(&without(10)), ratios(&without(4000))], [[false, true], [true, false]]);
+    let mut shared = all();
+    shared.iter_mut().filter(|one| one.via == Via::Am).for_each(|one| one.batching = Batching::Shared);
+    assert_eq!(ratios(&shared), [false, false]);
 }
 
 #[test]
 fn a_message_counts_once_however_many_pieces_it_has() {
     let lines = Sweep::new(&all()[..14], CORES).json();
-    let of_4000: Value = serde_json::from_str(&lines[6]).unwrap();
+    let of_4000 = &lines[6];
     assert_eq!((&of_4000["size"], &of_4000["frames"]), (&4000.into(), &4.into()), "{of_4000}");
     let (messages, frames) = (of_4000["messages_per_s"].as_u64().unwrap(), of_4000["frames_per_s"].as_u64().unwrap());
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
@@ -83,10 +96,10 @@ fn messages_in_bundles_are_more_than_their_frames() {
     let mut all = all();
     for one in all.iter_mut().filter(|one| one.via == Via::Am && one.cut.frames == 1) {
         let Outcome::Throughput(counted) = &mut one.outcome else { panic!("{one:?}") };
-        (one.bundles, counted.frames_each) = (true, 0.05);
+        (one.batching, counted.frames_each) = (Batching::Shared, 0.05);
     }
     let sweep = Sweep::new(&all, CORES);
-    let lines: Vec<Value> = sweep.json().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = sweep.json();
     for line in &lines[..lines.len() - 1] {
         let frames_each = line["frames_per_s"].as_f64().unwrap() / line["messages_per_s"].as_f64().unwrap();
         let in_bundles = line["via"] == "am" && line["frames"] == 1;

@@ -38,10 +38,12 @@ use wire::frame::ETHERNET;
 
 pub(crate) use child::run as child;
 
+use crate::cli::Where;
 use crate::cli::{Options, TortureArgs};
 use crate::cores::Cores;
 use crate::deploy::sides::Sides;
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::plan::How;
 use crate::side::Side;
 use crate::tell;
@@ -99,7 +101,7 @@ enum Role {
 pub(crate) fn run(
     args: &TortureArgs,
     how: How,
-    sides: &Sides,
+    (sides, place): (&Sides, &Where),
     cores: Cores,
     options: &Options,
     watch: &Watch,
@@ -132,7 +134,7 @@ pub(crate) fn run(
         took,
         on: sides.on(Side::Near, 1),
     };
-    tell(report.lines(), || report.text(), options)?;
+    tell(report.lines(), || report.text(), &Origin::of(place, Some(sides.mtu)), options)?;
     report.verdict.result(&recipe)
 }
 

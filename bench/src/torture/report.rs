@@ -48,8 +48,8 @@ pub(super) struct Report {
 
 impl Report {
     /// Of JSON.
-    pub(super) fn lines(&self) -> Vec<String> {
-        vec![json!({ "summary": self.json() }).to_string()]
+    pub(super) fn lines(&self) -> Vec<Value> {
+        vec![json!({ "summary": self.json() })]
     }
 
     fn sum(&self, of: fn(&Outcome) -> u64) -> u64 {

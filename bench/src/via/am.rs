@@ -10,6 +10,7 @@ use wire::bulk::Segment;
 
 use super::lossy::{self, Knob};
 use super::transfers::{Told, Transfers};
+use crate::batching::Batching;
 use crate::content::Content;
 use crate::error::Error;
 use crate::loss::Loss;
@@ -28,7 +29,7 @@ const REGION: Handler = Handler(2);
 
 /// With bundles a doorbell is for more messages than there are frames in a batch: two full bundles of
 /// the smallest. A number between would end with a frame that is nearly empty.
-const BUNDLED: usize = 2 * 62;
+pub(crate) const BUNDLED: usize = 2 * 62;
 
 /// The window then: of the 128 messages that there are otherwise, two bundles take all, and
 /// their sender waits for the first while the second is on its way.
@@ -264,8 +265,8 @@ impl Port for Am {
         self.framing
     }
 
-    fn bundles(&self) -> bool {
-        self.bundles
+    fn batching(&self) -> Batching {
+        if self.bundles { Batching::Shared } else { Batching::Bursts }
     }
 
     fn frames_sent(&self) -> Option<u64> {

@@ -6,6 +6,7 @@ pub(crate) mod cacheline;
 pub(crate) mod datagram;
 pub(crate) mod dpdk;
 pub(crate) mod lossy;
+mod many;
 pub(crate) mod memory;
 pub(crate) mod raw;
 pub(crate) mod simulated;

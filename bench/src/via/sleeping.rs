@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::batching::Batching;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 
@@ -74,6 +75,10 @@ impl<P: Port + Wakes> Port for Sleeping<P> {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         self.port.prepare(size)
+    }
+
+    fn batching(&self) -> Batching {
+        self.port.batching()
     }
 
     fn echo(&mut self, on: bool) {

@@ -1,5 +1,7 @@
-//! A kernel UDP socket that spins instead of sleeping.
+//! A kernel UDP socket that spins instead of sleeping. One message alone costs a `send` and a `recv`; many at once go and
+//! come with few system calls ([`many`](super::many)), as ours do over the same kernel.
 
+use std::collections::VecDeque;
 use std::io;
 use std::io::ErrorKind::{AddrInUse, ConnectionRefused, WouldBlock};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -10,11 +12,13 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::datagram::Layout;
+use super::many::{Inbox, Outbox};
 use super::sleeping::Wakes;
 use crate::content::Content;
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Port};
+use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::Place;
+use crate::side::Side;
 use crate::via::Via;
 
 /// A side's port: the number of our EtherType; where both have one address, the one before for the second by name.
@@ -37,23 +41,67 @@ pub(crate) struct Udp {
     /// The receive buffer, as the kernel counts: it has room for its own records too.
     buffer: usize,
     content: Content,
+    outbox: Outbox,
+    inbox: Inbox,
     echo: bool,
     back: Vec<u8>,
+    /// Heard and not yet handed over.
+    heard: VecDeque<Note>,
 }
 
 impl Udp {
     /// A socket between two places; `mode` is what is told of the wire between them.
-    pub(crate) fn open(interface: &str, mtu: usize, here: &Place, peer: &Place, mode: String) -> Result<Udp, Error> {
+    pub(crate) fn open(
+        side: Side,
+        interface: &str,
+        mtu: usize,
+        (here, peer): (&Place, &Place),
+        mode: String,
+    ) -> Result<Udp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let socket = UdpSocket::bind(own).and_then(|socket| socket.connect(other).map(|()| socket));
         let socket = socket.map_err(|error| in_use(own, error))?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
         enlarge(&socket);
+        // The near side gets notes and single echoes, of which none is to be taken for a part of another.
+        Inbox::merge(&socket, side == Side::Far);
+        let inbox = Inbox::new().map_err(Error::system("preparing to receive by UDP"))?;
         let layout = Layout::new(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
         // Room for one byte more, to notice what is too long.
         let back = vec![0; layout.most.max(NOTE_BYTES) + 1];
-        Ok(Udp { socket, mode, layout, buffer, content: Content::default(), echo: false, back })
+        let (content, heard) = (Content::default(), VecDeque::with_capacity(BATCH));
+        Ok(Udp { socket, mode, layout, buffer, content, outbox: Outbox::new(), inbox, echo: false, back, heard })
+    }
+
+    /// All that one look brings.
+    fn look(&mut self) -> Result<Arrived, Error> {
+        let Udp { socket, content, inbox, heard, .. } = self;
+        let mut arrived = Arrived::default();
+        settle(inbox.look(socket, &mut |datagram| match note(datagram) {
+            Some(note) => heard.push_back(note),
+            None => content.count(datagram, &mut arrived),
+        }))?;
+        Ok(Arrived { note: heard.pop_front(), ..arrived })
+    }
+
+    /// So many datagrams, one after the other: what is answered, or waited for alone.
+    #[inline]
+    fn each(&mut self, budget: usize) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::default();
+        for _ in 0..budget {
+            let Some(length) = settle(self.socket.recv(&mut self.back))? else { break };
+            let datagram = &self.back[..length];
+            arrived.note = note(datagram);
+            if arrived.note.is_some() {
+                break;
+            }
+            self.content.count(datagram, &mut arrived);
+            if self.echo {
+                self.datagram(datagram)?;
+            }
+        }
+        Ok(arrived)
     }
 
     /// Whether it was sent: not where the buffer is full, or where nobody is there yet.
@@ -70,6 +118,11 @@ fn in_use(own: SocketAddr, source: io::Error) -> Error {
         )),
         _ => Error::System { doing: "opening a bare UDP socket", source },
     }
+}
+
+/// What a datagram says, where it is a note.
+fn note(datagram: &[u8]) -> Option<Note> {
+    if datagram.len() == NOTE_BYTES && datagram[0] == NOTE { Note::from_bytes(&datagram[1..]) } else { None }
 }
 
 pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(SocketAddr, SocketAddr), Error> {
@@ -145,41 +198,30 @@ impl Port for Udp {
             return Err(Error::TooLarge { via: Via::Udp, size, most: self.layout.most });
         }
         self.content = Content::of(size);
+        self.outbox.prepare(self.content.bytes(), size <= self.layout.largest);
         Ok(())
     }
 
     fn echo(&mut self, on: bool) {
         self.echo = on;
+        // What is answered is answered one by one.
+        Inbox::merge(&self.socket, !on);
     }
 
+    #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        for sent in 0..count {
-            if !self.datagram(self.content.bytes())? {
-                return Ok(sent);
-            }
+        if count == 1 {
+            return self.datagram(self.content.bytes()).map(usize::from);
         }
-        Ok(count)
+        settle(self.outbox.send(&self.socket, count)).map(Option::unwrap_or_default)
     }
 
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
-        let mut arrived = Arrived::default();
-        for _ in 0..budget {
-            let Some(length) = settle(self.socket.recv(&mut self.back))? else { break };
-            match self.back[0] {
-                NOTE if length == NOTE_BYTES => {
-                    arrived.note = Note::from_bytes(&self.back[1..NOTE_BYTES]);
-                    break;
-                }
-                _ => {
-                    self.content.count(&self.back[..length], &mut arrived);
-                    if self.echo {
-                        self.datagram(&self.back[..length])?;
-                    }
-                }
-            }
+        if let Some(note) = self.heard.pop_front() {
+            return Ok(Arrived { note: Some(note), ..Arrived::default() });
         }
-        Ok(arrived)
+        if self.echo || budget == 1 { self.each(budget) } else { self.look() }
     }
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
@@ -212,8 +254,8 @@ mod tests {
         static TESTS: AtomicU8 = AtomicU8::new(1);
         let test = TESTS.fetch_add(1, Ordering::Relaxed);
         let (a, b) = (place([127, 34, test, 1]), place([127, 34, test, 2]));
-        let open = |here, peer| Udp::open("lo", 1500, here, peer, "kernel".to_owned()).unwrap();
-        (open(&a, &b), open(&b, &a))
+        let open = |side, here, peer| Udp::open(side, "lo", 1500, (here, peer), "kernel".to_owned()).unwrap();
+        (open(Side::Near, &a, &b), open(Side::Far, &b, &a))
     }
 
     /// Loopback delivers before `send` returns.
@@ -224,17 +266,20 @@ mod tests {
         for port in [&mut near, &mut far] {
             port.prepare(16).unwrap();
         }
-        assert_eq!(near.send(3).unwrap(), 3);
+        far.echo(true);
+        for _ in 0..3 {
+            assert_eq!(near.send(1).unwrap(), 1);
+        }
         near.tell(Note::End).unwrap();
         assert_eq!(near.send(1).unwrap(), 1);
 
-        far.echo(true);
         let first = far.receive(32).unwrap();
         assert_eq!(first, Arrived { messages: 3, bytes: 48, wrong: 0, note: Some(Note::End) });
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 0, note: None });
         assert_eq!(near.receive(1).unwrap().messages, 1);
         assert_eq!(near.receive(32).unwrap().messages, 3);
 
+        far.echo(false);
         let error = near.prepare(65_508).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");
         // Datagrams of another length, and one of another content.
@@ -245,6 +290,22 @@ mod tests {
         near.content = Content::made(16);
         near.send(1).unwrap();
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
+    }
+
+    #[test]
+    fn a_batch_and_the_note_behind_it_come_with_one_look() {
+        let (mut near, mut far) = pair();
+        for size in [16, 64, 1472] {
+            for port in [&mut near, &mut far] {
+                port.prepare(size).unwrap();
+            }
+            assert_eq!(near.send(BATCH).unwrap(), BATCH);
+            near.tell(Note::End).unwrap();
+            near.tell(Note::GiveUp).unwrap();
+            let (messages, bytes) = (BATCH as u64, (BATCH * size) as u64);
+            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages, bytes, wrong: 0, note: Some(Note::End) });
+            assert_eq!(far.receive(BATCH).unwrap(), Arrived { note: Some(Note::GiveUp), ..Arrived::default() });
+        }
     }
 
     #[test]
@@ -262,7 +323,7 @@ mod tests {
     #[test]
     fn nobody_there_yet_is_no_error() {
         let (a, b) = (place([127, 0, 0, 3]), place([127, 0, 0, 4]));
-        let mut near = Udp::open("lo", 1500, &a, &b, "kernel".to_owned()).unwrap();
+        let mut near = Udp::open(Side::Near, "lo", 1500, (&a, &b), "kernel".to_owned()).unwrap();
         for _ in 0..3 {
             near.tell(Note::End).unwrap();
             assert_eq!(near.receive(1).unwrap(), Arrived::default());
@@ -274,14 +335,14 @@ mod tests {
     fn both_sides_may_have_one_address() {
         let named = |name: &str| Place { name: name.to_owned(), ..place([127, 34, 0, 9]) };
         let (alpha, beta) = (named("alpha"), named("beta"));
-        let mut near = Udp::open("lo", 1500, &alpha, &beta, "kernel".to_owned()).unwrap();
-        let mut far = Udp::open("lo", 1500, &beta, &alpha, "kernel".to_owned()).unwrap();
+        let mut near = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).unwrap();
+        let mut far = Udp::open(Side::Far, "lo", 1500, (&beta, &alpha), "kernel".to_owned()).unwrap();
         for port in [&mut near, &mut far] {
             port.prepare(16).unwrap();
         }
         assert_eq!((near.send(2).unwrap(), far.receive(32).unwrap().messages), (2, 2));
         assert_eq!((far.send(1).unwrap(), near.receive(32).unwrap().messages), (1, 1));
-        let error = Udp::open("lo", 1500, &alpha, &beta, "kernel".to_owned()).map(drop).unwrap_err();
+        let error = Udp::open(Side::Near, "lo", 1500, (&alpha, &beta), "kernel".to_owned()).map(drop).unwrap_err();
         assert!(error.to_string().contains("127.34.0.9:34997 is in use") && error.exit_code() == 3, "{error}");
     }
 }

@@ -127,7 +127,19 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// The objects that it printed; fails the test where it failed, or printed anything else.
 pub(crate) fn json(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}\n{}", output.status, text(&output.stderr));
-    objects(output)
+    let lines = objects(output);
+    lines.iter().for_each(check_origin);
+    lines
+}
+
+/// Whatever is measured, each line says where and when.
+fn check_origin(line: &Value) {
+    let said = line.get("summary").unwrap_or(line);
+    for key in ["transport", "version", "kernel", "date"] {
+        assert!(said[key].as_str().is_some_and(|value| !value.is_empty()), "no {key}: {line}");
+    }
+    assert!(said.get("mtu").is_some(), "no mtu: {line}");
+    assert!(said["date"].as_str().is_some_and(|date| date.starts_with("20") && date.ends_with('Z')), "{line}");
 }
 
 /// The same, however it ended.

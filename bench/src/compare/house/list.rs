@@ -13,8 +13,8 @@ const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidt
 const BARE: &str =
     "raw: what fits one frame; sends the same frames again and again, and may lose some, which are counted";
 const DPDK: &str = "dpdk: each turn in a process of its own; frames of 1500 bytes at most, on whatever wire; memif and virtio-user are no cable";
-const DATAGRAMS: &str =
-    "udp: messages up to 65,507 bytes, one datagram each; what was lost is counted, and never sent again";
+const DATAGRAMS: &str = "udp: messages up to 65,507 bytes, one datagram each; runs of datagrams cross a veth whole (GSO), so rates are no NIC's; what \
+     was lost is counted, and never sent again";
 const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so bandwidth is no NIC's";
 const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
 

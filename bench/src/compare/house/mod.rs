@@ -16,6 +16,7 @@ use super::peer::{Asked, OneWay, Peer, Stream, Turn};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::loss::Loss;
+use crate::origin::kernel;
 use crate::plan::{Amount, Bench, How};
 use crate::progress::Progress;
 use crate::session::Order;
@@ -158,11 +159,6 @@ impl House {
     }
 }
 
-fn kernel() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().split('-').next().unwrap_or_default().to_owned()
-}
-
 fn turn(all: &[Measured]) -> Turn {
     let mut turn = Turn { mode: all.first().map_or(String::new(), |one| one.mode.clone()), ..Turn::default() };
     for one in all {
@@ -176,7 +172,7 @@ fn turn(all: &[Measured]) -> Turn {
             Outcome::Throughput(_) => {
                 let messages = one.rates().map_or(0.0, |rates| rates.messages);
                 let cpu = one.busy.map(|cores| cores * 1e9 / messages).filter(|cpu| cpu.is_finite());
-                turn.stream.push(Stream { size, messages, cpu, lost: one.lost() });
+                turn.stream.push(Stream { size, messages, cpu, lost: one.lost(), batching: Some(one.batching) });
             }
         }
     }

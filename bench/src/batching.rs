@@ -1,0 +1,83 @@
+//! How messages are handed over, and what may stand beside what.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Port;
+use crate::plan::Bench;
+use crate::size::Cut;
+
+/// How many messages the system gets at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Batching {
+    /// One message with each system call or doorbell.
+    Single,
+    /// Many with each; every message has a frame or datagram of its own. On a stream: many with each write.
+    Bursts,
+    /// Many with each, and they share frames. On a stream: as many with each write as ours have in their frames.
+    Shared,
+}
+
+impl Batching {
+    /// As in a sentence.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Batching::Single => "one at a time",
+            Batching::Bursts => "one a frame, in bursts",
+            Batching::Shared => "several a frame",
+        }
+    }
+
+    /// Of this port in this bench: a round trip has one message on its way, and a transfer is cut into frames that are full.
+    pub(crate) fn of(port: &dyn Port, bench: Bench) -> Batching {
+        match bench {
+            Bench::Latency | Bench::Volley => Batching::Single,
+            Bench::Bulk => Batching::Bursts,
+            Bench::Bandwidth | Bench::Rate => port.batching(),
+        }
+    }
+}
+
+/// Why two measurements have no ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unequal {
+    /// Their messages have these sizes.
+    Sizes(usize, usize),
+    /// Their messages were handed over so.
+    Batching(Batching, Batching),
+}
+
+impl Unequal {
+    /// What is not equal of these two; `None` where a ratio says something of what carried them.
+    pub(crate) fn of(one: (Cut, Batching), other: (Cut, Batching)) -> Option<Unequal> {
+        if one.0.size != other.0.size {
+            return Some(Unequal::Sizes(one.0.size, other.0.size));
+        }
+        (one.1 != other.1).then_some(Unequal::Batching(one.1, other.1))
+    }
+
+    /// The reason.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Unequal::Sizes(one, other) => format!("messages of {one} B beside {other} B"),
+            Unequal::Batching(one, other) => format!("messages {} beside {}", one.words(), other.words()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_equal_sizes_in_equal_batches_are_compared() {
+        let cut = |size| Cut { size, pieces: 1, piece: size, frames: 1, full: false };
+        let of = |size, batching| (cut(size), batching);
+        assert_eq!(Unequal::of(of(64, Batching::Bursts), of(64, Batching::Bursts)), None);
+        let sizes = Unequal::of(of(64_986, Batching::Bursts), of(1448, Batching::Bursts)).unwrap();
+        assert_eq!(sizes.words(), "messages of 64986 B beside 1448 B");
+        let batching = Unequal::of(of(16, Batching::Shared), of(16, Batching::Bursts)).unwrap();
+        assert_eq!(batching.words(), "messages several a frame beside one a frame, in bursts");
+        assert!(Unequal::of(of(64, Batching::Bursts), of(64, Batching::Single)).is_some());
+    }
+}

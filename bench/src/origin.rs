@@ -1,0 +1,85 @@
+//! Where a figure is from: what each line of JSON says besides what was measured.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::Where;
+
+/// The wire of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The transport below our messages and bare frames.
+    transport: String,
+    /// Payload bytes of one of its frames, where that is known.
+    mtu: Option<u32>,
+}
+
+impl Origin {
+    /// Of this transport.
+    pub(crate) fn new(transport: &str, mtu: Option<u32>) -> Origin {
+        Origin { transport: transport.to_owned(), mtu }
+    }
+
+    /// Of what was measured in this place.
+    pub(crate) fn of(place: &Where, mtu: Option<u32>) -> Origin {
+        Origin::new(place.transport(), mtu)
+    }
+
+    /// Say it in every line; what a line says of itself stays.
+    pub(crate) fn stamp(&self, lines: &mut [Value], now: SystemTime) {
+        let date = humantime::format_rfc3339_seconds(now).to_string();
+        for line in lines {
+            let inner = if line.get("summary").is_some() { &mut line["summary"] } else { line };
+            let Value::Object(fields) = inner else { continue };
+            let transport = kernels(fields).unwrap_or(&self.transport).to_owned();
+            let said = [
+                ("transport", json!(transport)),
+                ("mtu", json!(self.mtu)),
+                ("version", json!(env!("CARGO_PKG_VERSION"))),
+                ("kernel", json!(kernel())),
+                ("date", json!(date)),
+            ];
+            for (name, value) in said {
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+/// The transport of what goes by sockets of the kernel's, whatever ours go by.
+fn kernels(line: &Map<String, Value>) -> Option<&'static str> {
+    match line.get("via").or_else(|| line.get("row"))?.as_str()? {
+        "udp" => Some("udp"),
+        "tcp" => Some("tcp"),
+        _ => None,
+    }
+}
+
+/// The kernel's version, without what its builder calls it.
+pub(crate) fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().split('-').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_line_says_where_it_is_from() {
+        let mut lines =
+            [json!({"via": "am"}), json!({"via": "udp"}), json!({"row": "tcp", "mtu": 9000}), json!({"summary": {}})];
+        Origin::new("xdp", Some(1500)).stamp(&mut lines, SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_388_671));
+        let of = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();
+        assert_eq!(lines[..3].iter().map(|line| of(line, "transport")).collect::<Vec<_>>(), ["xdp", "udp", "tcp"]);
+        assert_eq!((&lines[0]["mtu"], &lines[2]["mtu"]), (&json!(1500), &json!(9000)));
+        for line in lines[..3].iter().chain([&lines[3]["summary"]]) {
+            assert_eq!(of(line, "date"), "2026-11-22T23:04:31Z", "{line}");
+            assert_eq!(of(line, "version"), env!("CARGO_PKG_VERSION"), "{line}");
+            assert!(of(line, "kernel").starts_with(|first: char| first.is_ascii_digit()), "{line}");
+        }
+    }
+}
