@@ -5,7 +5,7 @@ mod common;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{Class, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Class, Fate, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
 use common::{Side, connect, connected, nodes, plain, until};
 use transport::loopback;
 
@@ -117,8 +117,91 @@ fn who_closes_gets_back_what_was_under_way() {
     note_returned(&mut alpha, to);
     send(&alpha, to, 0..3);
     alpha.endpoint.close(to);
-    alpha.poll();
+    // Nobody polls beta: it does not say what it has received.
+    assert!(alpha.endpoint.wait_until(&mut alpha.state, common::LONG, |back| back.len() == 3));
     assert_eq!(alpha.state, expected(ReturnReason::Closed, 0..3));
+}
+
+/// Its last act is to handle a reply: an acknowledgement was still to come.
+#[test]
+fn a_reply_that_was_handled_does_not_come_back_though_its_client_leaves_at_once() {
+    let (mut server, client) = nodes::<u64, u64>(plain("server"), plain("client"));
+    server.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
+    server.endpoint.on_returned(|back, _| *back += 1);
+    let mut clients = vec![client];
+    for _ in 0..20 {
+        let mut client = clients.pop().unwrap();
+        let to = client.endpoint.connect("server", "main").unwrap();
+        until(&mut client, &mut server, "open", |client, _| client.endpoint.is_open(to));
+        client.endpoint.on_reply(WORK, |answers, _| *answers += 1);
+        let before = client.state;
+        client.endpoint.request(to, WORK, &[], b"").unwrap();
+        until(&mut client, &mut server, "answered", |client, _| client.state > before);
+        client.endpoint.close(to);
+        client.endpoint.flush();
+        let gone = std::time::Instant::now();
+        while gone.elapsed() < Duration::from_millis(5) {
+            server.poll();
+        }
+        clients.push(client);
+    }
+    drop(clients);
+    let gone = std::time::Instant::now();
+    while gone.elapsed() < Duration::from_millis(50) {
+        server.poll();
+    }
+    assert_eq!((server.state, server.counter("returned")), (0, 0));
+}
+
+/// A server handles some requests and leaves: of each its client learns whether it was handled.
+#[test]
+fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
+    #[derive(Default)]
+    struct Seen {
+        answered: Vec<u64>,
+        back: Vec<(Fate, u64)>,
+        unhandled: u32,
+        is_over: bool,
+    }
+    let (mut client, mut server) = nodes::<Seen, Vec<u64>>(plain("alpha"), plain("beta").window(16));
+    server.endpoint.on_request(WORK, |handled, request, token| {
+        handled.push(request.word(0));
+        token.reply(WORK, request.words(), b"").unwrap();
+    });
+    let to = connect(&mut client, &mut server);
+    client.endpoint.on_reply(WORK, |seen, reply| seen.answered.push(reply.word(0)));
+    client.endpoint.on_returned(|seen, back| seen.back.push((back.fate(), back.word(0))));
+    client.endpoint.on_flow(|seen, event| {
+        if let FlowChange::Ended(reason) = event.change {
+            assert_eq!(reason, ReturnReason::Closed);
+            (seen.unhandled, seen.is_over) = (event.unhandled[0], true);
+        }
+    });
+    let mut next = 0;
+    until(&mut client, &mut server, "some handled", |client, server| {
+        while client.endpoint.request(to, WORK, &[next], b"").is_ok() {
+            next += 1;
+        }
+        server.state.len() > 40
+    });
+    // More arrives at the server, and is acknowledged, but no handler gets it any more.
+    let mut other = server.node.endpoint::<()>("other").unwrap();
+    for _ in 0..200 {
+        next += client.endpoint.request(to, WORK, &[next], b"").is_ok() as u64;
+        client.poll();
+        other.poll(&mut ());
+    }
+    let Side { node, endpoint, state: handled, .. } = server;
+    drop((other, endpoint, node));
+    let came = client.endpoint.wait_until(&mut client.state, common::LONG, |seen| seen.is_over);
+    assert!(came, "the client hears that the server has left");
+    let Seen { answered, back, unhandled, .. } = client.state;
+    assert!(back.iter().all(|(fate, _)| *fate == Fate::NotDelivered), "{back:?}");
+    let returned: Vec<u64> = back.iter().map(|(_, number)| *number).collect();
+    let handled_and_dropped = handled.len() as u64 + unhandled as u64;
+    assert!(handled.iter().copied().eq(0..handled.len() as u64) && unhandled > 0, "{} and {unhandled}", handled.len());
+    assert_eq!(returned, (handled_and_dropped..next).collect::<Vec<u64>>(), "in order, each once");
+    assert!(answered.iter().copied().eq(0..answered.len() as u64) && answered.len() <= handled.len());
 }
 
 #[test]

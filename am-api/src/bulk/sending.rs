@@ -253,6 +253,8 @@ impl Way<'_> {
         match self.core().state(flow) {
             FlowState::Open { .. } | FlowState::Connecting => None,
             FlowState::Dead(reason) => Some(reason),
+            // It was closed here; what the peer did not receive is yet to come back.
+            FlowState::Unknown if self.core().has_unacknowledged(flow) => None,
             FlowState::Refused(_) | FlowState::Unknown => Some(ReturnReason::Closed),
         }
     }

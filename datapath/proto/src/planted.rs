@@ -25,6 +25,10 @@ pub enum Bug {
     LengthIgnored,
     /// What came with a gap before it does not wait for what is missing.
     OutOfOrder,
+    /// A close does not say that the last message has arrived.
+    CloseForgets,
+    /// Peers that were killed are asked for ever.
+    DeadStay,
     /// What later messages have passed counts as lost, however often it only comes late.
     LateIsLost,
 }

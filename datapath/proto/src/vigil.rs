@@ -14,6 +14,7 @@ use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::ReturnReason;
+use crate::planted::{self, Bug};
 use crate::time::Time;
 use crate::timers::Wait;
 
@@ -50,7 +51,8 @@ impl<B: Buffer> Core<B> {
         for (run, peer) in &mut quiet {
             let before = self.quiet.get(run).filter(|before| before.heard == peer.heard);
             peer.asked = before.map_or(0, |before| before.asked);
-            if peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive {
+            let is_over = peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive;
+            if is_over && !planted::is(Bug::DeadStay) {
                 self.give_up(now, *run);
                 continue;
             }

@@ -50,7 +50,7 @@ pub enum Planted {
 }
 
 /// By name, as the environment says it.
-pub const PLANTED: [(&str, Planted); 10] = [
+pub const PLANTED: [(&str, Planted); 12] = [
     ("CreditLeak", Planted::Core(Bug::CreditLeak)),
     ("CreditMadeUp", Planted::Core(Bug::CreditMadeUp)),
     ("DuplicateAfterWrap", Planted::Core(Bug::DuplicateAfterWrap)),
@@ -59,6 +59,8 @@ pub const PLANTED: [(&str, Planted); 10] = [
     ("OtherIncarnation", Planted::Core(Bug::OtherIncarnation)),
     ("LengthIgnored", Planted::Core(Bug::LengthIgnored)),
     ("OutOfOrder", Planted::Core(Bug::OutOfOrder)),
+    ("CloseForgets", Planted::Core(Bug::CloseForgets)),
+    ("DeadStay", Planted::Core(Bug::DeadStay)),
     ("FreedEarly", Planted::FreedEarly),
     ("Overfilled", Planted::Overfilled),
 ];
@@ -221,7 +223,7 @@ pub struct Caught {
 }
 
 /// A bug for each checker, or more.
-pub const CAUGHT: [Caught; 11] = {
+pub const CAUGHT: [Caught; 13] = {
     const fn bug(what: &'static str, planted: Planted, setting: Setting, says: &'static str) -> Caught {
         Caught { what, planted, setting, says }
     }
@@ -238,6 +240,8 @@ pub const CAUGHT: [Caught; 11] = {
         core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
         bug("a switch that stores too much", Planted::Overfilled, Setting::SmallSwitch, "memory: "),
         core("a message handled before an earlier one", Bug::OutOfOrder, Setting::Mixed, "order: "),
+        core("a close that says too little", Bug::CloseForgets, Setting::Mixed, "as not delivered"),
+        core("flows of the dead", Bug::DeadStay, Setting::Mixed, "endings: "),
         core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
         bug("damage that nobody notices", Planted::Nothing, Setting::Damaged, "is not what was sent"),
     ]

@@ -179,7 +179,7 @@ impl World {
         if self.encores >= ENCORES
             && let Some(flow) = missing.first()
         {
-            let what = format!("flow {flow:#x} is kept for a peer that lives and knows nothing of it");
+            let what = format!("flow {flow:#x} is kept for a peer that is dead, or knows nothing of it");
             return Err(Violation { checker: "endings", what });
         }
         let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
@@ -326,12 +326,11 @@ impl World {
         violation
     }
 
-    /// Flows that were accepted, and that who asked for them has not any more.
+    /// Flows that were accepted, and whose asker is dead or has them no longer.
     fn kept_for_nobody(&self) -> BTreeSet<u64> {
         let open = self.nodes().flat_map(|node| node.app.open_flows(&node.engine));
         let accepted = open.filter(|(_, class, ..)| *class == Class::Reply).map(|(serial, ..)| serial);
-        let lives = |serial: u64| self.places[Id::from_word(serial).from.node as usize].node.is_some();
-        accepted.filter(|&serial| lives(serial) && !self.asker_lives(serial)).collect()
+        accepted.filter(|&serial| !self.asker_lives(serial)).collect()
     }
 
     /// Who only replies does not notice that nobody asks any more.
