@@ -37,8 +37,8 @@ pub struct Engine {
 /// The transport is asked for strays so often, and how it is.
 const STRAYS: Duration = Duration::from_millis(1);
 
-/// A node that goes waits for its peers as long as this brings anything: enough for a frame that is lost three times.
-const FAREWELL: Duration = Duration::from_millis(30);
+/// A node that goes waits for its peers as long as this brings anything: enough for a frame that is lost twice.
+const FAREWELL: Duration = Duration::from_millis(13);
 /// Between two turns of a node that goes, in which its peer may need the processor.
 const PAUSE: Duration = Duration::from_micros(50);
 

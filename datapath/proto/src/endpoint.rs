@@ -47,12 +47,16 @@ pub(crate) struct Endpoints<B> {
     returned: usize,
 }
 
+/// Requests that wait must not keep replies out: two nodes full of each
+/// other's requests would wait for each other for ever.
+pub(crate) fn room_for_requests(room: usize) -> usize {
+    (room - room.div_ceil(4)).max(1)
+}
+
 impl<B> Endpoints<B> {
-    /// Requests that wait must not keep replies out: two nodes full of each
-    /// other's requests would wait for each other for ever.
     pub(crate) fn new(room: usize) -> Self {
         let held = Held::new(room / 4);
-        let room = PerClass([(room - room.div_ceil(4)).max(1), room]);
+        let room = PerClass([room_for_requests(room), room]);
         Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, held, returned: 0 }
     }
 

@@ -131,11 +131,15 @@ impl<B: Buffer> Core<B> {
 
     #[cold]
     fn not_taken(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
-        self.counters.not_taken(verdict);
-        if let Some(record) = self.flows.by_flow(flow) {
+        let Some(record) = self.flows.by_flow(flow) else { return };
+        if verdict == Verdict::Ahead {
+            // It finds no place to wait for an earlier one: its sender is not to wait for a time-out.
+            self.bounces.turn_away(record, class, seq, &mut self.counters);
+        } else {
+            self.counters.not_taken(verdict);
             record.not_taken(verdict, class, seq, &mut self.gaps);
-            record.queue_ack(&mut self.acks_due);
         }
+        record.queue_ack(&mut self.acks_due);
     }
 
     /// An acknowledgement in a frame of its own.

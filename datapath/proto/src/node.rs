@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::control_queue::{ControlQueue, Later};
 use crate::counters::Counters;
 use crate::credits::Budget;
-use crate::endpoint::Endpoints;
+use crate::endpoint::{Endpoints, room_for_requests};
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
@@ -122,7 +122,7 @@ impl<B: Buffer> Core<B> {
             beacon_armed: Armed::default(),
             quiet_armed: Armed::default(),
             quiet: BTreeMap::new(),
-            budget: Budget::new(config.receive_frames),
+            budget: Budget::new(room_for_requests(config.receive_frames)),
             newest: None,
             shares: PerClass([0, 1].map(|_| Share::new(config.window))),
             events: VecDeque::with_capacity(16),

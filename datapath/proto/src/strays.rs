@@ -95,7 +95,7 @@ impl Strays {
 
 impl<B: Buffer> Core<B> {
     /// From below: a frame came on a flow that is not open here, and steering
-    /// kept it; several count as one.
+    /// kept it; several count as one. On [`Flow::NODE`] it was for an earlier run of this node.
     #[cold]
     pub fn on_stray(&mut self, flow: Flow) {
         self.stray(flow, None);
@@ -113,7 +113,7 @@ impl<B: Buffer> Core<B> {
     fn stray(&mut self, flow: Flow, nonce: Option<u16>) {
         let record = self.flows.by_flow(flow).filter(|record| matches!(record.phase, Phase::Asking | Phase::Open));
         let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
-        if flow == Flow::NODE || !is_none || self.now < self.strays.next {
+        if !is_none || self.now < self.strays.next {
             return;
         }
         match self.strays.farewell(flow, nonce) {

@@ -37,7 +37,9 @@ struct Outcome {
     owes_ack: bool,
     /// There was no room for one.
     is_full: bool,
-    /// There was none for the first: it is returned, and the others with it.
+    /// One found no place to wait for an earlier one.
+    turned_away: bool,
+    /// There was no room for the first: it is returned, and the others with it.
     returned: bool,
 }
 
@@ -56,7 +58,7 @@ impl<B: Buffer> Core<B> {
         let mut arrival = Arrival { endpoints, gaps, bounces, counters, class, ack_every, frame, body_at, outcome };
         for (n, item) in bundle.items().enumerate() {
             arrival.take(record, first.plus(n as u32), &item);
-            arrival.outcome.returned |= n == 0 && arrival.outcome.is_full;
+            arrival.outcome.returned |= n == 0 && (arrival.outcome.is_full || arrival.outcome.turned_away);
         }
         let Outcome { accepted, owes_ack, is_full, .. } = arrival.outcome;
         if owes_ack {
@@ -82,14 +84,18 @@ impl<B: Buffer> Arrival<'_, B> {
         let queue = &mut record.receive[self.class];
         let verdict = queue.verdict(seq);
         match verdict {
-            Verdict::Duplicate | Verdict::Beyond | Verdict::Ahead
-                if !record.takes(verdict, self.class.into(), self.endpoints) =>
-            {
+            Verdict::Duplicate | Verdict::Beyond => {
                 self.counters.not_taken(verdict);
                 record.not_taken(verdict, self.class, seq, self.gaps);
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,
+            // It finds no place to wait for an earlier one.
+            Verdict::Ahead if !record.takes(verdict, self.class.into(), self.endpoints) => {
+                self.bounces.turn_away(record, self.class, seq, self.counters);
+                self.outcome.owes_ack |= record.ack_forced;
+                self.outcome.turned_away = true;
+            }
             _ if !self.endpoints.has_room(self.class) => {
                 self.bounces.turn_away(record, self.class, seq, self.counters);
                 self.gaps.lost(1);

@@ -12,6 +12,8 @@ pub struct Steering {
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
     stray: Option<Flow>,
+    /// Whatever arrives was sent to this place.
+    to_this_place: bool,
 }
 
 /// The socket's index, and what the table has for its flows.
@@ -22,7 +24,14 @@ impl Steering {
     /// Lets in the control frames of this node.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Table { node_socket: SOCKET, ..Table::new(ethertype, own) };
-        Steering { table: Box::new(table), passed: [0; 2], dropped: [0; Reason::ALL.len()], stray: None }
+        let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
+        Steering { table: Box::new(table), passed, dropped, stray: None, to_this_place: false }
+    }
+
+    /// For a socket with a place of its own, whose address is another in each run: what is sent there, and is not for `own`,
+    /// is for an earlier run. Its sender is to hear of this one, and so it is a stray, on no flow.
+    pub fn at_a_place(ethertype: EtherType, own: Address) -> Steering {
+        Steering { to_this_place: true, ..Steering::new(ethertype, own) }
     }
 
     /// Whether a frame that arrived is for us. If not, it has been counted.
@@ -31,10 +40,18 @@ impl Steering {
         match steer(frame, &self.table) {
             // Where there is no program the host returns what it has no room for.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
-            Decision::Pass(why) => self.passed[why as usize] += 1,
+            Decision::Pass(why) => self.pass(why),
             Decision::Drop(why) => self.drop(why, frame),
         }
         false
+    }
+
+    #[cold]
+    fn pass(&mut self, why: Pass) {
+        self.passed[why as usize] += 1;
+        if self.to_this_place && matches!(why, Pass::OtherHost) {
+            self.stray = self.stray.or(Some(Flow::NODE));
+        }
     }
 
     #[cold]

@@ -59,7 +59,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError
     let wake = epoll.try_clone().map_err(doing("duplicate a descriptor"))?;
     let caps = caps(local, max_frame, tune::pool(pool, options, max_frame)?, wake);
     let address = caps.address;
-    let steering = Steering::new(options.ethertype, address);
+    let steering = Steering::at_a_place(options.ethertype, address);
     let mut tcp = Tcp {
         inbox: Inbox { steering, pool: caps.pool.clone(), blank: None, no_frame: 0 },
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },

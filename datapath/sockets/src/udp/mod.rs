@@ -122,6 +122,11 @@ impl Udp {
             return Err(frame);
         }
         if !self.steering.admits(bytes) {
+            if is_plain(bytes, self.ethertype) {
+                // It may be for an earlier run here: where its sender is, is true all the same.
+                let bytes = bytes.to_vec();
+                self.learn_from(&bytes, from);
+            }
             return Err(frame);
         }
         let Some(space) = frame.space().and_then(|space| space.get_mut(..bytes.len())) else { return Err(frame) };

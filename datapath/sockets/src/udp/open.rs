@@ -76,7 +76,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
         wake: Some([Some(Arc::new(wake)), second.clone()].into_iter().flatten().collect()),
     };
     let mut udp = Udp {
-        steering: Steering::new(options.ethertype, caps.address),
+        steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
         places: Places::new(PLACES),
         unheard: Unheard::new(Instant::now()),

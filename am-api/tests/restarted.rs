@@ -1,0 +1,116 @@
+//! A server that is killed and started again at once, over transports without a broadcast that reaches everybody: its client
+//! hears of the restart from the first frames that the new run cannot place, not after its patience.
+
+mod doomed;
+mod example;
+
+use std::time::{Duration, Instant};
+
+use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use doomed::Receiver;
+use example::local;
+
+const WORK: Handler = Handler(2);
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// Several times what it takes.
+const SOON: Duration = Duration::from_secs(1);
+const SECONDS: Duration = Duration::from_secs(20);
+
+fn open(name: &str, on: &str) -> Node {
+    let transport = transports::open(on).unwrap_or_else(|error| panic!("{error}"));
+    Node::builder(name).patience(PATIENCE).beacon(PATIENCE).keepalive(PATIENCE).open(transport).unwrap()
+}
+
+#[test]
+#[ignore = "started by the others"]
+fn receives() {
+    let node = open("beta", &std::env::var(doomed::PLACE).unwrap());
+    let mut endpoint = node.endpoint::<()>("app").unwrap();
+    endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
+    doomed::is_open();
+    loop {
+        endpoint.wait(&mut (), Duration::from_millis(5));
+    }
+}
+
+/// How often a request was answered.
+type Answers = u64;
+
+fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Remote {
+    loop {
+        let to = endpoint.connect("beta", "app").unwrap();
+        match endpoint.wait_open(answers, to, SECONDS) {
+            Ok(()) => return to,
+            Err(NotOpen::Dead(_)) => endpoint.close(to),
+            Err(error) => panic!("beta: {error}"),
+        }
+    }
+}
+
+/// Ask until there were so many answers, or the connection is over: why.
+fn ask(
+    endpoint: &mut Endpoint<Answers>,
+    answers: &mut Answers,
+    to: Remote,
+    most: u64,
+    until: Instant,
+) -> Option<ReturnReason> {
+    while *answers < most {
+        match endpoint.request(to, WORK, &[], b"") {
+            Ok(()) | Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+            Err(RequestError::Dead(reason)) => return Some(reason),
+            Err(error) => panic!("{error}"),
+        }
+        endpoint.wait(answers, Duration::from_millis(1));
+        assert!(Instant::now() < until, "nothing was heard of the restart");
+    }
+    None
+}
+
+fn noticed(serving: &str, asking: &str, is_busy: bool) {
+    let node = open("alpha", asking);
+    let mut endpoint = node.endpoint::<Answers>("app").unwrap();
+    endpoint.on_reply(WORK, |answers, _| *answers += 1);
+    let mut answers = 0;
+    for _ in 0..3 {
+        let first = Receiver::start_at(serving);
+        let to = connect(&mut endpoint, &mut answers);
+        let most = answers + 200;
+        ask(&mut endpoint, &mut answers, to, most, Instant::now() + SECONDS);
+        if is_busy {
+            while endpoint.request(to, WORK, &[], b"").is_ok() {}
+            endpoint.flush();
+        }
+        drop(first);
+        let second = Receiver::start_at(serving);
+        let since = Instant::now();
+        let why = ask(&mut endpoint, &mut answers, to, u64::MAX, since + SOON);
+        println!("{serving}: {why:?} after {:?}", since.elapsed());
+        assert_eq!(why, Some(ReturnReason::Restarted), "{serving}");
+        endpoint.close(to);
+        drop(second);
+    }
+}
+
+#[test]
+fn over_udp() {
+    for is_busy in [false, true] {
+        noticed(&format!("udp:{}", local(1)), &format!("udp:{},peer={}", local(2), local(1)), is_busy);
+    }
+}
+
+#[test]
+fn over_tcp() {
+    for is_busy in [false, true] {
+        noticed(&format!("tcp:{}", local(1)), &format!("tcp:{},peer={}", local(2), local(1)), is_busy);
+    }
+}
+
+#[test]
+fn over_shared_memory() {
+    for is_busy in [false, true] {
+        let name = format!("shm:am-restarted-{}", std::process::id());
+        noticed(&name, &name, is_busy);
+    }
+}
