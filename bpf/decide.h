@@ -13,10 +13,12 @@
 #define DROP(why) (0x200 | (why))
 #define SOCKET(index) (0x300 | (index))
 #define BOUNCE(index) (0x400 | (index))
+#define CONTROL(index) (0x500 | (index))
 #define BOUND_TO(queue) ((__u32)(queue) << 16)
 
 #define IS_SOCKET(decision) (((decision) >> 8 & 0xff) == 3)
 #define IS_BOUNCE(decision) (((decision) >> 8 & 0xff) == 4)
+#define IS_CONTROL(decision) (((decision) >> 8 & 0xff) == 5)
 #define IS_PASS(decision) ((decision) >> 8 == 1)
 #define DETAIL(decision) ((decision)&0xff)
 #define QUEUE(decision) ((decision) >> 16)
@@ -253,7 +255,9 @@ static inline __u32 to_socket(const struct found *found, __u32 length, const str
 	if (!is_control)
 		return DROP(REASON_NODE_FLOW);
 	/* Apart from the others: one load with a constant index and with a variable one would need CAP_PERFMON. */
-	return fits(found, length) ? to_entry(table->flows[FLOW_NODE]) : DROP(REASON_LENGTH);
+	if (!fits(found, length))
+		return DROP(REASON_LENGTH);
+	return (to_entry(table->flows[FLOW_NODE]) & ~0xff00u) | CONTROL(0);
 }
 
 /*

@@ -33,6 +33,7 @@ enum {
 enum { BPF_F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static __u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static long (*const bpf_xdp_adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
 static long (*const bpf_tail_call)(void *ctx, void *programs, __u32 index) = (void *)12;
 static __u32 (*const bpf_get_prandom_u32)(void) = (void *)7;

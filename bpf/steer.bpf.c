@@ -5,9 +5,11 @@
  *	frame ──▶ decide() ──┬─▶ Pass    to the kernel's stack, untouched
  *	                     ├─▶ Drop    counted by reason
  *	                     ├─▶ Socket  into the ring of that socket
+ *	                     ├─▶ Control the same, if it passes the gate
  *	                     └─▶ Bounce  back to its sender, as a reject
  */
 #include "bounce.h"
+#include "gate.h"
 
 /* The counters, by number. */
 enum {
@@ -18,6 +20,7 @@ enum {
 	COUNT_NO_SOCKET = 42,	/* a flow whose socket has been closed, or was not there yet */
 	COUNT_BOUNCED = 43,	/* requests returned to their senders, for want of room */
 	COUNT_LOST = 44,	/* lost on purpose */
+	COUNT_GATE = 45,	/* and why a control frame did not pass the gate */
 	COUNTERS = 64,
 };
 
@@ -86,8 +89,21 @@ static inline int is_lost(void)
 	return 1;
 }
 
+static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces)
+{
+	__u32 refused = gate(ctx, length_of(ctx, pieces), &config, bpf_ktime_get_ns());
+
+	if (refused) {
+		count(COUNT_GATE + refused);
+		return XDP_DROP;
+	}
+	return is_lost() ? XDP_DROP : redirect(ctx, decision);
+}
+
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
 {
+	if (IS_CONTROL(decision))
+		return steer_control(ctx, decision, pieces);
 	if (IS_BOUNCE(decision)) {
 		if (is_lost())
 			return XDP_DROP;
@@ -130,7 +146,10 @@ SEC("xdp") int steer_linear(struct xdp_md *ctx)
 	return steer_frame(ctx, 0);
 }
 
-/* Never attached: answers with the bare decision, for the comparison with wire::steer; what bounces it turns round. */
+/*
+ * Never attached: answers with the bare decision, for the comparison with wire::steer; what bounces it turns round. In
+ * the uppermost four bits stands why a control frame does not pass the gate, at the time that a test has set.
+ */
 static inline int probe(struct xdp_md *ctx, int pieces)
 {
 	const struct table *table = the_table();
@@ -141,6 +160,8 @@ static inline int probe(struct xdp_md *ctx, int pieces)
 	decision = decide(ctx, pieces, &config, table);
 	if (IS_BOUNCE(decision))
 		bounce(ctx, length_of(ctx, pieces), pieces, &config, table);
+	if (IS_CONTROL(decision))
+		decision |= gate(ctx, length_of(ctx, pieces), &config, gate_clock()) << 12;
 	return decision & 0xffff;
 }
 

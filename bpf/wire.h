@@ -35,6 +35,11 @@
 #define PLAIN_CODE_AT 4
 #define PLAIN_LENGTH_AT 5
 
+/* Bytes of the header in the payload. */
+#define BARE_COST 0
+#define SPLIT_COST 8
+#define PLAIN_COST 12
+
 /* What leads a frame, and where in the frame each framing has the number. */
 #define START_BYTES 26
 #define BARE_NUMBER_AT 10
@@ -43,6 +48,7 @@
 
 /* The kind: two bits of the form byte, and for extended kinds the handler field. */
 #define FORM_KIND_SHIFT 6
+#define FORM_WORDS_SHIFT 3
 #define MAX_WORDS 4
 #define FIELD_REQUEST 0
 #define FIELD_REPLY 1
@@ -74,6 +80,13 @@
 #define REASON_NO_FLOW 4
 #define REASON_NODE_FLOW 5
 #define REASON_LENGTH 6
+
+/* wire::gate */
+#define GATE_SOURCES 1024
+#define GATE_EACH_NS 20000
+#define GATE_EACH_BURST 32768
+#define GATE_ALL_NS 10000
+#define GATE_ALL_BURST 65536
 
 /* wire::steer::Pass */
 #define PASS_FOREIGN 0

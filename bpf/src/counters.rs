@@ -2,6 +2,7 @@ use std::fmt;
 
 use aya::maps::{MapData, MapError, PerCpuArray};
 use wire::Reason;
+use wire::gate::Refused;
 use wire::steer::Pass;
 
 // The counters by number, as in `steer.bpf.c`.
@@ -12,10 +13,11 @@ const WRONG_QUEUE: usize = 41;
 const NO_SOCKET: usize = 42;
 const BOUNCED: usize = 43;
 const LOST: usize = 44;
+const GATE: usize = 45;
 const COUNTERS: usize = 64;
 
 /// All that steering can count, and how it is called.
-const NAMES: [(usize, &str); 14] = [
+const NAMES: [(usize, &str); 16] = [
     (REDIRECTED, "xdp_redirected"),
     (PASS + Pass::Foreign as usize, "xdp_pass_foreign"),
     (PASS + Pass::OtherHost as usize, "xdp_pass_other_host"),
@@ -29,6 +31,8 @@ const NAMES: [(usize, &str); 14] = [
     (WRONG_QUEUE, "xdp_drop_wrong_queue"),
     (NO_SOCKET, "xdp_drop_no_socket"),
     (BOUNCED, "xdp_bounced"),
+    (GATE + 1 + Refused::Senseless as usize, "xdp_drop_senseless_control"),
+    (GATE + 1 + Refused::OverLimit as usize, "xdp_drop_control_over_limit"),
     (LOST, "xdp_lost_on_purpose"),
 ];
 
@@ -72,6 +76,11 @@ impl Counters {
     /// Ours and senseless.
     pub fn dropped(&self, why: Reason) -> u64 {
         self.by_number[DROP + why as usize]
+    }
+
+    /// Control frames that did not pass the [gate](wire::gate).
+    pub fn refused(&self, why: Refused) -> u64 {
+        self.by_number[GATE + 1 + why as usize]
     }
 
     /// Dropped: came in on another queue than the one their socket is bound

@@ -2,9 +2,11 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use aya::maps::{Array, MapData, MapError};
 use aya::programs::{TestRun, TestRunOptions};
 use wire::bounce::Back;
 use wire::frame::SMALLEST;
+use wire::gate::{Refused, SOURCES};
 use wire::steer::{Decision, Pass};
 use wire::{Flow, Reason};
 
@@ -22,7 +24,11 @@ const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe_linear" };
 pub struct Probe {
     object: Object,
     table: Table,
+    buckets: Array<MapData, u64>,
 }
+
+/// Where the gate's clock stands: `GATE_CLOCK` in `gate.h`.
+const CLOCK: u32 = SOURCES as u32 + 1;
 
 /// A frame could not be asked about.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +61,7 @@ impl Probe {
     /// As [`Probe::load`].
     pub fn load_object(object: &[u8], config: &Config) -> Result<Probe, LoadError> {
         let mut object = Object::load(object, &PROBE, Some(("config", (&config.to_bytes()).into())))?;
-        Ok(Probe { table: Table::of(&mut object, config)?, object })
+        Ok(Probe { table: Table::of(&mut object, config)?, buckets: object.map("buckets")?, object })
     }
 
     /// As [`Steer::set_flow`](crate::Steer::set_flow).
@@ -100,6 +106,23 @@ impl Probe {
         decode(answer).ok_or(ProbeError::Answer(answer))
     }
 
+    /// Why a control frame does not pass the program's [gate](wire::gate) at this time in nanoseconds, if it does not. Where it passes,
+    /// it counts.
+    ///
+    /// # Errors
+    /// As [`Probe::decide`].
+    pub fn refused(&mut self, frame: &[u8], now: u64) -> Result<Option<Refused>, ProbeError> {
+        let failed = |error: MapError| ProbeError::Refused { length: frame.len(), source: root_cause(&error) };
+        self.buckets.set(CLOCK, now, 0).map_err(failed)?;
+        let (answer, _) = self.run(frame, 1)?;
+        match answer >> 12 {
+            0 => Ok(None),
+            1 => Ok(Some(Refused::Senseless)),
+            2 => Ok(Some(Refused::OverLimit)),
+            _ => Err(ProbeError::Answer(answer)),
+        }
+    }
+
     /// How long one decision takes, on average over `repeat` of them.
     ///
     /// # Errors
@@ -117,14 +140,15 @@ impl Probe {
     }
 }
 
-/// `PASS`, `DROP` and `SOCKET` of `decide.h`.
+/// `PASS`, `DROP`, `SOCKET` and so on of `decide.h`.
 fn decode(answer: u32) -> Option<Decision> {
     let detail = (answer & 0xff) as u8;
-    match answer >> 8 {
+    match answer >> 8 & 0xf {
         1 => [Pass::Foreign, Pass::OtherHost].get(detail as usize).copied().map(Decision::Pass),
         2 => Reason::ALL.get(detail as usize).copied().map(Decision::Drop),
         3 => Some(Decision::Socket(detail)),
         4 => Some(Decision::Bounce(detail)),
+        5 => Some(Decision::Control(detail)),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use wire::frame::{self, Link};
+use wire::gate;
 use wire::steer::Pass;
 use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
 
@@ -136,6 +137,9 @@ fn layout() -> Vec<(&'static str, u64)> {
         ("PLAIN_FLOW_AT", byte_of_difference(&request(Plain), &flow(Plain)) - 1),
         ("PLAIN_CODE_AT", byte_of_difference(&extended(Plain), &control(Plain))),
         ("PLAIN_LENGTH_AT", byte_of_difference(&request(Plain)[2..], &lowest(Plain)[2..]) + 2),
+        ("BARE_COST", Framing::Bare.cost() as u64),
+        ("SPLIT_COST", Split.cost() as u64),
+        ("PLAIN_COST", Plain.cost() as u64),
         ("START_BYTES", Plain.body_at() as u64),
         ("SPLIT_NUMBER_AT", number_at(Split)),
         ("PLAIN_NUMBER_AT", number_at(Plain)),
@@ -148,6 +152,7 @@ fn kinds() -> Vec<(&'static str, u64)> {
     let shift = (form(Kind::Reply) ^ form(Kind::Request)).trailing_zeros();
     vec![
         ("FORM_KIND_SHIFT", shift.into()),
+        ("FORM_WORDS_SHIFT", u64::from(shift) - 3),
         ("FIELD_REQUEST", form(Kind::Request) >> shift),
         ("FIELD_REPLY", form(Kind::Reply) >> shift),
         ("FIELD_EXTENDED", form(Kind::Control) >> shift),
@@ -178,6 +183,11 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("NARROW_OTHERS", length_codes(Framing::Bare, false)),
         ("WIDE_UNITS", length_codes(Framing::Plain, true)),
         ("WIDE_OTHERS", length_codes(Framing::Plain, false)),
+        ("GATE_SOURCES", gate::SOURCES as u64),
+        ("GATE_EACH_NS", gate::EACH_NS),
+        ("GATE_EACH_BURST", gate::EACH_BURST),
+        ("GATE_ALL_NS", gate::ALL_NS),
+        ("GATE_ALL_BURST", gate::ALL_BURST),
         ("PASS_FOREIGN", Pass::Foreign as u64),
         ("PASS_OTHER_HOST", Pass::OtherHost as u64),
     ]

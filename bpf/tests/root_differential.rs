@@ -43,7 +43,7 @@ fn expect(twins: &mut Twins, bytes: &[u8], expected: Decision) {
 
 fn socket_of(flow: u16) -> Decision {
     match flow {
-        0 => Decision::Socket(CONFIG.node_socket),
+        0 => Decision::Control(CONFIG.node_socket),
         17 => Decision::Socket(3),
         16383 => Decision::Socket(254),
         _ => Decision::Drop(Reason::NoFlow),
@@ -149,6 +149,7 @@ fn record(seen: &mut Seen, decision: Decision) {
     let name = match decision {
         Decision::Socket(_) => "Socket".to_owned(),
         Decision::Bounce(_) => "Bounce".to_owned(),
+        Decision::Control(_) => "Control".to_owned(),
         other => format!("{other:?}"),
     };
     *seen.entry(name).or_default() += 1;
@@ -221,7 +222,7 @@ fn a_million_random_frames() {
     let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length];
     let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
     let passes = [Pass::Foreign, Pass::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
-    for answer in drops.into_iter().chain(passes).chain(["Socket", "Bounce"].map(str::to_owned)) {
+    for answer in drops.into_iter().chain(passes).chain(["Socket", "Control", "Bounce"].map(str::to_owned)) {
         assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
     }
 }

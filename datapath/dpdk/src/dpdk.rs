@@ -46,7 +46,7 @@ pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
     Ok(Dpdk {
         rx: Rx::default(),
         tx: Tx::new(&opened),
-        steering: Steering::new(options.ethertype, opened.address),
+        steering: Steering::gated(options.ethertype, opened.address),
         opened,
         caps,
         broken: None,

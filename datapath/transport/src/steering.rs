@@ -1,5 +1,8 @@
 //! Steering for transports without a kernel's program that does it.
 
+use std::time::Instant;
+
+use wire::gate::{Gate, Refused};
 use wire::steer::{Decision, Pass, Table, steer};
 use wire::{Address, EtherType, Flow, Reason, frame};
 
@@ -14,6 +17,10 @@ pub struct Steering {
     stray: Option<Flow>,
     /// Whatever arrives was sent to this place.
     to_this_place: bool,
+    /// What control frames have to pass, and when its clock began.
+    gate: Option<(Box<Gate>, Instant)>,
+    /// What did not: senseless, and over the limit.
+    refused: [u64; 2],
 }
 
 /// The socket's index, and what the table has for its flows.
@@ -21,17 +28,22 @@ const SOCKET: u8 = 0;
 const OPEN: u8 = SOCKET + 1;
 
 impl Steering {
-    /// Lets in the control frames of this node.
+    /// Lets in the control frames of this node, however many: where nobody is whom the system did not let in.
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
-        let table = Table { node_socket: SOCKET, ..Table::new(ethertype, own) };
+        let table = Box::new(Table { node_socket: SOCKET, ..Table::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
-        Steering { table: Box::new(table), passed, dropped, stray: None, to_this_place: false }
+        Steering { table, passed, dropped, stray: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
-    /// For a socket with a place of its own, whose address is another in each run: what is sent there, and is not for `own`,
-    /// is for an earlier run. Its sender is to hear of this one, and so it is a stray, on no flow.
+    /// The same with the [gate](wire::gate) before them, as the kernel's program has it: where strangers can send.
+    pub fn gated(ethertype: EtherType, own: Address) -> Steering {
+        Steering { gate: Some((Box::default(), Instant::now())), ..Steering::new(ethertype, own) }
+    }
+
+    /// With the gate, for a socket with a place of its own, whose address is another in each run: what is sent there, and is not for
+    /// `own`, is for an earlier run. Its sender is to hear of this one, and so it is a stray, on no flow.
     pub fn at_a_place(ethertype: EtherType, own: Address) -> Steering {
-        Steering { to_this_place: true, ..Steering::new(ethertype, own) }
+        Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
     }
 
     /// Whether a frame that arrived is for us. If not, it has been counted.
@@ -40,10 +52,22 @@ impl Steering {
         match steer(frame, &self.table) {
             // Where there is no program the host returns what it has no room for.
             Decision::Socket(_) | Decision::Bounce(_) => return true,
+            Decision::Control(_) => return self.passes(frame),
             Decision::Pass(why) => self.pass(why),
             Decision::Drop(why) => self.drop(why, frame),
         }
         false
+    }
+
+    /// Whether a control frame passes the gate. Only these cost a look at the clock.
+    #[cold]
+    fn passes(&mut self, frame: &[u8]) -> bool {
+        let Some((gate, start)) = &mut self.gate else { return true };
+        let passed = gate.pass(frame, self.table.ethertype, start.elapsed().as_nanos() as u64);
+        if let Err(why) = passed {
+            self.refused[why as usize] += 1;
+        }
+        passed.is_ok()
     }
 
     #[cold]
@@ -81,6 +105,10 @@ impl Steering {
         for (reason, name) in DROPS {
             each(name, self.dropped[reason as usize]);
         }
+        if self.gate.is_some() {
+            each("steer_drop_senseless_control", self.refused[Refused::Senseless as usize]);
+            each("steer_drop_control_over_limit", self.refused[Refused::OverLimit as usize]);
+        }
     }
 }
 
@@ -98,6 +126,46 @@ const DROPS: [(Reason, &str); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::gate::{EACH_BURST, EACH_NS};
+    use wire::{Framing, Header, Kind};
+
+    const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
+
+    /// A control frame with this body.
+    fn control_frame(body: &[u8]) -> Vec<u8> {
+        let link = frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 2]), ethertype: EtherType::DEFAULT };
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
+        frame::body(&mut bytes, Framing::Plain, body.len()).expect("there is space").copy_from_slice(body);
+        frame::emit(&mut bytes, Framing::Plain, &link, &header, body.len(), None).expect("there is space");
+        bytes
+    }
+
+    fn admitted(steering: &mut Steering, frame: &[u8], count: u64) -> u64 {
+        (0..count).filter(|_| steering.admits(frame)).count() as u64
+    }
+
+    #[test]
+    fn a_flood_of_control_frames_is_limited_where_strangers_send() {
+        const FLOOD: u64 = 4 * EACH_BURST;
+        let (still, senseless) = (control_frame(&[8, 0, 1, 0, 7, 0, 2, 0, 9]), control_frame(&[99; 9]));
+        let mut open = Steering::new(EtherType::DEFAULT, OWN);
+        assert_eq!([&still, &senseless].map(|frame| admitted(&mut open, frame, FLOOD)), [FLOOD; 2]);
+
+        let mut gated = Steering::gated(EtherType::DEFAULT, OWN);
+        assert_eq!(admitted(&mut gated, &senseless, FLOOD), 0);
+        let start = Instant::now();
+        let admitted = admitted(&mut gated, &still, FLOOD);
+        let most = EACH_BURST + start.elapsed().as_nanos() as u64 / EACH_NS + 1;
+        assert!((EACH_BURST..=most).contains(&admitted), "{admitted}, not {most}");
+        let mut counted = [0; 2];
+        gated.counters(&mut |name, count| match name {
+            "steer_drop_senseless_control" => counted[0] = count,
+            "steer_drop_control_over_limit" => counted[1] = count,
+            _ => {}
+        });
+        assert_eq!(counted, [FLOOD, FLOOD - admitted]);
+    }
 
     #[test]
     fn names_are_those_of_the_reasons() {

@@ -17,6 +17,11 @@ pub(crate) fn length_code(form: u8, low: u8) -> u16 {
     (form as u16 & 7) << 8 | low as u16
 }
 
+#[inline]
+pub(crate) fn words(form: u8) -> u8 {
+    form >> WORDS_AT & 7
+}
+
 /// The kind that form byte and handler field say, or why they say none.
 #[inline]
 pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
@@ -28,5 +33,5 @@ pub(crate) fn kind(form: u8, code: u8) -> Result<Kind, Reason> {
 pub(crate) fn read(form: u8, code: u8, flow: Flow, nonce: u16, seq: u32) -> Result<Header, Reason> {
     let kind = kind(form, code)?;
     let handler = if matches!(kind, Kind::Request | Kind::Reply) { code } else { 0 };
-    Ok(Header { kind, flow, nonce, handler, words: form >> WORDS_AT & 7, seq })
+    Ok(Header { kind, flow, nonce, handler, words: words(form), seq })
 }

@@ -50,6 +50,7 @@ pub mod control;
 mod form;
 pub mod frame;
 mod framing;
+pub mod gate;
 mod header;
 mod length;
 mod plain;

@@ -17,6 +17,8 @@ pub enum Decision {
     Drop(Reason),
     /// Ours, for the socket with this index.
     Socket(u8),
+    /// Ours, a control frame: for the socket with this index, where [`Gate::pass`](crate::gate::Gate::pass) admits it.
+    Control(u8),
     /// A request, or several, or a bulk transfer's, for a node that has no room: back to its sender, as
     /// [`Back::reject`](crate::bounce::Back::reject) says; where that says nothing, for
     /// the socket with this index.
@@ -162,7 +164,7 @@ fn to_socket(found: &Found, table: &Table) -> Decision {
         return Decision::Drop(Reason::Length);
     }
     if flow == Flow::NODE {
-        return Decision::Socket(table.node_socket);
+        return Decision::Control(table.node_socket);
     }
     to_flow(flow, kind.is_request(), table)
 }

@@ -261,7 +261,8 @@ impl Net {
         let own = core.config().address;
         let mut table = wire::steer::Table::new(EtherType::DEFAULT, own);
         table.flows.fill(1);
-        if let wire::steer::Decision::Socket(_) = wire::steer::steer(bytes, &table) {
+        use wire::steer::Decision;
+        if let Decision::Socket(_) | Decision::Control(_) = wire::steer::steer(bytes, &table) {
             self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
             core.settle(self.now);
             core.on_frame(Buf::of(bytes));

@@ -84,7 +84,7 @@ pub(crate) fn steer(bytes: &[u8]) {
     match decision {
         Decision::Pass(Pass::Foreign) => {}
         Decision::Pass(Pass::OtherHost) => assert!(bytes[0] & 1 == 0 && bytes[..6] != OWN.0),
-        Decision::Socket(socket) | Decision::Bounce(socket) => {
+        Decision::Socket(socket) | Decision::Control(socket) | Decision::Bounce(socket) => {
             check_socket(socket, bytes.len(), frame::parse(bytes, TABLE.ethertype))
         }
         Decision::Drop(reason) => check_drop(reason, frame::parse(bytes, TABLE.ethertype)),

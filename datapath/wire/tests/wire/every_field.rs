@@ -67,8 +67,8 @@ fn control_frames_and_flow_zero_belong_together() {
             for flow in [Flow::NODE, Flow::new(1).unwrap()] {
                 let frame = bytes(framing, Header { kind, ..request(flow) });
                 let belongs = (kind == Kind::Control) == (flow == Flow::NODE);
-                let socket = if flow == Flow::NODE { 3 } else { 0 };
-                let expected = if belongs { Decision::Socket(socket) } else { Decision::Drop(Reason::NodeFlow) };
+                let taken = if flow == Flow::NODE { Decision::Control(3) } else { Decision::Socket(0) };
+                let expected = if belongs { taken } else { Decision::Drop(Reason::NodeFlow) };
                 assert_eq!(steer(&frame, &table), expected, "{framing} {kind:?} on {flow:?}");
             }
         }

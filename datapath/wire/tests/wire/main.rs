@@ -8,6 +8,7 @@ mod control_round_trip;
 mod costs;
 mod every_body_length;
 mod every_field;
+mod gate;
 mod padding;
 mod round_trip;
 mod source_address;

@@ -21,15 +21,15 @@ proptest! {
     fn what_is_written_for_a_node_goes_to_its_socket(message in any::message(), socket in 0u8..255) {
         let header = message.header;
         let table = table(message.link.ethertype, message.link.to, header.flow, socket);
-        let expected = if header.kind == Kind::Control { 9 } else { socket };
-        prop_assert_eq!(steer(&message.emit(), &table), Decision::Socket(expected));
+        let expected = if header.kind == Kind::Control { Decision::Control(9) } else { Decision::Socket(socket) };
+        prop_assert_eq!(steer(&message.emit(), &table), expected);
     }
 
     #[test]
     fn an_unknown_flow_is_dropped(message in any::message()) {
         let table = Table::new(message.link.ethertype, message.link.to);
         let expected = match message.header.kind {
-            Kind::Control => Decision::Socket(0),
+            Kind::Control => Decision::Control(0),
             _ => Decision::Drop(Reason::NoFlow),
         };
         prop_assert_eq!(steer(&message.emit(), &table), expected);
@@ -72,7 +72,7 @@ proptest! {
         let own = Address([0x02, 0, 0, 0, 0, 2]);
         let table = table(message.link.ethertype, own, message.header.flow, 1);
         let expected = match message.header.kind {
-            Kind::Control => Decision::Socket(9),
+            Kind::Control => Decision::Control(9),
             _ => Decision::Pass(Pass::OtherHost),
         };
         prop_assert_eq!(steer(&message.emit(), &table), expected);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a control frame has to pass before its node sees it: the twin of
+ * wire::gate, function by function. tests/root_gate.rs feeds both the same frames.
+ */
+#pragma once
+
+#include "bounce.h"
+
+/* Why it does not pass: wire::gate::Refused, plus one. */
+#define SENSELESS 1
+#define OVER_LIMIT 2
+
+/* A test builds this with wrong ones, to see that the comparison finds them. */
+#ifndef EACH_BURST
+#define EACH_BURST GATE_EACH_BURST
+#endif
+#ifndef WORDS_MASK
+#define WORDS_MASK 7
+#endif
+
+#define GATE_ALL GATE_SOURCES
+#define GATE_CLOCK (GATE_SOURCES + 1)
+
+/* When each source's bucket would be empty, and that of all, in nanoseconds; and a test's clock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GATE_SOURCES + 2);
+	__type(key, __u32);
+	__type(value, __u64);
+} buckets SEC(".maps");
+
+/* One lookup for each: indexing by ourselves would need CAP_PERFMON. */
+static inline __u64 *bucket(__u32 number)
+{
+	return bpf_map_lookup_elem(&buckets, &number);
+}
+
+static inline __u64 gate_clock(void)
+{
+	const __u64 *clock = bucket(GATE_CLOCK);
+
+	return clock ? *clock : 0;
+}
+
+static inline int has_room(__u64 empty, __u64 now, __u64 interval, __u64 burst)
+{
+	return empty <= now || empty - now < interval * burst;
+}
+
+/* Two processors may count one frame less: a limit need not be exact. */
+static inline void fill(__u64 *empty, __u64 now, __u64 interval)
+{
+	*empty = (*empty > now ? *empty : now) + interval;
+}
+
+static inline __u32 is_within(const struct frame *frame, __u64 now)
+{
+	__u64 from = (__u64)from_be16(frame->from_high) << 32 | from_be32(frame->from_low);
+	__u64 *each = bucket(from * 0x9e3779b97f4a7c15ull / (~0ull / GATE_SOURCES + 1));
+	__u64 *all = bucket(GATE_ALL);
+
+	if (!each || !all)
+		return 0;
+	if (!has_room(*each, now, GATE_EACH_NS, EACH_BURST) || !has_room(*all, now, GATE_ALL_NS, GATE_ALL_BURST))
+		return 0;
+	fill(each, now, GATE_EACH_NS);
+	fill(all, now, GATE_ALL_NS);
+	return 1;
+}
+
+/* By the code that a body begins with. Only a long probe has no longest size. */
+static inline int has_size(__u32 code, __u32 size)
+{
+	switch (code) {
+	case 1:
+		return size >= 31 && size <= 61;
+	case 2:
+		return size >= 54 && size <= 114;
+	case 3:
+		return size == 25;
+	case 4:
+	case 7:
+		return size == 6;
+	case 5:
+		return size == 33;
+	case 6:
+		return size >= 14;
+	case 8:
+		return size == 9;
+	case 9:
+		return size == 10 || size == 34;
+	}
+	return 0;
+}
+
+/* Loaded for every framing: older verifiers want each place in a frame to be a constant, and compilers merge branches. */
+static inline __u32 byte_at(const struct frame *frame, __u32 at)
+{
+	return *((const volatile __u8 *)frame + at);
+}
+
+#define BODY_AT(cost) (ETHERNET_BYTES + (cost))
+
+static inline int is_sensible(const struct frame *frame, __u32 length, const volatile struct config *config)
+{
+	__u32 in_bare = byte_at(frame, BODY_AT(BARE_COST)), in_split = byte_at(frame, BODY_AT(SPLIT_COST));
+	__u32 in_plain = byte_at(frame, BODY_AT(PLAIN_COST)), last = byte_at(frame, SMALLEST_BYTES - 1);
+	__u32 split_form = byte_at(frame, ETHERNET_BYTES + SPLIT_FORM_AT);
+	__u32 plain_form = byte_at(frame, ETHERNET_BYTES + PLAIN_FORM_AT);
+	__u32 framing = framing_of(frame, config);
+	__u32 code = framing == 1 ? in_bare : framing == 2 ? in_split : in_plain;
+	__u32 form = framing == 1 ? 0 : framing == 2 ? split_form : plain_form;
+	__u32 size = length - BODY_AT(framing == 1 ? BARE_COST : framing == 2 ? SPLIT_COST : PLAIN_COST);
+	struct found found = {};
+
+	if (find(frame, config, &found) != FOUND || form >> FORM_WORDS_SHIFT & WORDS_MASK)
+		return 0;
+	return has_size(code, found.length == LENGTH_SHORT ? last >> 2 : size);
+}
+
+/* 0, or why not. */
+static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct config *config, __u64 now)
+{
+	const void *data = (void *)(long)ctx->data;
+
+	if (data + SMALLEST_BYTES > (void *)(long)ctx->data_end || !is_sensible(data, length, config))
+		return SENSELESS;
+	return is_within(data, now) ? 0 : OVER_LIMIT;
+}

@@ -1,0 +1,119 @@
+//! Control frames pass the gate if they could make sense, and if they are not too many.
+
+use proptest::prelude::*;
+use wire::control::Control;
+use wire::frame::{self, Link};
+use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, Refused};
+use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+
+use crate::any;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn control_frame(framing: Framing, from: Address, body: &[u8]) -> Vec<u8> {
+    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    any::Message { framing, link, header, body: body.to_vec(), piggyback: None }.emit()
+}
+
+fn pass(gate: &mut Gate, frame: &[u8], now: u64) -> Result<(), Refused> {
+    gate.pass(frame, EtherType::DEFAULT, now)
+}
+
+/// A Still, which makes sense as far as the gate looks.
+fn still(from: u64) -> Vec<u8> {
+    control_frame(Framing::Plain, Address::from_u64(2 << 40 | from), &[8, 0, 1, 0, 7, 0, 2, 0, 9])
+}
+
+/// How many of `frames`, one every `interval`, pass.
+fn passed(gate: &mut Gate, frames: u64, interval: u64, from: impl Fn(u64) -> u64) -> u64 {
+    (0..frames).filter(|n| pass(gate, &still(from(*n)), n * interval).is_ok()).count() as u64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn what_a_node_says_passes(control in any::control(), framing in any::framing(), more in 0usize..1400) {
+        let mut body = [0; Control::LONGEST];
+        let length = control.emit(&mut body);
+        let mut body = body[..length].to_vec();
+        if control.is_padded() {
+            body.resize(length + more, 0);
+        }
+        let frame = control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &body);
+        prop_assert_eq!(pass(&mut Gate::new(), &frame, 0), Ok(()));
+    }
+
+    /// What is dropped as senseless the node would refuse too.
+    #[test]
+    fn what_could_make_sense_is_never_senseless(code in 0u8..12, rest in prop::collection::vec(any::<u8>(), 0..150), framing in any::framing()) {
+        let body = [&[code][..], &rest].concat();
+        let frame = control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &body);
+        if pass(&mut Gate::new(), &frame, 0) == Err(Refused::Senseless) {
+            prop_assert!(Control::parse(frame::parse(&frame, EtherType::DEFAULT).unwrap().payload).is_err());
+        }
+    }
+}
+
+#[test]
+fn other_kinds_and_other_sizes_are_senseless() {
+    for framing in Framing::ALL {
+        let of = |code: u8, size: usize| {
+            let frame =
+                control_frame(framing, Address([2, 0, 0, 0, 0, 1]), &[&[code][..], &vec![0; size - 1]].concat());
+            pass(&mut Gate::new(), &frame, 0).is_ok()
+        };
+        let sizes = |code| (1..1400).filter(|size| of(code, *size)).collect::<Vec<_>>();
+        let range = |least, most| (least..=most).collect::<Vec<_>>();
+        for code in (0..=255).filter(|code| !(1..=9).contains(code)) {
+            assert_eq!(sizes(code), [], "{framing} code {code}");
+        }
+        assert_eq!((sizes(1), sizes(2), sizes(6)), (range(31, 61), range(54, 114), range(14, 1399)), "{framing}");
+        assert_eq!([3, 4, 5, 7, 8].map(sizes), [[25], [6], [33], [6], [9]], "{framing}");
+        assert_eq!(sizes(9), [10, 34], "{framing}");
+    }
+}
+
+#[test]
+fn senseless_frames_take_no_true_ones_place() {
+    let mut gate = Gate::new();
+    let senseless = control_frame(Framing::Plain, Address([2, 0, 0, 0, 0, 1]), &[77; 20]);
+    assert!((0..10 * ALL_BURST).all(|_| pass(&mut gate, &senseless, 0) == Err(Refused::Senseless)));
+    assert_eq!(passed(&mut gate, EACH_BURST, 0, |_| 1), EACH_BURST);
+}
+
+/// A million frames in a second.
+#[test]
+fn one_source_has_its_rate_and_hinders_no_other() {
+    let mut gate = Gate::new();
+    let most = EACH_BURST + SECOND / EACH_NS;
+    let got = passed(&mut gate, 1_000_000, 1000, |_| 7);
+    assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
+    assert_eq!(pass(&mut gate, &still(7), SECOND), Err(Refused::OverLimit));
+    assert_eq!(pass(&mut gate, &still(8), SECOND), Ok(()));
+    assert_eq!(pass(&mut gate, &still(7), SECOND + EACH_NS), Ok(()), "and it is not locked out");
+}
+
+#[test]
+fn with_another_source_each_they_share_one_rate() {
+    let mut gate = Gate::new();
+    let most = ALL_BURST + SECOND / ALL_NS;
+    let got = passed(&mut gate, 1_000_000, 1000, |n| n);
+    assert!((most - 1..=most + 1).contains(&got), "{got}, not {most}");
+    // What repeats itself gets through: every tenth, at this rate.
+    let tries = (0..100).filter(|n| {
+        let now = SECOND + n * 1_000_000;
+        let _ = (0..1000).filter(|k| pass(&mut gate, &still(n * 1000 + k + (1 << 30)), now + k * 1000).is_ok()).count();
+        pass(&mut gate, &still(7), now + 1_000_500).is_ok()
+    });
+    assert!(tries.count() > 0);
+}
+
+#[test]
+fn neighbouring_addresses_have_buckets_of_their_own() {
+    let mut gate = Gate::new();
+    assert_eq!(passed(&mut gate, EACH_BURST, 0, |_| 0x1234), EACH_BURST);
+    let hindered = (0..256).filter(|n| pass(&mut gate, &still(0x1200 + n), 0).is_err()).count();
+    assert!(hindered <= 4, "{hindered} of 256, one of which is the source itself");
+}
