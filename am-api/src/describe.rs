@@ -53,6 +53,7 @@ impl fmt::Display for Description {
         let why = match self.why {
             FramingWhy::Configured => "as configured",
             FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
+            FramingWhy::Shared => "forged sources pass, nothing learns them, but more than two nodes are there",
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive",
         };

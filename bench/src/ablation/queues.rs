@@ -25,6 +25,8 @@ use crate::via::memory::{SAME, flow_of, head};
 
 /// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.
 const DATA: u16 = 1;
+/// What a control frame's body begins with that steering lets in whatever its length: a probe's code.
+const PROBE: u8 = 6;
 /// Less than the receiver's ring, as for raw frames.
 const WINDOW: u64 = 512;
 
@@ -168,7 +170,7 @@ impl<T: Transport> Queues<T> {
 /// A note, and who sent it.
 fn hear(parsed: &Parsed<'_>, heard: &mut VecDeque<Note>, other: &mut Option<Address>) {
     if parsed.header.kind == Kind::Control {
-        heard.extend(Note::from_bytes(parsed.payload));
+        heard.extend(parsed.payload.get(1..).and_then(Note::from_bytes));
         *other = Some(parsed.source);
     }
 }
@@ -227,8 +229,10 @@ impl<T: Transport> Port for Queues<T> {
         // With the true source address: where nobody is known, who hears it knows us.
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let length = frame.space().and_then(|space| {
-            body(space, Framing::Plain, Note::BYTES).ok()?.copy_from_slice(&note.to_bytes());
-            emit(space, Framing::Plain, &self.link, &header, Note::BYTES, None).ok()
+            let (code, bytes) = body(space, Framing::Plain, 1 + Note::BYTES).ok()?.split_first_mut()?;
+            *code = PROBE;
+            bytes.copy_from_slice(&note.to_bytes());
+            emit(space, Framing::Plain, &self.link, &header, 1 + Note::BYTES, None).ok()
         });
         frame.set_len(length.unwrap_or(SMALLEST));
         // Where there is no room, who waits asks again.

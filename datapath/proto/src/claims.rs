@@ -18,6 +18,7 @@
 //! Nothing is final: who was believed and answers no more makes room for the next who claims.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
 use wire::{Address, Buffer};
@@ -25,6 +26,7 @@ use wire::{Address, Buffer};
 use crate::config::Config;
 use crate::node::Core;
 use crate::output::{Contest, Peer};
+use crate::sparing::Rate;
 use crate::time::Time;
 
 /// So long the known run of a node has time to answer. What it contradicted is looked at again after that.
@@ -38,6 +40,10 @@ const MISSED: u32 = 3;
 /// have said nothing back if there are any: were the new one ignored, a flood of made-up ones would hide those that are
 /// true; and did it displace what was claimed of that node before, the true one would be gone before its answer comes.
 const MOST: usize = 256;
+
+/// For a claim both are asked, with three frames at most: so often in the long run, however many claims there are, and at once as
+/// often as claims are looked into at once.
+const ASKED: Rate = Rate::new(Duration::from_millis(2), MOST as u32);
 
 /// What somebody says of a node, against what is known.
 #[derive(Clone, Copy, Debug)]
@@ -57,26 +63,37 @@ struct Claim {
     opposed: bool,
 }
 
-/// The oldest first; for a node there may be several.
-#[derive(Debug, Default)]
-pub(crate) struct Claims(Vec<Claim>);
+#[derive(Debug)]
+pub(crate) struct Claims {
+    /// The oldest first; for a node there may be several.
+    open: VecDeque<Claim>,
+    /// How often was asked of late for claims of the address that is known, as a restart's is; and for claims of another, of which
+    /// there is no end of made-up ones. These do not hinder those.
+    asked: [Rate; 2],
+}
+
+impl Default for Claims {
+    fn default() -> Claims {
+        Claims { open: VecDeque::new(), asked: [ASKED; 2] }
+    }
+}
 
 impl Claims {
     fn find(&mut self, peer: &Peer) -> Option<&mut Claim> {
-        self.0.iter_mut().find(|claim| claim.peer == *peer)
+        self.open.iter_mut().find(|claim| claim.peer == *peer)
     }
 
     fn put(&mut self, new: Claim) {
-        self.0.retain(|claim| claim.peer != new.peer);
-        if self.0.len() == MOST {
-            self.0.remove(self.0.iter().position(|claim| !claim.answered).unwrap_or(0));
+        self.open.retain(|claim| claim.peer != new.peer);
+        if self.open.len() == MOST {
+            self.open.remove(self.open.iter().position(|claim| !claim.answered).unwrap_or(0));
         }
-        self.0.push(new);
+        self.open.push_back(new);
     }
 
     /// Who is known has been heard: what contradicts it.
     fn oppose(&mut self, node: NodeId) -> Vec<Peer> {
-        let claims = self.0.iter_mut().filter(|claim| claim.peer.node == node);
+        let claims = self.open.iter_mut().filter(|claim| claim.peer.node == node);
         let opposed = |claim: &mut Claim| {
             claim.opposed = true;
             claim.peer
@@ -86,7 +103,7 @@ impl Claims {
 
     /// What is said of it makes no difference any more.
     pub(crate) fn forget(&mut self, node: NodeId) {
-        self.0.retain(|claim| claim.peer.node != node);
+        self.open.retain(|claim| claim.peer.node != node);
     }
 }
 
@@ -141,7 +158,12 @@ impl<B: Buffer> Core<B> {
     /// Ask both, if the claim still stands.
     fn challenge(&mut self, now: Time, at: usize, claimed: &Peer) {
         let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
-        let Some(claim) = self.claims.find(claimed).filter(|claim| now >= claim.next) else { return };
+        let Claims { open, asked } = &mut self.claims;
+        let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.next) else { return };
+        // What is not asked now is asked with its next beacon.
+        if !asked[usize::from(claimed.address != known.address)].is_time(now) {
+            return;
+        }
         claim.next = now + claim.pause;
         claim.pause *= 2;
         let claimant = claim.peer.address;
@@ -162,7 +184,7 @@ impl<B: Buffer> Core<B> {
     /// Somebody has received a probe; whether it was the number of a claim.
     pub(crate) fn claimant_answers(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
         let is_it = |claim: &&mut Claim| (claim.peer.address, claim.nonce) == (source, seen.id);
-        let Some(claim) = self.claims.0.iter_mut().find(is_it) else { return false };
+        let Some(claim) = self.claims.open.iter_mut().find(is_it) else { return false };
         claim.answered = true;
         let claimed = claim.peer;
         self.peers.by_node(claimed.node).into_iter().for_each(|at| self.judge(now, at, &claimed));

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::control_queue::{ControlQueue, Later};
 use crate::counters::Counters;
 use crate::credits::Budget;
+use crate::discovery::ANSWERS;
 use crate::endpoint::{Endpoints, room_for_requests};
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
@@ -21,7 +22,7 @@ use crate::planted::{self, Bug};
 use crate::rtt::Waits;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
-use crate::sparing::Sparing;
+use crate::sparing::{Rate, Sparing};
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
@@ -66,6 +67,10 @@ pub struct Core<B> {
     pub(crate) strays: Strays,
     /// Answers to probes of nodes that are not known.
     pub(crate) probes: Sparing,
+    /// A probe was answered that another was asked.
+    pub(crate) overheard: bool,
+    /// Beacons in answer to beacons.
+    pub(crate) answers: Rate,
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
@@ -117,6 +122,8 @@ impl<B: Buffer> Core<B> {
             contest: None,
             strays: Strays::default(),
             probes: Sparing::default(),
+            overheard: false,
+            answers: ANSWERS,
             gaps: Gaps::new(),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),

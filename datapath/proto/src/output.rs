@@ -161,6 +161,8 @@ pub enum FramingWhy {
     Configured,
     /// Forged source addresses pass, and nothing between learns them: a cable.
     NothingLearns,
+    /// The same, but more than two nodes were heard: no cable, but a hub, or a switch whose learning is off.
+    Shared,
     /// Forged source addresses pass, through a switch that learns them.
     SwitchLearns,
     /// Forged source addresses do not arrive.

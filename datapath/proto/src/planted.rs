@@ -29,6 +29,8 @@ pub enum Bug {
     CloseForgets,
     /// Peers that were killed are asked for ever.
     DeadStay,
+    /// However much made-up frames ask for is said.
+    NoRate,
     /// What later messages have passed counts as lost, however often it only comes late.
     LateIsLost,
 }

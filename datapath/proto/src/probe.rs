@@ -8,7 +8,7 @@
 //! peer's NIC cuts them or an MTU between is smaller, and ours are shorter.
 //!
 //! ```text
-//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐
+//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐          (where a third was heard: split)
 //!          │                  └─ no:  split ─┼─▶ Long ─┬─ yes ──────────────▶ known
 //!          └─ no: plain ─────────────────────┘    ▲    └─ no: half of it ─┐
 //!                                                 └───────────────────────┘
@@ -76,7 +76,7 @@ impl<B: Buffer> Core<B> {
     /// What to send with towards a peer; `None` while it is being found out.
     pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<Known> {
         match self.peers.get(at)?.path {
-            Path::Known(known) => return Some(known),
+            Path::Known(known) => return Some(self.on_a_cable(at, known)),
             Path::Probing(_) => return None,
             Path::Unknown => match self.config.framing {
                 FramingChoice::Fixed(framing) => self.probe_length(now, at, (framing, FramingWhy::Configured)),
@@ -85,6 +85,24 @@ impl<B: Buffer> Core<B> {
         }
         // Where there is nothing to ask, it is known at once.
         if let Path::Known(known) = self.peers.get(at)?.path { Some(known) } else { None }
+    }
+
+    /// What was found, but for `bare` where a third can send: without a nonce a forged or late frame is soon taken for a true one.
+    /// Flows that are open stay as they are.
+    fn on_a_cable(&mut self, at: usize, known: Known) -> Known {
+        if known.why != FramingWhy::NothingLearns || !self.is_shared_with(at) {
+            return known;
+        }
+        let shared = Known { framing: Framing::Split, why: FramingWhy::Shared, ..known };
+        self.peers.get(at).into_iter().for_each(|record| record.path = Path::Known(shared));
+        shared
+    }
+
+    /// Whether a third was heard: its beacon, or its answer to a probe that was for the peer.
+    fn is_shared_with(&mut self, at: usize) -> bool {
+        let Some(peer) = self.peers.get(at).map(|record| record.peer.address) else { return false };
+        let known = [peer, self.config.address];
+        self.overheard || self.peers.iter().any(|other| !known.contains(&other.address))
     }
 
     /// The peer lives, and something does not reach it: the next flow to it finds out again what does.
@@ -171,7 +189,12 @@ impl<B: Buffer> Core<B> {
             return;
         }
         let Some(at) = self.peers.by_probe(seen.id) else { return };
-        let Some(record) = self.peers.get(at).filter(|record| record.peer.address == source) else { return };
+        let Some(record) = self.peers.get(at) else { return };
+        if record.peer.address != source {
+            // It was not sent to a true address, so whoever is on the segment may have heard it.
+            self.overheard |= seen.step == Step::Learned;
+            return;
+        }
         record.mute = false;
         let Path::Probing(probing) = &mut record.path else { return };
         if seen.step == probing.question {

@@ -120,6 +120,50 @@ fn a_flood_of_made_up_claims_hides_no_true_one() {
     assert_eq!(net.core(ALPHA).peers().next().unwrap().incarnation, Incarnation(9));
 }
 
+/// What alpha sends now.
+fn said(net: &mut Net) -> usize {
+    std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512)))).count()
+}
+
+/// Beacons that want an answer, each another claim: at beta's address, elsewhere, or of nodes that nobody has heard of.
+const FORGED: [fn(u64) -> Beacon; 3] = [
+    |run| Beacon { answer: true, ..betas(run) },
+    |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..betas(run) },
+    |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..betas(run) },
+];
+
+/// A tenth of a million in a second, after which it has not become silent.
+#[test]
+fn a_flood_of_made_up_claims_draws_few_frames() {
+    for forged in FORGED {
+        let mut net = Net::new(11);
+        net.node("alpha");
+        tell(&mut net, betas(5));
+        said(&mut net);
+        let (start, mut drawn) = (net.now, 0);
+        for round in 0..1000 {
+            let now = start + Duration::from_millis(round);
+            net.core(ALPHA).settle(now);
+            (0..100).for_each(|n| tell(&mut net, forged(1000 + 100 * round + n)));
+            drawn += said(&mut net);
+        }
+        // Three for a claim, and an answer: 256 and 1,024 at once, 500 and 5,000 in a second.
+        assert!((500..3 * 756 + 6024).contains(&drawn), "{drawn} frames");
+    }
+}
+
+/// They are no restarts: what is asked for those they do not use up.
+#[test]
+fn a_flood_of_claims_from_elsewhere_hides_no_restart() {
+    let (mut net, here) = met(12);
+    let flow = net.connect(ALPHA, here, "beta");
+    net.restart(BETA, "beta");
+    for run in 0..2000 {
+        tell(&mut net, FORGED[1](1000 + run));
+    }
+    net.run(SECOND, |net| net.core(ALPHA).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+}
+
 /// A later start that is made up, wherever it says that it is.
 #[test]
 fn one_forged_beacon_bars_nobody() {

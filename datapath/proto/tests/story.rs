@@ -48,12 +48,13 @@ fn a_round_trip_is_two_frames_and_no_more() {
     assert_eq!(net.sent - before, 2000, "acknowledgements and credits ride in the padding");
 }
 
-fn framing_found(between: Between) -> (Framing, FramingWhy) {
+fn framing_found(between: Between, nodes: &[&str]) -> (Framing, FramingWhy) {
     let mut net = Net::new(3);
     net.between = between;
     let (alpha, here) = net.node("alpha");
-    let (_beta, _) = net.node("beta");
-    let (_gamma, _) = net.node("gamma");
+    for name in nodes {
+        net.node(name);
+    }
     let flow = net.connect(alpha, here, "beta");
     match net.core(alpha).state(flow) {
         FlowState::Open { framing, why, max_body } => {
@@ -66,9 +67,11 @@ fn framing_found(between: Between) -> (Framing, FramingWhy) {
 
 #[test]
 fn auto_takes_what_the_network_lets_through() {
-    assert_eq!(framing_found(Between::Cable), (Framing::Bare, FramingWhy::NothingLearns));
-    assert_eq!(framing_found(Between::Switch), (Framing::Split, FramingWhy::SwitchLearns));
-    assert_eq!(framing_found(Between::SpoofFilter), (Framing::Plain, FramingWhy::ForgedDropped));
+    let three = ["beta", "gamma"];
+    assert_eq!(framing_found(Between::Cable, &["beta"]), (Framing::Bare, FramingWhy::NothingLearns));
+    assert_eq!(framing_found(Between::Cable, &three), (Framing::Split, FramingWhy::Shared), "a hub");
+    assert_eq!(framing_found(Between::Switch, &three), (Framing::Split, FramingWhy::SwitchLearns));
+    assert_eq!(framing_found(Between::SpoofFilter, &three), (Framing::Plain, FramingWhy::ForgedDropped));
 }
 
 /// Alpha and beta, both sending with the given framing.

@@ -16,7 +16,8 @@ pub(crate) fn build(end: &dyn Transport, to: Address, len: usize) -> Frame {
     let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
     let body = len - Framing::Plain.body_at();
-    frame::body(space, Framing::Plain, body).unwrap().fill(7);
+    // A body of sixes is, for everybody, a probe.
+    frame::body(space, Framing::Plain, body).unwrap().fill(6);
     let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
     frame.set_len(len);
     frame

@@ -52,7 +52,10 @@ pub(crate) fn numbered_as(end: &dyn Transport, from: Address, to: Address, numbe
     let space = frame.space().unwrap();
     let body = len - Framing::Plain.body_at();
     let (kind, flow) = if to.is_group() { (Kind::Control, Flow::NODE) } else { (Kind::Request, FLOW) };
-    frame::body(space, Framing::Plain, body).unwrap().fill(number as u8);
+    let place = frame::body(space, Framing::Plain, body).unwrap();
+    place.fill(number as u8);
+    // What the gate takes for a probe.
+    place[0] = if to.is_group() { 6 } else { number as u8 };
     let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: number };
     let link = Link { to, from, ethertype: EtherType::DEFAULT };
     let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
@@ -62,7 +65,8 @@ pub(crate) fn numbered_as(end: &dyn Transport, from: Address, to: Address, numbe
 
 pub(crate) fn number(frame: &Frame) -> u32 {
     let parsed = frame::parse(frame.bytes(), EtherType::DEFAULT).expect("a frame that was sent here");
-    assert!(parsed.payload.iter().all(|byte| *byte == parsed.header.seq as u8), "its bytes are its own");
+    let skipped = usize::from(parsed.header.kind == Kind::Control);
+    assert!(parsed.payload[skipped..].iter().all(|byte| *byte == parsed.header.seq as u8), "its bytes are its own");
     parsed.header.seq
 }
 

@@ -12,6 +12,9 @@ pub(super) const FLOW: Flow = match Flow::new(7) {
     None => Flow::NODE,
 };
 
+/// What the body of a control frame begins with here: that of a probe may have any length.
+const PROBE: u8 = 6;
+
 /// Which frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
@@ -40,7 +43,11 @@ impl Spec {
         let mut frame = pool.take()?;
         let space = frame.space()?;
         let body = self.len - Framing::Plain.body_at();
-        fill(frame::body(space, Framing::Plain, body).ok()?, self.number);
+        let place = frame::body(space, Framing::Plain, body).ok()?;
+        fill(place, self.number);
+        if self.kind == Kind::Control {
+            place[0] = PROBE;
+        }
         let header =
             Header { kind: self.kind, flow: self.flow, nonce: 0, handler: 0, words: 0, seq: self.number as u32 };
         let link = Link { to: self.to, from, ethertype };
@@ -75,7 +82,10 @@ pub(super) fn read(frame: &Frame, ethertype: EtherType) -> Result<u64, Failure> 
             parsed.payload.len()
         )));
     };
-    let [n @ .., l0, l1, l2, l3] = *head;
+    let [mut n @ .., l0, l1, l2, l3] = *head;
+    if parsed.header.kind == Kind::Control {
+        n[0] = 0;
+    }
     let (number, len) = (u64::from_be_bytes(n), u32::from_be_bytes([l0, l1, l2, l3]) as usize);
     ensure!(
         len == parsed.payload.len(),
