@@ -48,10 +48,10 @@ impl Rate {
 
     /// Whether there is room for one more; if so, it has been counted.
     pub(crate) fn is_time(&mut self, now: Time) -> bool {
-        let empty = self.empty.max(now);
-        let is_time = empty - now < self.interval * self.burst || planted::is(Bug::NoRate);
+        let empty = self.empty.max(now) + self.interval;
+        let is_time = empty - now <= self.interval * self.burst || planted::is(Bug::NoRate);
         if is_time {
-            self.empty = empty + self.interval;
+            self.empty = empty;
         }
         is_time
     }
