@@ -83,10 +83,10 @@
 
 /* wire::gate */
 #define GATE_SOURCES 1024
-#define GATE_EACH_NS 20000
+#define GATE_EACH_NS 50000
 #define GATE_EACH_BURST 32768
-#define GATE_ALL_NS 10000
-#define GATE_ALL_BURST 65536
+#define GATE_ALL_NS 25000
+#define GATE_ALL_BURST 49152
 
 /* wire::steer::Pass */
 #define PASS_FOREIGN 0

@@ -18,13 +18,13 @@ use crate::{Address, EtherType, bare, form};
 /// into another's bucket can as well send with that address.
 pub const SOURCES: usize = 1024;
 /// Between two frames of one source, in nanoseconds, on average.
-pub const EACH_NS: u64 = 20_000;
+pub const EACH_NS: u64 = 50_000;
 /// So many may come at once: two for each flow that a peer can have.
 pub const EACH_BURST: u64 = 32_768;
 /// Between two frames of all sources.
-pub const ALL_NS: u64 = 10_000;
+pub const ALL_NS: u64 = 25_000;
 /// So many may come at once.
-pub const ALL_BURST: u64 = 65_536;
+pub const ALL_BURST: u64 = 49_152;
 
 /// Why a control frame is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,191 @@
+//! A stranger floods a node with control frames while its peer exchanges messages with it, and opens and closes flows. What the flood
+//! gets to the node is counted; no Close is lost. How long the peer had to wait at most is printed: a measurement, no promise.
+//! Needs root.
+
+mod wires;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use am_api::{FlowChange, Remote};
+use hosts::{Host, Tap, VethOptions, veth};
+use wire::control::{Beacon, Control, Incarnation, Name, NodeId, Still};
+use wire::frame::{self, Link};
+use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS};
+use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use wires::{Seen, connect, exchange, node};
+
+/// Of each flood.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// A node has asked by then whether a quiet flow is still there.
+const ASKED: Duration = Duration::from_secs(25);
+
+/// From this source, to everybody.
+fn control_frame(from: u64, body: &[u8]) -> Vec<u8> {
+    let link = Link { to: Address::BROADCAST, from: Address::from_u64(2 << 40 | from), ethertype: EtherType::DEFAULT };
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let mut bytes = vec![0; frame::length(Framing::Plain, body.len())];
+    frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
+    frame::emit(&mut bytes, Framing::Plain, &link, &header, body.len(), None).unwrap();
+    bytes
+}
+
+fn said(from: u64, control: &Control) -> Vec<u8> {
+    let mut body = [0; Control::LONGEST];
+    let length = control.emit(&mut body);
+    control_frame(from, &body[..length])
+}
+
+fn senseless(_: u64) -> Vec<u8> {
+    control_frame(9, &[77; 20])
+}
+
+/// Of no flow that there is: each is answered.
+fn still(from: u64) -> Vec<u8> {
+    let flow = |number: u64| Flow::new(1 + (number % 9999) as u16).unwrap();
+    said(from, &Control::Still(Still { flow: flow(from), nonce: 1, own: flow(from), own_nonce: 2 }))
+}
+
+fn from_one(_: u64) -> Vec<u8> {
+    still(9)
+}
+
+/// Another claim of alpha each.
+fn beacon(number: u64) -> Vec<u8> {
+    let name = Name::new("alpha").unwrap();
+    // The number that every node gives to that name (FNV-1a).
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let node = NodeId(name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, hash));
+    let address = Address::from_u64(2 << 40 | number);
+    said(
+        number,
+        &Control::Beacon(Beacon {
+            node,
+            incarnation: Incarnation(number),
+            name,
+            address,
+            framings: Framings::ALL,
+            max_frame: 1514,
+            answer: true,
+        }),
+    )
+}
+
+/// What became of a flood.
+struct Flooded {
+    sent: u64,
+    lasted: Duration,
+    /// Flows that were opened and closed beside it.
+    flows: u64,
+    /// The longest that one of these, or ten messages, took.
+    slowest: Duration,
+    /// And of these, those of which the node has not heard that they are over.
+    open: usize,
+    /// What the node counted, while it lasted and after.
+    counted: HashMap<&'static str, u64>,
+}
+
+fn flood(tap: &Tap, frame: fn(u64) -> Vec<u8>, sent: &AtomicU64, over: &AtomicBool) {
+    let frames: Vec<Vec<u8>> = (1000..1000 + 10_000).map(frame).collect();
+    for frame in frames.iter().cycle() {
+        if over.load(Relaxed) {
+            break;
+        }
+        // Where the queue is full it is not sent, and not counted.
+        sent.fetch_add(u64::from(tap.send(frame).is_ok()), Relaxed);
+    }
+}
+
+/// Open, exchange, close, again and again; how often, and the longest that it took.
+fn work() -> (u64, Duration) {
+    let (_node, mut endpoint) = node("alpha", None);
+    let (mut seen, start, mut flows, mut slowest) = (Seen::default(), Instant::now(), 0, Duration::ZERO);
+    while start.elapsed() < LASTS {
+        let before = Instant::now();
+        let to = connect(&mut endpoint, &mut seen);
+        exchange(&mut endpoint, &mut seen, to, 10, 100);
+        endpoint.close(to);
+        endpoint.wait(&mut seen, Duration::ZERO);
+        // The first meets the peer.
+        slowest = if flows > 0 { slowest.max(before.elapsed()) } else { slowest };
+        flows += 1;
+    }
+    (flows, slowest)
+}
+
+/// As `wires::serve`, but for what it returns: the flows that are still open in the end, and all counters.
+fn serve(stop: &AtomicBool) -> (HashSet<Remote>, HashMap<&'static str, u64>) {
+    let (node, mut endpoint) = node("beta", None);
+    let mut seen = Seen::default();
+    let open = Rc::new(RefCell::new(HashSet::new()));
+    let noted = open.clone();
+    endpoint.on_flow(move |_, event| {
+        let mut open = noted.borrow_mut();
+        match event.change {
+            FlowChange::Accepted => open.insert(event.remote),
+            _ => open.remove(&event.remote),
+        };
+    });
+    let mut stopped = None;
+    while stopped.is_none_or(|at: Instant| at.elapsed() < ASKED && !open.borrow().is_empty()) {
+        endpoint.wait(&mut seen, Duration::from_millis(5));
+        stopped = stopped.or_else(|| stop.load(Relaxed).then(Instant::now));
+    }
+    (open.take(), node.counters().iter().collect())
+}
+
+fn flooded(frame: fn(u64) -> Vec<u8>) -> Flooded {
+    let (alpha, beta) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    let (near, _far) = veth(&alpha, "am0", &beta, "am0", &VethOptions::default()).unwrap();
+    let tap = Tap::new(&near).unwrap();
+    let (over, stop, sent) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| beta.enter(|| serve(&stop)).unwrap());
+        let start = Instant::now();
+        scope.spawn(|| flood(&tap, frame, &sent, &over));
+        let worked = alpha.enter(|| std::panic::catch_unwind(work)).unwrap();
+        over.store(true, Relaxed);
+        let lasted = start.elapsed();
+        // What is on the way arrives.
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Relaxed);
+        let (open, counted) = serving.join().unwrap();
+        let (flows, slowest) = worked.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+        Flooded { sent: sent.load(Relaxed), lasted, flows, slowest, open: open.len(), counted }
+    })
+}
+
+/// How many of the flood the node may have seen, at one frame every `interval`.
+fn most(flooded: &Flooded, burst: u64, interval: u64) -> u64 {
+    // Beside it come a few frames of the peer for each flow.
+    burst + flooded.lasted.as_nanos() as u64 / interval + 40 * flooded.flows + 1000
+}
+
+fn check(what: &str, frame: fn(u64) -> Vec<u8>, burst: u64, interval: u64) {
+    let flooded = flooded(frame);
+    let Flooded { sent, lasted, flows, slowest, open, ref counted } = flooded;
+    let count = |name| counted.get(name).copied().unwrap_or_default();
+    let (saw, answered) = (count("control_received") + count("bad_body"), count("control_sent"));
+    let most = most(&flooded, burst, interval);
+    println!("{what}: {sent} frames in {lasted:?}; the node saw {saw}, of at most {most}, and sent {answered};");
+    println!("  {flows} flows beside it, the slowest took {slowest:?}");
+    assert!(saw <= most, "{what}: the node saw {saw} control frames, more than {most}");
+    let dropped = count("xdp_drop_senseless_control") + count("xdp_drop_control_over_limit");
+    assert!(dropped > sent / 10, "{what}: the gate dropped {dropped}");
+    assert_eq!(open, 0, "{what}: these flows were closed");
+    assert!(slowest < Duration::from_secs(5), "{what}: {slowest:?}");
+}
+
+/// One after the other: each flood takes a processor.
+#[test]
+fn a_flood_reaches_a_node_only_as_far_as_the_gate_lets_it() {
+    check("senseless frames", senseless, 0, u64::MAX);
+    check("of one source", from_one, EACH_BURST, EACH_NS);
+    check("of many sources", still, ALL_BURST, ALL_NS);
+    check("claims", beacon, ALL_BURST, ALL_NS);
+}
