@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use engine::{Clock, Engine, Look};
-use proto::{Contest, Core, Delivery, EndpointId, FlowId, Time};
+use proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
 
@@ -118,8 +118,14 @@ impl Shared {
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
         self.pump();
-        let inboxes = &mut self.inboxes;
-        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| inboxes.put(event));
+        let Shared { inboxes, bulk, .. } = self;
+        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| {
+            if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
+                bulk.on_ended(endpoint, flow, reason);
+            }
+            inboxes.put(event);
+        });
+        self.end_transfers();
         if sent > 0 {
             self.set_aside();
         }

@@ -1,7 +1,7 @@
 //! What is under way from here: segments and notices, a few with each turn.
 
 use engine::Engine;
-use proto::{Core, Delivery, EndpointId, FlowState, ReturnReason};
+use proto::{Core, Delivery, EndpointId, FlowState};
 use ring::Frame;
 use transport::Transport;
 use wire::bulk::{Notice, Segment, What};
@@ -9,7 +9,7 @@ use wire::{Class, Kind};
 
 use super::notices::{Notices, TRIES};
 use super::regions::Memory;
-use super::{Bulk, Over, TransferError};
+use super::{Bulk, Over};
 use crate::shared::Shared;
 
 /// Where the bytes are.
@@ -52,6 +52,11 @@ const LEFT: usize = 8;
 impl Sending {
     pub(super) fn new(over: Over, source: Source, from: u64) -> Self {
         Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1 }
+    }
+
+    /// Everything before this byte is there, as far as is known here once all that comes back is back.
+    pub(super) fn arrived(&self) -> u64 {
+        self.lost.min(self.at)
     }
 
     /// What is left of it.
@@ -107,7 +112,6 @@ impl Shared {
     fn pump_bulk(&mut self) {
         let Shared { bulk, engine, transport, prepared, .. } = self;
         let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
-        way.end_dead(bulk);
         way.ask_whom_we_wait_for(bulk);
         way.send_notices(&mut bulk.notices);
         way.send_segments(bulk);
@@ -219,41 +223,6 @@ impl Way<'_> {
             if !bulk.notices.has(flow, What::Waiting) {
                 bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
             }
-        }
-    }
-
-    /// Transfers whose conversation is over are over as well.
-    fn end_dead(&mut self, bulk: &mut Bulk) {
-        for at in (0..bulk.sending.len()).rev() {
-            let Sending { over, at: sent, lost, .. } = &bulk.sending[at];
-            if let Some(reason) = self.is_over(over) {
-                let result = Err(TransferError::Lost { reason, from: (*lost).min(*sent) });
-                bulk.over.push_back(Over { result, ..*over });
-                bulk.end_sending(at);
-            }
-        }
-        for at in (0..bulk.asked.len()).rev() {
-            let over = bulk.asked[at].over;
-            if let Some(reason) = self.is_over(&over) {
-                let result = Err(TransferError::Lost { reason, from: 0 });
-                bulk.over.push_back(Over { result, ..over });
-                bulk.asked.swap_remove(at);
-            }
-        }
-        bulk.look_at_one(|flow| self.ended(flow).is_some());
-    }
-
-    /// Why, once everything that comes back is back.
-    fn is_over(&mut self, over: &Over) -> Option<ReturnReason> {
-        let reason = self.ended(over.flow)?;
-        (!self.core().has_returned_to(over.endpoint)).then_some(reason)
-    }
-
-    fn ended(&mut self, flow: proto::FlowId) -> Option<ReturnReason> {
-        match self.core().state(flow) {
-            FlowState::Open { .. } | FlowState::Connecting => None,
-            FlowState::Dead(reason) => Some(reason),
-            FlowState::Refused(_) | FlowState::Unknown => Some(ReturnReason::Closed),
         }
     }
 }

@@ -3,6 +3,7 @@
 use proto::FlowId;
 use wire::bulk::{Notice, What};
 
+use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::sending::{Sending, Source};
 use super::{ANSWER, Bulk, LONGEST, Over, Region, RegionId, TransferError, TransferId, TransferKind};
@@ -12,8 +13,13 @@ use crate::{Port, Remote};
 pub(super) struct Asked {
     pub(super) over: Over,
     pub(super) memory: Memory,
-    /// Bytes that are here.
-    pub(super) got: u64,
+    pub(super) extent: Extent,
+}
+
+impl Asked {
+    pub(super) fn key(&self) -> Key {
+        (self.over.flow, self.over.transfer)
+    }
 }
 
 impl Port {
@@ -70,7 +76,8 @@ impl Port {
         }
         let transfer = shared.bulk.next_id() | ANSWER;
         let over = self.over(TransferKind::Get, from.0, transfer, (into.id(), into_offset, length));
-        shared.bulk.asked.push(Asked { over, memory: into.memory.clone(), got: 0 });
+        shared.bulk.asked.push(Asked { over, memory: into.memory.clone(), extent: Extent::default() });
+        shared.bulk.pieces.make_room();
         let notice = Notice {
             region: region.0,
             into: into.id().0,

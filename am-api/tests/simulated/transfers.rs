@@ -67,7 +67,7 @@ impl App {
         self.common.saw(match (over.kind, over.result.is_ok()) {
             (TransferKind::Put, true) => "put",
             (TransferKind::Get, true) => "got",
-            (TransferKind::Deposited, _) => "deposited",
+            (TransferKind::Deposited, true) => "deposited",
             (TransferKind::Served, true) => "served",
             (_, false) => "transfer lost",
         });
