@@ -67,7 +67,7 @@ fn a_conversation_ends_when_the_tag_changes() {
     beta.endpoint.set_tag(1);
     until(&mut alpha, &mut beta, "told", |alpha, _| !alpha.endpoint.is_open(to));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
-    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the peer closed the flow");
+    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the flow was closed");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_pool_that_is_too_small_is_refused_with_figures() {
 #[test]
 fn settings_that_leave_nothing_are_refused() {
     type With = fn(am_api::Builder) -> am_api::Builder;
-    let settings: [(&str, With); 4] = [
+    let settings: [(&str, With); 5] = [
         ("beacon", |builder| builder.beacon(Duration::ZERO)),
         ("keepalive", |builder| builder.keepalive(Duration::ZERO)),
         ("patience", |builder| builder.patience(Duration::ZERO)),
