@@ -92,7 +92,7 @@ mod request;
 mod returned;
 mod shared;
 
-pub use bulk::{Region, RegionId, Rights, Transfer, TransferError, TransferId, TransferKind};
+pub use bulk::{Region, RegionId, RegionInUse, Rights, Transfer, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, NotOpen, Remote};
 pub use counters::Counters;
 pub use describe::Description;

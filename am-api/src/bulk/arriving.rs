@@ -2,6 +2,7 @@
 //! is allowed. A peer can say anything: each segment is judged by itself.
 
 use std::mem;
+use std::rc::Weak;
 
 use proto::{Delivery, EndpointId, FlowId};
 use ring::Frame;
@@ -28,12 +29,14 @@ pub(super) struct Arriving {
     start: u64,
     total: u64,
     pub(super) extent: Extent,
+    /// The region is in use.
+    _open: Weak<()>,
 }
 
 impl Arriving {
-    fn new(endpoint: EndpointId, flow: FlowId, segment: &Segment) -> Self {
+    fn new(endpoint: EndpointId, flow: FlowId, segment: &Segment, open: Weak<()>) -> Self {
         let &Segment { region, transfer, start, total, .. } = segment;
-        Arriving { endpoint, flow, transfer, region, start, total, extent: Extent::default() }
+        Arriving { endpoint, flow, transfer, region, start, total, extent: Extent::of(total), _open: open }
     }
 
     pub(super) fn key(&self) -> Key {
@@ -74,7 +77,7 @@ impl Bulk {
         if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
             self.counters.refused += 1;
             if let Some(at) = self.arriving(flow, transfer) {
-                self.end_arriving(at, TransferError::of(why));
+                self.end_arriving(at, why);
             }
             if why == What::Busy {
                 self.remember_refused(flow, transfer);
@@ -83,7 +86,7 @@ impl Bulk {
         }
         self.counters.deposited += 1;
         if total == data.len() as u64 {
-            self.over.push_back(Arriving::new(endpoint, flow, segment).over(Ok(())));
+            self.over.push_back(Arriving::new(endpoint, flow, segment, Weak::new()).over(Ok(())));
             return self.notices.push(flow, Notice::of(What::Done, transfer));
         }
         self.on_part(endpoint, flow, segment, data.len() as u64);
@@ -117,25 +120,36 @@ impl Bulk {
         let at = self.arriving(flow, segment.transfer).unwrap_or(self.arriving.len());
         if at == self.arriving.len() {
             self.pieces.make_room();
-            self.arriving.push(Arriving::new(endpoint, flow, segment));
+            let open = self.regions.handle(segment.region);
+            self.arriving.push(Arriving::new(endpoint, flow, segment, open));
         }
         let arriving = &mut self.arriving[at];
         self.pieces.note(arriving.key(), &mut arriving.extent, segment.at, length);
-        if arriving.extent.got >= segment.total {
-            self.end_arriving(at, Ok(()));
-            self.notices.push(flow, Notice::of(What::Done, segment.transfer));
+        if let Some(what) = arriving.extent.end(segment.total) {
+            self.end_arriving(at, what);
+            self.notices.push(flow, Notice::of(what, segment.transfer));
         }
     }
 
-    /// A put of a peer is over.
-    pub(super) fn end_arriving(&mut self, at: usize, result: Result<(), TransferError>) {
+    fn end_arriving(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.arriving[at].extent.front);
+        self.put_is_over(at, result);
+    }
+
+    /// A put of a peer.
+    pub(super) fn put_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
         let arriving = self.arriving.swap_remove(at);
         self.pieces.keep(|key| key != arriving.key());
         self.over.push_back(arriving.over(result));
     }
 
-    /// A get of ours is over.
-    pub(super) fn end_asked(&mut self, at: usize, result: Result<(), TransferError>) {
+    fn end_asked(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.asked[at].extent.front);
+        self.get_is_over(at, result);
+    }
+
+    /// A get of ours.
+    pub(super) fn get_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
         let asked = self.asked.swap_remove(at);
         self.pieces.keep(|key| key != asked.key());
         self.over.push_back(Over { result, ..asked.over });
@@ -154,37 +168,50 @@ impl Bulk {
         let asked = &mut self.asked[at];
         if let Err(why) = deposit(&asked.memory, segment.start + segment.at, data) {
             self.counters.refused += 1;
-            self.end_asked(at, TransferError::of(why));
+            self.end_asked(at, why);
             return self.notices.push(flow, Notice::of(why, segment.transfer));
         }
         self.counters.deposited += 1;
         self.pieces.note(asked.key(), &mut asked.extent, segment.at, data.len() as u64);
-        if asked.extent.got >= segment.total {
-            self.end_asked(at, Ok(()));
-            self.notices.push(flow, Notice::of(What::Done, segment.transfer));
+        if let Some(what) = asked.extent.end(segment.total) {
+            self.end_asked(at, what);
+            self.notices.push(flow, Notice::of(what, segment.transfer));
         }
     }
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         match notice.what {
             What::Get => return self.on_get(endpoint, flow, notice),
+            What::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
             What::Waiting => return,
             _ => {}
         }
         let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
-        let result = TransferError::of(notice.what);
         if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
+            let result = TransferError::of(notice.what, self.sending[at].sent());
             self.end_sending(at, result);
         } else if let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over) && notice.what != What::Done) {
-            self.end_asked(at, result);
+            self.end_asked(at, notice.what);
         } else {
             self.counters.senseless += 1;
+        }
+    }
+
+    /// A peer does not want it any more. It may say so before its wish has come.
+    fn on_cancel(&mut self, endpoint: EndpointId, flow: FlowId, transfer: u32) {
+        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, transfer | ANSWER);
+        match self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
+            Some(sending) => _ = sending.cancel(),
+            None => self.remember_refused(flow, transfer | ANSWER),
         }
     }
 
     /// A peer wants something of ours.
     fn on_get(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         let &Notice { transfer, region, into, offset, into_offset, length, .. } = notice;
+        if self.refused.contains(&(flow, transfer | ANSWER)) {
+            return self.notices.push(flow, Notice::of(What::Cancelled, transfer));
+        }
         let memory = if self.sending.len() < MOST && length <= LONGEST {
             self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         } else {

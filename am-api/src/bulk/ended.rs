@@ -37,7 +37,7 @@ impl Bulk {
         for at in (0..self.asked.len()).rev() {
             let (over, from) = (self.asked[at].over, self.asked[at].extent.front);
             if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {
-                self.end_asked(at, Err(TransferError::Lost { reason, from }));
+                self.get_is_over(at, Err(TransferError::Lost { reason, from }));
             }
         }
         self.end_arrivals(core);
@@ -59,7 +59,7 @@ impl Bulk {
         for at in looked_at.rev() {
             let Some(&Arriving { endpoint, flow, extent, .. }) = self.arriving.get(at) else { continue };
             if let Some(reason) = self.is_over(core, endpoint, flow) {
-                self.end_arriving(at, Err(TransferError::Lost { reason, from: extent.front }));
+                self.put_is_over(at, Err(TransferError::Lost { reason, from: extent.front }));
             }
         }
         self.look_at += 1;

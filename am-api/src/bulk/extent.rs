@@ -2,6 +2,7 @@
 //! is here beyond a gap is noted, so that a transfer that ends early can say from where on parts may be missing.
 
 use proto::FlowId;
+use wire::bulk::What;
 
 /// The most pieces beyond gaps that are noted, of all transfers of a node: neighbours are one piece, so that there are few,
 /// but a peer can send what it likes. Of more of them less than what is here is told.
@@ -11,12 +12,26 @@ const MAX_PIECES: usize = 1024;
 pub(super) type Key = (FlowId, u32);
 
 /// What is here of a transfer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     /// Bytes, each of which comes once.
     pub(super) got: u64,
     /// Everything before this byte is here.
     pub(super) front: u64,
+    /// So many bytes will come: all of it, unless it is cancelled.
+    until: u64,
+}
+
+impl Extent {
+    pub(super) fn of(total: u64) -> Extent {
+        Extent { got: 0, front: 0, until: total }
+    }
+
+    /// Once everything that comes is here: whether that is all of it.
+    pub(super) fn end(&self, total: u64) -> Option<What> {
+        let what = if self.until < total { What::Cancelled } else { What::Done };
+        (self.got >= self.until).then_some(what)
+    }
 }
 
 /// What is here beyond gaps, of all transfers.
@@ -37,8 +52,12 @@ impl Pieces {
         }
     }
 
-    /// So many bytes of a transfer have come.
+    /// So many bytes of a transfer have come; where it is none, no more comes from here on.
     pub(super) fn note(&mut self, of: Key, extent: &mut Extent, at: u64, length: u64) {
+        if length == 0 {
+            extent.until = extent.until.min(at);
+            return;
+        }
         extent.got += length;
         let to = at + length;
         if at > extent.front {
@@ -86,7 +105,7 @@ mod tests {
             let mut random = SmallRng::seed_from_u64(seed);
             let mut segments: Vec<u64> = (0..300).collect();
             segments.chunks_mut(random.random_range(1..100)).for_each(|some| some.shuffle(&mut random));
-            let (mut pieces, mut extent, mut here) = (Pieces::default(), Extent::default(), [false; 300]);
+            let (mut pieces, mut extent, mut here) = (Pieces::default(), Extent::of(3000), [false; 300]);
             for segment in segments {
                 pieces.note(key, &mut extent, segment * 10, 10);
                 here[segment as usize] = true;
@@ -99,7 +118,7 @@ mod tests {
 
     #[test]
     fn any_number_of_pieces_takes_so_much_memory() {
-        let (key, mut pieces, mut extent) = (key(), Pieces::default(), Extent::default());
+        let (key, mut pieces, mut extent) = (key(), Pieces::default(), Extent::of(1 << 20));
         (1..10 * MAX_PIECES as u64).for_each(|at| pieces.note(key, &mut extent, 2 * at, 1));
         assert_eq!((extent.front, pieces.0.len()), (0, MAX_PIECES));
         pieces.note(key, &mut extent, 0, 2);

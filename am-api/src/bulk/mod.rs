@@ -25,7 +25,7 @@ use std::mem;
 use proto::{EndpointId, FlowId, ReturnReason, Time};
 use wire::bulk::What;
 
-pub use regions::{Region, RegionId, Rights};
+pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use sending::Source;
 
 use crate::{Port, Remote, RequestError};
@@ -65,6 +65,12 @@ pub enum TransferError {
     /// Too many transfers at once, or the region's owner has it borrowed.
     #[error("too many transfers at once, or the region is borrowed while its endpoint polls; try again")]
     Busy,
+    /// The side that had asked for it did not want it any more. Both ends hear the same.
+    #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
+    Cancelled {
+        /// From this byte on nothing was sent.
+        from: u64,
+    },
     /// The conversation ended. Both ends hear it: the one that closes it at once, the other as soon as it knows, which is after the
     /// [keepalive](crate::Builder::keepalive) at the latest.
     #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
@@ -78,9 +84,11 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    fn of(what: What) -> Result<(), TransferError> {
+    /// What is said of a transfer, of which so much is there.
+    fn of(what: What, from: u64) -> Result<(), TransferError> {
         match what {
-            What::Get | What::Done | What::Waiting => Ok(()),
+            What::Get | What::Done | What::Waiting | What::Cancel => Ok(()),
+            What::Cancelled => Err(TransferError::Cancelled { from }),
             What::NoRegion => Err(TransferError::NoRegion),
             What::Denied => Err(TransferError::Denied),
             What::OutOfBounds => Err(TransferError::OutOfBounds),

@@ -34,6 +34,8 @@ pub(super) struct Sending {
     lost: u64,
     /// The most credit that the conversation has had.
     most_credit: usize,
+    /// No more of it is wanted.
+    is_cancelled: bool,
 }
 
 /// The most segments that leave with one turn,
@@ -51,12 +53,23 @@ const LEFT: usize = 8;
 
 impl Sending {
     pub(super) fn new(over: Over, source: Source, from: u64) -> Self {
-        Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1 }
+        Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1, is_cancelled: false }
     }
 
     /// Everything before this byte is there, as far as is known here once all that comes back is back.
     pub(super) fn arrived(&self) -> u64 {
         self.lost.min(self.at)
+    }
+
+    /// Bytes that are in segments.
+    pub(super) fn sent(&self) -> u64 {
+        self.at
+    }
+
+    /// Its next segment is the last one, and without data. Whether that is still to come.
+    pub(super) fn cancel(&mut self) -> bool {
+        self.is_cancelled |= !self.is_sent;
+        self.is_cancelled
     }
 
     /// What is left of it.
@@ -93,8 +106,8 @@ impl Sending {
 
     fn is_readable(&self) -> bool {
         match &self.source {
+            Source::Region(memory) => self.is_cancelled || memory.try_borrow().is_ok(),
             Source::Lent(_) => true,
-            Source::Region(memory) => memory.try_borrow().is_ok(),
         }
     }
 }
@@ -190,7 +203,7 @@ impl Way<'_> {
     #[inline]
     fn send_segment(&mut self, sending: &mut Sending, full: usize) -> bool {
         let (flow, total) = (sending.over.flow, sending.over.length);
-        let length = (total - sending.at).min(full as u64) as usize;
+        let length = if sending.is_cancelled { 0 } else { (total - sending.at).min(full as u64) as usize };
         let Some(frame) = self.engine.pool().take() else { return false };
         self.engine.pool().prefetch_next(Segment::BYTES + length);
         let Over { region, transfer, offset: start, .. } = sending.over;
@@ -206,7 +219,7 @@ impl Way<'_> {
         self.engine.pass(self.transport);
         sending.at += length as u64;
         sending.prefetch(length);
-        sending.is_sent = sending.at == total;
+        sending.is_sent = sending.is_cancelled || sending.at == total;
         true
     }
 

@@ -1,6 +1,7 @@
 //! Bulk transfers: what is put is there, once, or both ends hear why not.
 
 mod both_ends;
+mod cancel;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../cut/mod.rs"]
