@@ -131,7 +131,7 @@ fn a_region_gives_its_memory_back_when_nothing_uses_it() {
     assert!(memory == pattern(LENGTH, 1) && here.into_memory().expect("nothing uses it")[..] == memory[..]);
     assert_eq!(memory.as_ptr(), at, "it was not copied");
     alpha.state.clear();
-    alpha.endpoint.put(to, id, 0, b"late".to_vec()).unwrap();
+    alpha.endpoint.put(to, id, 0, b"late").unwrap();
     until(&mut alpha, &mut beta, "refused", |alpha, _| !alpha.state.is_empty());
     assert_eq!(only(&alpha).result, Err(TransferError::NoRegion));
 }
