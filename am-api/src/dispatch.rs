@@ -122,6 +122,7 @@ impl<S> Handlers<S> {
                 handled += 1;
                 continue;
             }
+            port.shared.borrow_mut().note_returned(port.id, &returned);
             // It was sent from here: what its handler keeps has no credit to return.
             let message = Message::new(port, &returned.message, None);
             if returned.message.class == Class::Request {
@@ -131,6 +132,10 @@ impl<S> Handlers<S> {
                 run(state, Returned { message, reason: returned.reason, fate: returned.fate });
             }
             handled += 1;
+        }
+        let mut shared = port.shared.borrow_mut();
+        if !shared.core().has_returned_to(port.id) {
+            shared.tell_returned();
         }
         handled
     }

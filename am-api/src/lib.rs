@@ -145,6 +145,10 @@
 //! # assert_eq!((all[0].word(0), &all[0][..]), (2, &b"one\ntwo\n"[..]));
 //! ```
 //!
+//! # What happens
+//!
+//! [`on_flow`](Endpoint::on_flow) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//!
 //! # In time
 //!
 //! [`request_within`](Port::request_within) gives up waiting for an answer after a while; [`cancel`](Port::cancel) stops a transfer.
@@ -161,6 +165,7 @@ mod flow_event;
 mod handler;
 mod ids;
 mod kept;
+pub mod log;
 mod message;
 mod names;
 mod node;

@@ -12,6 +12,7 @@ use transport::Transport;
 use crate::bulk::Bulk;
 use crate::flow_event::{Inboxes, Letter};
 use crate::kept::KeptCredits;
+use crate::log::Log;
 
 pub(crate) type Strong = Rc<RefCell<Shared>>;
 /// What tokens hold: one that is kept does not keep its node alive.
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     /// Transfers.
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
+    pub(crate) log: Log,
 }
 
 /// What this layer counts itself.
@@ -60,6 +62,7 @@ impl Shared {
             prepared: 0,
             bulk: Bulk::default(),
             tally: Tally::default(),
+            log: Log::default(),
         }
     }
 
@@ -120,14 +123,16 @@ impl Shared {
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
         self.pump();
-        let Shared { inboxes, bulk, .. } = self;
+        let Shared { inboxes, bulk, log, .. } = self;
         let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| {
             if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
+            log.note(&event);
             inboxes.put(event);
         });
         self.end_transfers();
+        self.tell();
         if sent > 0 {
             self.set_aside();
         }
