@@ -160,6 +160,8 @@ impl Port {
 
     /// End the conversation; the peer is told with the next poll or flush.
     pub fn close(&self, to: Remote) {
-        self.shared.borrow_mut().core().close(to.0);
+        let mut shared = self.shared.borrow_mut();
+        shared.note_closed(to.0);
+        shared.core().close(to.0);
     }
 }

@@ -11,6 +11,7 @@ pub struct Counters(Vec<(&'static str, u64)>);
 impl Counters {
     pub(crate) fn of(shared: &Shared) -> Counters {
         let mut all = vec![("unhandled", shared.tally.unhandled), ("no_reply_frame", shared.tally.no_reply_frame)];
+        all.push(("late_answers", shared.tally.late_answers));
         let bulk = shared.bulk.counters;
         all.extend([("bulk_segments_sent", bulk.sent), ("bulk_segments_deposited", bulk.deposited)]);
         all.extend([("bulk_refused", bulk.refused), ("bulk_senseless", bulk.senseless)]);

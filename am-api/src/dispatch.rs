@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use proto::Delivery;
+use proto::{Delivery, Time};
 use ring::Frame;
 use wire::{Class, Kind};
 
@@ -28,6 +28,9 @@ impl<S> Endpoint<S> {
         }
         if port.shared.borrow().has_bulk() {
             handled += handlers.run_bulk(port, state);
+        }
+        if port.deadlines.borrow().next() != Time::NEVER {
+            handled += handlers.run_late(port, state);
         }
         while handled < BUDGET {
             let Some(delivery) = port.next() else { break };
@@ -116,10 +119,35 @@ impl<S> Handlers<S> {
             let Some(returned) = next else { break };
             if matches!(returned.message.kind, Kind::Put | Kind::Get) {
                 port.shared.borrow_mut().bulk.on_returned(port.id, &returned.message);
-            } else if let Some(run) = &mut self.returned {
-                // It was sent from here: what its handler keeps has no credit to return.
-                let message = Message::new(port, &returned.message, None);
+                handled += 1;
+                continue;
+            }
+            port.shared.borrow_mut().note_returned(port.id, &returned);
+            // It was sent from here: what its handler keeps has no credit to return.
+            let message = Message::new(port, &returned.message, None);
+            if returned.message.class == Class::Request {
+                port.came_back(&message);
+            }
+            if let Some(run) = &mut self.returned {
                 run(state, Returned { message, reason: returned.reason, fate: returned.fate });
+            }
+            handled += 1;
+        }
+        let mut shared = port.shared.borrow_mut();
+        if !shared.core().has_returned_to(port.id) {
+            shared.tell_returned();
+        }
+        handled
+    }
+
+    #[cold]
+    fn run_late(&mut self, port: &Port, state: &mut S) -> usize {
+        let (now, mut handled) = (port.shared.borrow().engine.core().now(), 0);
+        while handled < BUDGET
+            && let Some(late) = port.next_late(now)
+        {
+            if let Some(run) = &mut self.late {
+                run(state, late);
             }
             handled += 1;
         }

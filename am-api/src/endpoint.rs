@@ -80,7 +80,7 @@ impl<S> Endpoint<S> {
         let mut shared = self.port.shared.borrow_mut();
         let received = shared.inhale(look);
         let mut handled = 0;
-        if shared.has_work() {
+        if shared.has_work() || self.port.deadlines.borrow().next() <= shared.engine.core().now() {
             drop(shared);
             handled = self.dispatch(state);
             shared = self.port.shared.borrow_mut();
@@ -182,6 +182,7 @@ impl<S> Endpoint<S> {
     fn rest(&mut self, until: Time) {
         let mut shared = self.port.shared.borrow_mut();
         let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
+        let until = until.min(self.port.deadlines.borrow().next());
         let until = if shared.kept.is_empty() { until } else { until.min(now + KEPT_LOOK) };
         if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
             let now = shared.clock.now();

@@ -1,7 +1,7 @@
 //! Handlers: what a message runs where it arrives.
 
 use crate::returned::Returned;
-use crate::{FlowEvent, Message, Token, Transfer};
+use crate::{FlowEvent, Late, Message, Token, Transfer};
 
 /// Index into the receiving endpoint's table of handlers: what a message names
 /// instead of a function. Requests and replies have a table each.
@@ -17,6 +17,7 @@ pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
 pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;
 pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_>)>;
 pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_>)>;
+pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_>)>;
 pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, FlowEvent<'_>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
@@ -27,6 +28,7 @@ pub(crate) struct Handlers<S> {
     pub(crate) returned: Option<OnReturned<S>>,
     pub(crate) flow: Option<OnFlow<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
+    pub(crate) late: Option<OnLate<S>>,
 }
 
 impl<S> Default for Handlers<S> {
@@ -38,6 +40,7 @@ impl<S> Default for Handlers<S> {
             returned: None,
             flow: None,
             transfer: None,
+            late: None,
         }
     }
 }

@@ -69,11 +69,95 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # More than a frame
+//!
+//! What is longer than a frame, up to 4 GiB, is [`put`](Port::put) into a [`Region`] that the peer has registered, or
+//! [got](Port::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
+//!
+//! ```
+//! use am_api::{Endpoint, Node, Rights, TransferKind};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let [left, right] = transport::loopback::pair();
+//! # let (alpha, beta) = (Node::open("alpha", Box::new(left.open()?))?, Node::open("beta", Box::new(right.open()?))?);
+//! let (mut sends, mut takes) = (alpha.endpoint::<bool>("main")?, beta.endpoint::<bool>("main")?);
+//! sends.on_transfer(|is_over, put| *is_over = put.kind == TransferKind::Put && put.result.is_ok());
+//! takes.on_transfer(|is_here, put| match put.result {
+//!     Ok(()) => *is_here = put.kind == TransferKind::Deposited,
+//!     Err(error) => eprintln!("{} bytes did not come: {error}", put.length),
+//! });
+//! let region = takes.register(vec![0; 1 << 20], Rights::WRITE);
+//!
+//! let to = sends.connect("beta", "main")?;
+//! let (mut is_over, mut is_here) = (false, false);
+//! while !sends.is_open(to) {
+//!     sends.poll(&mut is_over);
+//!     takes.poll(&mut is_here);
+//! }
+//! sends.put(to, region.id(), 0, vec![7; 1 << 20])?;
+//! while !(is_over && is_here) {
+//!     sends.poll(&mut is_over);
+//!     takes.poll(&mut is_here);
+//! }
+//! let memory = region.into_memory().map_err(|(error, _region)| error)?;
+//! assert!(memory.iter().all(|&byte| byte == 7));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Without a copy
+//!
+//! [`prepare`](Port::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
+//! arrived in, beyond its handler.
+//!
+//! ```
+//! use std::io::Write;
+//! use am_api::{Endpoint, Handler, Kept, Port, Remote};
+//!
+//! const LINES: Handler = Handler(2);
+//!
+//! /// Written into the frame that leaves.
+//! fn send(port: &Port, to: Remote, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut frame = port.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
+//!     for line in lines {
+//!         writeln!(frame, "{line}")?;
+//!     }
+//!     let written = frame.written();
+//!     frame.commit(written).map_err(|(error, _frame)| error.into())
+//! }
+//!
+//! /// Kept where it arrived: a `Kept` may go to another thread, and its sender has one credit less until it is dropped.
+//! fn collect(endpoint: &mut Endpoint<Vec<Kept>>) {
+//!     endpoint.on_request(LINES, |all: &mut Vec<Kept>, message, _token| all.push(message.keep()));
+//! }
+//! # let [left, right] = transport::loopback::pair();
+//! # let [alpha, beta] = [("alpha", left), ("beta", right)].map(|(name, plug)| {
+//! #     am_api::Node::open(name, Box::new(plug.open().unwrap())).unwrap()
+//! # });
+//! # let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint("main").unwrap());
+//! # collect(&mut takes);
+//! # let to = sends.connect("beta", "main").unwrap();
+//! # let mut all = vec![];
+//! # while !sends.is_open(to) { sends.poll(&mut ()); takes.poll(&mut all); }
+//! # send(&sends, to, &["one", "two"]).unwrap();
+//! # while all.is_empty() { sends.poll(&mut ()); takes.poll(&mut all); }
+//! # assert_eq!((all[0].word(0), &all[0][..]), (2, &b"one\ntwo\n"[..]));
+//! ```
+//!
+//! # What happens
+//!
+//! [`on_flow`](Endpoint::on_flow) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//!
+//! # In time
+//!
+//! [`request_within`](Port::request_within) gives up waiting for an answer after a while; [`cancel`](Port::cancel) stops a transfer.
 #![forbid(unsafe_code)]
 
 mod bulk;
 mod connect;
 mod counters;
+mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
@@ -81,6 +165,7 @@ mod flow_event;
 mod handler;
 mod ids;
 mod kept;
+pub mod log;
 mod message;
 mod names;
 mod node;
@@ -92,9 +177,10 @@ mod request;
 mod returned;
 mod shared;
 
-pub use bulk::{Region, RegionId, Rights, Transfer, TransferError, TransferId, TransferKind};
+pub use bulk::{Region, RegionId, RegionInUse, Rights, Transfer, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, NotOpen, Remote};
 pub use counters::Counters;
+pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
 pub use endpoint::Endpoint;

@@ -1,5 +1,6 @@
 //! Nodes: AM-II's bundle, what is known to the network under one name.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use engine::Idle;
@@ -76,7 +77,7 @@ impl Node {
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
         let id = self.shared.borrow_mut().core().endpoint(name, tag)?;
-        let port = Port { shared: self.shared.clone(), id, name };
+        let port = Port { shared: self.shared.clone(), id, name, deadlines: RefCell::default() };
         Ok(Endpoint::new(port, self.idle.clone()))
     }
 

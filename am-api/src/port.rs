@@ -1,10 +1,12 @@
 //! The part of an endpoint that handlers may use.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use proto::EndpointId;
 use wire::control::Name;
 
+use crate::deadline::Deadlines;
 use crate::shared::Strong;
 
 /// An endpoint without its handlers and its state: it connects and sends, but
@@ -14,6 +16,8 @@ pub struct Port {
     pub(crate) shared: Strong,
     pub(crate) id: EndpointId,
     pub(crate) name: Name,
+    /// Requests that are to be answered in time.
+    pub(crate) deadlines: RefCell<Deadlines>,
 }
 
 impl Port {

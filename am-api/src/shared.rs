@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use engine::{Clock, Engine, Look};
-use proto::{Contest, Core, Delivery, EndpointId, FlowId, Time};
+use proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
 use ring::Frame;
 use transport::Transport;
 
 use crate::bulk::Bulk;
 use crate::flow_event::{Inboxes, Letter};
 use crate::kept::KeptCredits;
+use crate::log::Log;
 
 pub(crate) type Strong = Rc<RefCell<Shared>>;
 /// What tokens hold: one that is kept does not keep its node alive.
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     /// Transfers.
     pub(crate) bulk: Bulk,
     pub(crate) tally: Tally,
+    pub(crate) log: Log,
 }
 
 /// What this layer counts itself.
@@ -43,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) unhandled: u64,
     /// Times that requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,
+    /// Answers that came too late, or that nobody had asked for.
+    pub(crate) late_answers: u64,
 }
 
 impl Shared {
@@ -58,6 +62,7 @@ impl Shared {
             prepared: 0,
             bulk: Bulk::default(),
             tally: Tally::default(),
+            log: Log::default(),
         }
     }
 
@@ -118,8 +123,16 @@ impl Shared {
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
         self.pump();
-        let inboxes = &mut self.inboxes;
-        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| inboxes.put(event));
+        let Shared { inboxes, bulk, log, .. } = self;
+        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| {
+            if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
+                bulk.on_ended(endpoint, flow, reason);
+            }
+            log.note(&event);
+            inboxes.put(event);
+        });
+        self.end_transfers();
+        self.tell();
         if sent > 0 {
             self.set_aside();
         }

@@ -8,19 +8,20 @@ use crate::cli::Cli;
 use crate::error::Error;
 
 /// What the demonstration decides itself.
-const NOT_FOR_DEMO: [&str; 6] = ["hosts", "serve", "peer", "on", "name", "mtu"];
+const NOT_FOR_DEMO: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "mtu", "trace"];
 
 /// The ablation has rows and sizes of its own.
-const NOT_FOR_ABLATION: [&str; 2] = ["via", "size"];
+const NOT_FOR_ABLATION: [&str; 3] = ["via", "size", "trace"];
 
 /// So has the torture, and no rounds; both sides are here.
-const NOT_FOR_TORTURE: [&str; 9] = ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up"];
+const NOT_FOR_TORTURE: [&str; 10] =
+    ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up", "trace"];
 
 /// Both rows of what comes back are ours, and both sides are here.
-const NOT_FOR_BOUNCE: [&str; 6] = ["serve", "peer", "on", "name", "via", "bundles"];
+const NOT_FOR_BOUNCE: [&str; 7] = ["serve", "peer", "on", "name", "via", "bundles", "trace"];
 
 /// So has the comparison, on hosts of its own.
-const NOT_FOR_COMPARE: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "via", "bundles"];
+const NOT_FOR_COMPARE: [&str; 8] = ["hosts", "serve", "peer", "on", "name", "via", "bundles", "trace"];
 
 /// What an option means for one command, where that is not what it means for most: command, option, help.
 const MEANS: [(&str, &str, &str); 12] = [
@@ -39,8 +40,8 @@ const MEANS: [(&str, &str, &str); 12] = [
 ];
 
 /// The near side says what is measured, and how much.
-const NOT_FOR_SERVE: [&str; 12] =
-    ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save"];
+const NOT_FOR_SERVE: [&str; 13] =
+    ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save", "trace"];
 
 /// What the user said; where that has no sense, or asks for help, the exit code once it was answered.
 ///

@@ -57,7 +57,7 @@ mod values;
 mod via;
 mod watch;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -173,6 +173,10 @@ fn over(
         losses,
         amount: options.amount(time),
     };
+    if let Some(file) = options.trace {
+        // Each via that is opened goes on with it.
+        File::create(file).map_err(Error::system("writing what --trace names"))?;
+    }
     let progress = Progress::new(order.count(), options.json);
     let asked = options.cores.unwrap_or_default();
     match place {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::time::Duration;
 
 use afxdp::Attach;
@@ -136,6 +137,9 @@ pub(crate) struct How {
     /// Frames may be lost on purpose.
     #[serde(default)]
     pub(crate) lossy: bool,
+    /// Frames of the near side's messages go into this file, too. The path lives as long as the process.
+    #[serde(skip)]
+    pub(crate) trace: Option<&'static Path>,
 }
 
 /// Where one side is: what the other needs to send to it.

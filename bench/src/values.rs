@@ -1,5 +1,6 @@
 //! Values of the command line, from their text.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::cores::CoresArg;
@@ -12,6 +13,11 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|time| (MOMENT..=HOUR).contains(time))
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
+}
+
+/// A path that lives as long as the process.
+pub(crate) fn path(text: &str) -> Result<&'static Path, String> {
+    Ok(Path::new(String::leak(text.to_owned())))
 }
 
 /// How many: `1e8`, `100000000`.

@@ -261,3 +261,30 @@ fn a_help_that_cannot_be_written_is_no_success() {
     }
     assert_eq!(run(&[&["--moon"]]).status.code(), Some(2));
 }
+
+/// Captured frames of a pcap file that is whole.
+fn captured(file: &[u8]) -> usize {
+    let (header, mut rest) = file.split_at(24);
+    assert_eq!(header[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+    let mut count = 0;
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        assert!((60..=1514).contains(&length), "frame {count} has {length} bytes");
+        rest = &rest[16 + length..];
+        count += 1;
+    }
+    count
+}
+
+/// All of ours, whichever via had its turn between, and nothing of an earlier run.
+#[test]
+fn a_trace_has_the_frames_of_every_round() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("near.pcap");
+    std::fs::write(&file, [7; 1000]).unwrap();
+    let trace = ["--trace", file.to_str().unwrap()];
+    let lines = json(&run(&[&["latency", "--json", "--rounds", "2", "--time", "0.002"], &trace, MEMORY]));
+    let exchanges = lines[0]["samples"].as_u64().unwrap_or(1) as usize;
+    let frames = captured(&std::fs::read(&file).unwrap());
+    assert!(frames > exchanges.max(100), "{frames} frames of {exchanges} exchanges");
+}

@@ -2,6 +2,7 @@
 //! is allowed. A peer can say anything: each segment is judged by itself.
 
 use std::mem;
+use std::rc::Weak;
 
 use proto::{Delivery, EndpointId, FlowId};
 use ring::Frame;
@@ -9,6 +10,7 @@ use wire::Kind;
 use wire::bulk::{Notice, Segment, What};
 
 use super::Rights;
+use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::sending::{Sending, Source};
 use super::{ANSWER, Bulk, LONGEST, MOST, Over, REFUSED, TransferError, TransferKind};
@@ -21,9 +23,30 @@ const FEW: usize = 32;
 /// A put of a peer, of which more is to come.
 pub(super) struct Arriving {
     pub(super) endpoint: EndpointId,
-    flow: FlowId,
+    pub(super) flow: FlowId,
     transfer: u32,
-    got: u64,
+    region: u32,
+    start: u64,
+    total: u64,
+    pub(super) extent: Extent,
+    /// The region is in use.
+    _open: Weak<()>,
+}
+
+impl Arriving {
+    fn new(endpoint: EndpointId, flow: FlowId, segment: &Segment, open: Weak<()>) -> Self {
+        let &Segment { region, transfer, start, total, .. } = segment;
+        Arriving { endpoint, flow, transfer, region, start, total, extent: Extent::of(total), _open: open }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.flow, self.transfer)
+    }
+
+    fn over(&self, result: Result<(), TransferError>) -> Over {
+        let &Arriving { endpoint, flow, transfer, region, start: offset, total: length, .. } = self;
+        Over { kind: TransferKind::Deposited, endpoint, flow, transfer, region, offset, length, result }
+    }
 }
 
 impl Bulk {
@@ -54,7 +77,7 @@ impl Bulk {
         if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
             self.counters.refused += 1;
             if let Some(at) = self.arriving(flow, transfer) {
-                self.arriving.swap_remove(at);
+                self.end_arriving(at, why);
             }
             if why == What::Busy {
                 self.remember_refused(flow, transfer);
@@ -62,12 +85,11 @@ impl Bulk {
             return self.notices.push(flow, Notice::of(why, transfer));
         }
         self.counters.deposited += 1;
-        if self.is_all_here(endpoint, flow, segment, data.len() as u64) {
-            let kind = TransferKind::Deposited;
-            let result = Ok(());
-            self.over.push_back(Over { kind, endpoint, flow, transfer, region, offset: start, length: total, result });
-            self.notices.push(flow, Notice::of(What::Done, transfer));
+        if total == data.len() as u64 {
+            self.over.push_back(Arriving::new(endpoint, flow, segment, Weak::new()).over(Ok(())));
+            return self.notices.push(flow, Notice::of(What::Done, transfer));
         }
+        self.on_part(endpoint, flow, segment, data.len() as u64);
     }
 
     /// Whether one more put of this peer may begin. Half of the room is for
@@ -94,20 +116,43 @@ impl Bulk {
     }
 
     /// Each segment comes once, so that counting their bytes is enough.
-    fn is_all_here(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) -> bool {
-        if length == segment.total {
-            return true;
-        }
+    fn on_part(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) {
         let at = self.arriving(flow, segment.transfer).unwrap_or(self.arriving.len());
         if at == self.arriving.len() {
-            self.arriving.push(Arriving { endpoint, flow, transfer: segment.transfer, got: 0 });
+            self.pieces.make_room();
+            let open = self.regions.handle(segment.region);
+            self.arriving.push(Arriving::new(endpoint, flow, segment, open));
         }
-        self.arriving[at].got += length;
-        let all = self.arriving[at].got >= segment.total;
-        if all {
-            self.arriving.swap_remove(at);
+        let arriving = &mut self.arriving[at];
+        self.pieces.note(arriving.key(), &mut arriving.extent, segment.at, length);
+        if let Some(what) = arriving.extent.end(segment.total) {
+            self.end_arriving(at, what);
+            self.notices.push(flow, Notice::of(what, segment.transfer));
         }
-        all
+    }
+
+    fn end_arriving(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.arriving[at].extent.front);
+        self.put_is_over(at, result);
+    }
+
+    /// A put of a peer.
+    pub(super) fn put_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
+        let arriving = self.arriving.swap_remove(at);
+        self.pieces.keep(|key| key != arriving.key());
+        self.over.push_back(arriving.over(result));
+    }
+
+    fn end_asked(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.asked[at].extent.front);
+        self.get_is_over(at, result);
+    }
+
+    /// A get of ours.
+    pub(super) fn get_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
+        let asked = self.asked.swap_remove(at);
+        self.pieces.keep(|key| key != asked.key());
+        self.over.push_back(Over { result, ..asked.over });
     }
 
     /// Part of what this side asked for: it goes only where it was asked to.
@@ -123,41 +168,50 @@ impl Bulk {
         let asked = &mut self.asked[at];
         if let Err(why) = deposit(&asked.memory, segment.start + segment.at, data) {
             self.counters.refused += 1;
-            let over = self.asked.swap_remove(at).over;
-            self.over.push_back(Over { result: TransferError::of(why), ..over });
+            self.end_asked(at, why);
             return self.notices.push(flow, Notice::of(why, segment.transfer));
         }
         self.counters.deposited += 1;
-        asked.got += data.len() as u64;
-        if asked.got >= segment.total {
-            let over = self.asked.swap_remove(at).over;
-            self.over.push_back(over);
-            self.notices.push(flow, Notice::of(What::Done, segment.transfer));
+        self.pieces.note(asked.key(), &mut asked.extent, segment.at, data.len() as u64);
+        if let Some(what) = asked.extent.end(segment.total) {
+            self.end_asked(at, what);
+            self.notices.push(flow, Notice::of(what, segment.transfer));
         }
     }
 
     fn on_notice(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         match notice.what {
             What::Get => return self.on_get(endpoint, flow, notice),
+            What::Cancel => return self.on_cancel(endpoint, flow, notice.transfer),
             What::Waiting => return,
             _ => {}
         }
         let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
-        let mut over = None;
         if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
-            over = self.end_sending(at);
+            let result = TransferError::of(notice.what, self.sending[at].sent());
+            self.end_sending(at, result);
         } else if let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over) && notice.what != What::Done) {
-            over = Some(self.asked.swap_remove(at).over);
+            self.end_asked(at, notice.what);
+        } else {
+            self.counters.senseless += 1;
         }
-        match over {
-            Some(over) => self.over.push_back(Over { result: TransferError::of(notice.what), ..over }),
-            None => self.counters.senseless += 1,
+    }
+
+    /// A peer does not want it any more. It may say so before its wish has come.
+    fn on_cancel(&mut self, endpoint: EndpointId, flow: FlowId, transfer: u32) {
+        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, transfer | ANSWER);
+        match self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
+            Some(sending) => _ = sending.cancel(),
+            None => self.remember_refused(flow, transfer | ANSWER),
         }
     }
 
     /// A peer wants something of ours.
     fn on_get(&mut self, endpoint: EndpointId, flow: FlowId, notice: &Notice) {
         let &Notice { transfer, region, into, offset, into_offset, length, .. } = notice;
+        if self.refused.contains(&(flow, transfer | ANSWER)) {
+            return self.notices.push(flow, Notice::of(What::Cancelled, transfer));
+        }
         let memory = if self.sending.len() < MOST && length <= LONGEST {
             self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         } else {
@@ -175,20 +229,6 @@ impl Bulk {
                 self.counters.refused += 1;
                 self.notices.push(flow, Notice::of(why, transfer));
             }
-        }
-    }
-
-    /// Puts of peers that are gone are forgotten, one look at a time.
-    pub(super) fn look_at_one(&mut self, mut is_gone: impl FnMut(FlowId) -> bool) {
-        // A restarted peer counts its transfers from the start.
-        if self.refused.front().is_some_and(|(flow, _)| is_gone(*flow)) {
-            self.refused.pop_front();
-        }
-        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
-        if self.arriving.get(self.look_at).is_some_and(|arriving| is_gone(arriving.flow)) {
-            self.arriving.swap_remove(self.look_at);
-        } else {
-            self.look_at += 1;
         }
     }
 }

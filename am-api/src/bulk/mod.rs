@@ -8,21 +8,24 @@
 //! ```
 //!
 //! `regions.rs` has who may write where; `sending.rs` what is under way from
-//! here; `arriving.rs` deposits; `notices.rs` has what peers are to be told. All of it happens in [`poll`](crate::Endpoint::poll).
+//! here; `arriving.rs` deposits; `notices.rs` has what peers are to be told; `ended.rs` ends what has lost its connection.
+//! All of it happens in [`poll`](crate::Endpoint::poll).
 
 mod arriving;
+mod ended;
+mod extent;
 mod notices;
 mod regions;
 mod sending;
 mod start;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::mem;
 
 use proto::{EndpointId, FlowId, ReturnReason, Time};
 use wire::bulk::What;
 
-pub use regions::{Region, RegionId, Rights};
+pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use sending::Source;
 
 use crate::{Port, Remote, RequestError};
@@ -34,13 +37,13 @@ pub struct TransferId(pub(crate) u32);
 /// What a transfer was, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferKind {
-    /// Our [`put`](Port::put): all of it is in the peer's region.
+    /// Our [`put`](Port::put) into the peer's region.
     Put,
-    /// Our [`get`](Port::get): all of it is here.
+    /// Our [`get`](Port::get) out of the peer's region.
     Get,
-    /// A put of the peer: all of it is here.
+    /// A put of the peer, into a region of ours: one of which something has arrived.
     Deposited,
-    /// A get of the peer: all of it is there.
+    /// A get of the peer, out of a region of ours.
     Served,
 }
 
@@ -62,20 +65,30 @@ pub enum TransferError {
     /// Too many transfers at once, or the region's owner has it borrowed.
     #[error("too many transfers at once, or the region is borrowed while its endpoint polls; try again")]
     Busy,
-    /// The conversation ended.
+    /// The side that had asked for it did not want it any more. Both ends hear the same.
+    #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
+    Cancelled {
+        /// From this byte on nothing was sent.
+        from: u64,
+    },
+    /// The conversation ended. Both ends hear it: the one that closes it at once, the other as soon as it knows, which is after the
+    /// [keepalive](crate::Builder::keepalive) at the latest.
     #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
     Lost {
         /// Why it ended.
         reason: ReturnReason,
-        /// From this byte on, parts may be missing.
+        /// From this byte on, parts may be missing. The two ends do not know the same: the receiver's number is what is there,
+        /// the sender's what it knows to be there.
         from: u64,
     },
 }
 
 impl TransferError {
-    fn of(what: What) -> Result<(), TransferError> {
+    /// What is said of a transfer, of which so much is there.
+    fn of(what: What, from: u64) -> Result<(), TransferError> {
         match what {
-            What::Get | What::Done | What::Waiting => Ok(()),
+            What::Get | What::Done | What::Waiting | What::Cancel => Ok(()),
+            What::Cancelled => Err(TransferError::Cancelled { from }),
             What::NoRegion => Err(TransferError::NoRegion),
             What::Denied => Err(TransferError::Denied),
             What::OutOfBounds => Err(TransferError::OutOfBounds),
@@ -149,6 +162,10 @@ pub(crate) struct Bulk {
     next: usize,
     asked: Vec<start::Asked>,
     arriving: Vec<arriving::Arriving>,
+    /// What has come of `asked` and `arriving` beyond gaps.
+    pieces: extent::Pieces,
+    /// Conversations that have ended, of which there may still be transfers.
+    ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
     /// Puts of peers that were refused last for lack of room: what is still on its way of them stays refused.
     refused: VecDeque<(FlowId, u32)>,
     /// To be told to peers.
@@ -204,22 +221,25 @@ impl Bulk {
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
         for at in (0..self.sending.len()).rev() {
             if self.sending[at].over.endpoint == endpoint {
-                self.end_sending(at);
+                self.end_sending(at, Ok(()));
             }
         }
         self.asked.retain(|asked| asked.over.endpoint != endpoint);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
+        let Bulk { asked, arriving, pieces, .. } = self;
+        let all = || asked.iter().map(start::Asked::key).chain(arriving.iter().map(arriving::Arriving::key));
+        pieces.keep(|key| all().any(|left| left == key));
         self.over.retain(|over| over.endpoint != endpoint);
         self.regions.forget(endpoint);
         mem::take(&mut self.spent)
     }
 
     /// A transfer from here is over.
-    fn end_sending(&mut self, at: usize) -> Option<Over> {
-        let sending = self.sending.remove(at)?;
+    fn end_sending(&mut self, at: usize, result: Result<(), TransferError>) {
+        let Some(sending) = self.sending.remove(at) else { return };
         let (over, source) = sending.end();
         self.spent.push(source);
-        Some(over)
+        self.over.push_back(Over { result, ..over });
     }
 
     /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.

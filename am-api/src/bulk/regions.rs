@@ -42,9 +42,17 @@ pub struct RegionId(pub u32);
 pub struct Region {
     id: RegionId,
     pub(super) memory: Memory,
-    /// As long as it is there peers may begin transfers; the memory outlives it where one is under way.
-    _open: Rc<()>,
+    /// As long as it is there peers may begin transfers; the memory outlives it where one is under way. The table has a weak
+    /// handle, and so has each put of which something is missing.
+    open: Rc<()>,
 }
+
+/// Why a region's memory is not given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a transfer uses this region: poll until `on_transfer` has told of its end, `cancel` it, or close its connection"
+)]
+pub struct RegionInUse;
 
 impl Region {
     /// What to tell the peers.
@@ -59,6 +67,19 @@ impl Region {
     /// While [`bytes_mut`](Self::bytes_mut) of the same region is held.
     pub fn bytes(&self) -> Ref<'_, [u8]> {
         Ref::map(self.memory.borrow(), |bytes| &**bytes)
+    }
+
+    /// The memory that it was made of, when nobody can reach it any more. A `Vec` was turned into a box for it, and
+    /// [`into_vec`](slice::into_vec) turns it back for nothing.
+    ///
+    /// # Errors
+    /// A transfer, ours or a peer's, reads or writes it: the region comes back as it was.
+    pub fn into_memory(self) -> Result<Box<[u8]>, (RegionInUse, Region)> {
+        if Rc::weak_count(&self.open) > 1 {
+            return Err((RegionInUse, self));
+        }
+        let Region { id, memory, open } = self;
+        Rc::try_unwrap(memory).map(RefCell::into_inner).map_err(|memory| (RegionInUse, Region { id, memory, open }))
     }
 
     /// The same, to write.
@@ -82,7 +103,7 @@ impl Port {
         let memory = Rc::new(RefCell::new(memory.into()));
         let open = Rc::new(());
         let id = self.shared.borrow_mut().bulk.regions.add(self.id, (&memory, &open), rights);
-        Region { id, memory, _open: open }
+        Region { id, memory, open }
     }
 }
 
@@ -125,6 +146,11 @@ impl Regions {
     /// An endpoint is closed: another may get its number, but not its regions.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
         self.entries.retain(|_, entry| entry.endpoint != endpoint);
+    }
+
+    /// A put into it has begun.
+    pub(super) fn handle(&self, id: u32) -> Weak<()> {
+        self.entries.get(&id).map(|entry| entry.open.clone()).unwrap_or_default()
     }
 
     /// The memory, where a peer of this endpoint may use so much of it so.

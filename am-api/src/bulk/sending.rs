@@ -1,7 +1,7 @@
 //! What is under way from here: segments and notices, a few with each turn.
 
 use engine::Engine;
-use proto::{Core, Delivery, EndpointId, FlowState, ReturnReason};
+use proto::{Core, Delivery, EndpointId, FlowState};
 use ring::Frame;
 use transport::Transport;
 use wire::bulk::{Notice, Segment, What};
@@ -9,7 +9,7 @@ use wire::{Class, Kind};
 
 use super::notices::{Notices, TRIES};
 use super::regions::Memory;
-use super::{Bulk, Over, TransferError};
+use super::{Bulk, Over};
 use crate::shared::Shared;
 
 /// Where the bytes are.
@@ -34,6 +34,8 @@ pub(super) struct Sending {
     lost: u64,
     /// The most credit that the conversation has had.
     most_credit: usize,
+    /// No more of it is wanted.
+    is_cancelled: bool,
 }
 
 /// The most segments that leave with one turn,
@@ -51,7 +53,23 @@ const LEFT: usize = 8;
 
 impl Sending {
     pub(super) fn new(over: Over, source: Source, from: u64) -> Self {
-        Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1 }
+        Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1, is_cancelled: false }
+    }
+
+    /// Everything before this byte is there, as far as is known here once all that comes back is back.
+    pub(super) fn arrived(&self) -> u64 {
+        self.lost.min(self.at)
+    }
+
+    /// Bytes that are in segments.
+    pub(super) fn sent(&self) -> u64 {
+        self.at
+    }
+
+    /// Its next segment is the last one, and without data. Whether that is still to come.
+    pub(super) fn cancel(&mut self) -> bool {
+        self.is_cancelled |= !self.is_sent;
+        self.is_cancelled
     }
 
     /// What is left of it.
@@ -88,8 +106,8 @@ impl Sending {
 
     fn is_readable(&self) -> bool {
         match &self.source {
+            Source::Region(memory) => self.is_cancelled || memory.try_borrow().is_ok(),
             Source::Lent(_) => true,
-            Source::Region(memory) => memory.try_borrow().is_ok(),
         }
     }
 }
@@ -107,7 +125,6 @@ impl Shared {
     fn pump_bulk(&mut self) {
         let Shared { bulk, engine, transport, prepared, .. } = self;
         let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
-        way.end_dead(bulk);
         way.ask_whom_we_wait_for(bulk);
         way.send_notices(&mut bulk.notices);
         way.send_segments(bulk);
@@ -186,7 +203,7 @@ impl Way<'_> {
     #[inline]
     fn send_segment(&mut self, sending: &mut Sending, full: usize) -> bool {
         let (flow, total) = (sending.over.flow, sending.over.length);
-        let length = (total - sending.at).min(full as u64) as usize;
+        let length = if sending.is_cancelled { 0 } else { (total - sending.at).min(full as u64) as usize };
         let Some(frame) = self.engine.pool().take() else { return false };
         self.engine.pool().prefetch_next(Segment::BYTES + length);
         let Over { region, transfer, offset: start, .. } = sending.over;
@@ -202,7 +219,7 @@ impl Way<'_> {
         self.engine.pass(self.transport);
         sending.at += length as u64;
         sending.prefetch(length);
-        sending.is_sent = sending.at == total;
+        sending.is_sent = sending.is_cancelled || sending.at == total;
         true
     }
 
@@ -219,43 +236,6 @@ impl Way<'_> {
             if !bulk.notices.has(flow, What::Waiting) {
                 bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
             }
-        }
-    }
-
-    /// Transfers whose conversation is over are over as well.
-    fn end_dead(&mut self, bulk: &mut Bulk) {
-        for at in (0..bulk.sending.len()).rev() {
-            let Sending { over, at: sent, lost, .. } = &bulk.sending[at];
-            if let Some(reason) = self.is_over(over) {
-                let result = Err(TransferError::Lost { reason, from: (*lost).min(*sent) });
-                bulk.over.push_back(Over { result, ..*over });
-                bulk.end_sending(at);
-            }
-        }
-        for at in (0..bulk.asked.len()).rev() {
-            let over = bulk.asked[at].over;
-            if let Some(reason) = self.is_over(&over) {
-                let result = Err(TransferError::Lost { reason, from: 0 });
-                bulk.over.push_back(Over { result, ..over });
-                bulk.asked.swap_remove(at);
-            }
-        }
-        bulk.look_at_one(|flow| self.ended(flow).is_some());
-    }
-
-    /// Why, once everything that comes back is back.
-    fn is_over(&mut self, over: &Over) -> Option<ReturnReason> {
-        let reason = self.ended(over.flow)?;
-        (!self.core().has_returned_to(over.endpoint)).then_some(reason)
-    }
-
-    fn ended(&mut self, flow: proto::FlowId) -> Option<ReturnReason> {
-        match self.core().state(flow) {
-            FlowState::Open { .. } | FlowState::Connecting => None,
-            FlowState::Dead(reason) => Some(reason),
-            // It was closed here; what the peer did not receive is yet to come back.
-            FlowState::Unknown if self.core().has_unacknowledged(flow) => None,
-            FlowState::Refused(_) | FlowState::Unknown => Some(ReturnReason::Closed),
         }
     }
 }

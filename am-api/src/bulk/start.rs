@@ -1,8 +1,11 @@
 //! Transfers that this side asks for.
 
+use std::mem;
+
 use proto::FlowId;
 use wire::bulk::{Notice, What};
 
+use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::sending::{Sending, Source};
 use super::{ANSWER, Bulk, LONGEST, Over, Region, RegionId, TransferError, TransferId, TransferKind};
@@ -12,8 +15,14 @@ use crate::{Port, Remote};
 pub(super) struct Asked {
     pub(super) over: Over,
     pub(super) memory: Memory,
-    /// Bytes that are here.
-    pub(super) got: u64,
+    pub(super) extent: Extent,
+    is_cancelled: bool,
+}
+
+impl Asked {
+    pub(super) fn key(&self) -> Key {
+        (self.over.flow, self.over.transfer)
+    }
 }
 
 impl Port {
@@ -70,7 +79,13 @@ impl Port {
         }
         let transfer = shared.bulk.next_id() | ANSWER;
         let over = self.over(TransferKind::Get, from.0, transfer, (into.id(), into_offset, length));
-        shared.bulk.asked.push(Asked { over, memory: into.memory.clone(), got: 0 });
+        shared.bulk.asked.push(Asked {
+            over,
+            memory: into.memory.clone(),
+            extent: Extent::of(length),
+            is_cancelled: false,
+        });
+        shared.bulk.pieces.make_room();
         let notice = Notice {
             region: region.0,
             into: into.id().0,
@@ -81,6 +96,24 @@ impl Port {
         };
         shared.bulk.notices.push(from.0, notice);
         Ok(TransferId(transfer))
+    }
+
+    /// Stop a [`put`](Port::put) or [`get`](Port::get) of this side. What is on its way still arrives; then both ends hear that
+    /// it was [cancelled](TransferError::Cancelled), and after which byte. Until then what was lent to it is in use.
+    ///
+    /// Returns whether there was anything left to stop: what is over, or on its way as a whole, ends as if nobody had
+    /// asked. So may a get whose last bytes have left at the other side.
+    pub fn cancel(&self, with: Remote, transfer: TransferId) -> bool {
+        let Bulk { sending, asked, notices, .. } = &mut self.shared.borrow_mut().bulk;
+        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (self.id, with.0, transfer.0);
+        if let Some(put) = sending.iter_mut().find(|put| put.over.kind == TransferKind::Put && is_it(&put.over)) {
+            return put.cancel();
+        }
+        let Some(get) = asked.iter_mut().find(|get| is_it(&get.over)) else { return false };
+        if !mem::replace(&mut get.is_cancelled, true) {
+            notices.push(with.0, Notice::of(What::Cancel, transfer.0));
+        }
+        true
     }
 
     fn over(&self, kind: TransferKind, flow: FlowId, transfer: u32, place: (RegionId, u64, u64)) -> Over {

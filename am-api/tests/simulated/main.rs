@@ -32,6 +32,7 @@ const SEEN: &[&str] = &[
     "deposited",
     "served",
     "transfer lost",
+    "cancelled",
     "kept beyond its handler",
     "prepared and committed",
     "no credit",

@@ -22,6 +22,9 @@ impl App {
         if self.random.random_bool(self.work.get) {
             self.get(port, flow);
         }
+        if self.random.random_bool(self.work.cancel) {
+            self.cancel(port);
+        }
     }
 
     fn put(&mut self, port: &Port, flow: Flow) {
@@ -36,6 +39,16 @@ impl App {
         let Ok(id) = port.put(flow.remote, region, offset, data.clone()) else { return };
         checks.transfers.asked(place, self.run, flow.to, data);
         self.under.insert((flow.remote, id), (place, region, there.run));
+    }
+
+    /// Any that was asked for, most of which are over.
+    fn cancel(&mut self, port: &Port) {
+        let mut all: Vec<_> = self.under.keys().copied().collect();
+        // A run follows from its seed.
+        all.sort_by_key(|(_, id)| format!("{id:?}"));
+        if let Some(&(remote, id)) = all.get(self.random.random_range(0..all.len().max(1))) {
+            port.cancel(remote, id);
+        }
     }
 
     fn get(&mut self, port: &Port, flow: Flow) {
@@ -64,10 +77,13 @@ impl App {
         let Some(place) = place else {
             return self.common.checks.borrow_mut().wrong("transfers", format!("{:?} of nobody's", over.kind));
         };
+        if let Err(TransferError::Cancelled { .. }) = over.result {
+            self.common.saw("cancelled");
+        }
         self.common.saw(match (over.kind, over.result.is_ok()) {
             (TransferKind::Put, true) => "put",
             (TransferKind::Get, true) => "got",
-            (TransferKind::Deposited, _) => "deposited",
+            (TransferKind::Deposited, true) => "deposited",
             (TransferKind::Served, true) => "served",
             (_, false) => "transfer lost",
         });
@@ -75,7 +91,7 @@ impl App {
         let checked = checks.transfers.over(place, side, over.result.is_ok());
         checks.note(checked);
         if let Err(error) = over.result
-            && !matches!(error, TransferError::Lost { .. })
+            && !matches!(error, TransferError::Lost { .. } | TransferError::Cancelled { .. })
         {
             checks.wrong("transfers", format!("{place:?} ended with: {error}"));
         }
@@ -87,7 +103,7 @@ impl App {
     fn compare(&self, place: Place, over: &Transfer<'_>) {
         let arrived = match over.result {
             Ok(()) => over.length as usize,
-            Err(TransferError::Lost { from, .. }) => from as usize,
+            Err(TransferError::Lost { from, .. } | TransferError::Cancelled { from }) => from as usize,
             Err(_) => 0,
         };
         let memory = self.common.memory.borrow();

@@ -27,6 +27,8 @@ pub(crate) struct Work {
     pub(crate) put: f64,
     /// Something is got.
     pub(crate) get: f64,
+    /// A transfer is cancelled when it has been begun, or later.
+    pub(crate) cancel: f64,
     /// A connection is closed, asked for or accepted.
     pub(crate) close: f64,
     /// The endpoint is closed, and another opened under its name.
@@ -46,7 +48,7 @@ impl Work {
         let mut maybe = |most: f64| if random.random_bool(0.5) { most * random.random::<f64>() } else { 0.0 };
         let (hold, prepare) = (maybe(0.5), maybe(0.5));
         let (put, get) = (maybe(0.7), maybe(0.7));
-        let (close, reopen) = (maybe(0.2), maybe(0.05));
+        let (close, reopen, cancel) = (maybe(0.2), maybe(0.05), maybe(0.3));
         Work {
             seed,
             requests: random.random_range(5..80),
@@ -57,6 +59,7 @@ impl Work {
             prepare,
             put,
             get,
+            cancel,
             close,
             reopen,
             patience: random.random_range(20..150) * MS,

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::Error;
 
@@ -16,7 +16,7 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Before anything is measured: what is found out afterwards is too late.
-pub(super) fn check_file(option: &str, file: Option<&PathBuf>) -> Result<(), Error> {
+pub(super) fn check_file(option: &str, file: Option<&Path>) -> Result<(), Error> {
     let Some(file) = file else { return Ok(()) };
     let unusable = |what: &str| Err(Error::Usage(format!("{option} {} cannot be written{what}", file.display())));
     if file.is_dir() || !directory(file).is_dir() {
@@ -46,6 +46,8 @@ fn directory(file: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]

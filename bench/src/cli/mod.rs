@@ -194,6 +194,10 @@ impl Cli {
         if options.via.contains(&Via::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
             return Err(usage("--via cacheline is a round trip and nothing else: for latency"));
         }
+        let measures = matches!(self.command, Some(Command::Latency | Command::Bandwidth(_) | Command::Rate));
+        if options.trace.is_some() && (!measures || options.serve) {
+            return Err(usage("--trace is for the near side of latency, bandwidth and rate"));
+        }
         let bench = match &self.command {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),

@@ -1,6 +1,6 @@
 //! What can be said besides the command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -125,6 +125,9 @@ pub(crate) struct Options {
     /// These lines into a file, besides what is printed
     #[arg(long, global = true, value_name = "FILE", help_heading = "How much")]
     pub(crate) save: Option<PathBuf>,
+    /// Every frame of am that this side sends or receives into a file for tcpdump and Wireshark (pcap); that costs time
+    #[arg(long, global = true, value_name = "FILE", value_parser = values::path, help_heading = "What")]
+    pub(crate) trace: Option<&'static Path>,
 }
 
 impl Options {
@@ -148,7 +151,7 @@ impl Options {
     pub(crate) fn how(&self, framing: FramingArg) -> How {
         let bundles = self.bundles == Some(Switch::On);
         let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
-        How { framing, xdp, bundles, lossy: false }
+        How { framing, xdp, bundles, lossy: false, trace: self.trace }
     }
 
     /// The sizes to measure.

@@ -101,7 +101,8 @@ impl Options {
         for name in [&self.name, &self.peer].into_iter().flatten() {
             names::check(name)?;
         }
-        check_file("--save", self.save.as_ref())?;
+        check_file("--save", self.save.as_deref())?;
+        self.check_trace()?;
         let mut seen = Vec::new();
         for via in &self.via {
             if seen.contains(via) {
@@ -116,6 +117,19 @@ impl Options {
         }
         if self.mtu.is_some() && matches!(self.hosts, None | Some(HostsArg::Loopback)) && !has_its_cable {
             return Err(usage("--mtu is for --hosts that make their own wire; an interface keeps the MTU it has"));
+        }
+        Ok(())
+    }
+
+    /// It is of our messages alone, and in a file of its own.
+    fn check_trace(&self) -> Result<(), Error> {
+        let Some(trace) = self.trace else { return Ok(()) };
+        check_file("--trace", Some(trace))?;
+        if !self.via.is_empty() && !self.via.contains(&Via::Am) {
+            return Err(usage("--trace is for am: add it to --via"));
+        }
+        if self.save.as_ref().is_some_and(|save| is_same(save, trace)) {
+            return Err(Error::Usage(format!("--save and --trace are one file, {}: name two", trace.display())));
         }
         Ok(())
     }
@@ -342,7 +356,7 @@ const ROUNDS: RangeInclusive<usize> = 1..=1000;
 impl Options {
     /// A picture has a file of its own.
     pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
-        check_file("--plot", plot)?;
+        check_file("--plot", plot.map(PathBuf::as_path))?;
         match (plot, &self.save) {
             (Some(plot), Some(save)) if is_same(plot, save) => Err(Error::Usage(format!(
                 "--save {} and --plot {} are one file, which the picture would overwrite: name two",

@@ -6,6 +6,7 @@ use std::mem;
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
+use transport::trace::Trace;
 use wire::bulk::Segment;
 
 use super::lossy::{self, Knob};
@@ -106,6 +107,13 @@ impl Am {
         how: How,
         watch: &Watch,
     ) -> Result<Am, Error> {
+        let transport: Box<dyn Transport> = match how.trace {
+            // In one process both sides know of the file.
+            Some(file) if side == Side::Near => {
+                Box::new(Trace::append(transport, file).map_err(Error::system("writing what --trace names"))?)
+            }
+            _ => Box::new(transport),
+        };
         let (transport, loss) = lossy::over(transport, how.lossy);
         let node = node(name, how, transport)?;
         let am = match side {

@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use wire::control::Name;
 use wire::{Class, Flow, Kind, Seq};
 
-use crate::EndpointId;
 use crate::flow::{FlowRecord, PerClass};
 use crate::held::Held;
 use crate::leaving::Unhandled;
 use crate::output::{Delivery, Returned};
+use crate::{EndpointId, FlowId};
 
 #[derive(Debug)]
 pub(crate) struct Endpoint<B> {
@@ -29,6 +29,10 @@ pub(crate) struct Endpoint<B> {
 impl<B> Endpoint<B> {
     pub(crate) fn has_returned(&self) -> bool {
         !self.returned.is_empty()
+    }
+
+    pub(crate) fn has_bulk_of(&self, flow: FlowId) -> bool {
+        self.bulk.iter().any(|delivery| delivery.flow == flow)
     }
 }
 

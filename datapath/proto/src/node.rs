@@ -27,7 +27,7 @@ use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
 use crate::vigil::{Quiet, ROUNDS_OF_KEEPALIVE};
-use crate::{FlowId, WINDOW};
+use crate::{EndpointId, FlowId, WINDOW};
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///
@@ -164,6 +164,11 @@ impl<B: Buffer> Core<B> {
     /// Getter: the names of the node and the endpoint at the other side.
     pub fn remote(&self, flow: FlowId) -> Option<(Name, Name)> {
         self.flows.get(flow).map(|record| (record.remote.node_name, record.remote.endpoint))
+    }
+
+    /// Getter: what an endpoint is called.
+    pub fn endpoint_name(&mut self, endpoint: EndpointId) -> Option<Name> {
+        self.endpoints.get(endpoint).map(|endpoint| endpoint.name)
     }
 
     /// Getter: where frames of an open flow go.

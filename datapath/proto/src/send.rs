@@ -185,6 +185,11 @@ impl<B: Buffer> Core<B> {
         self.endpoints.has_bulk()
     }
 
+    /// Getter: whether parts of bulk transfers that came on this flow, which may be over, wait for its endpoint.
+    pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_bulk_of(flow))
+    }
+
     /// Getter: requests delivered whose right to reply is neither used nor forgone.
     #[inline]
     pub fn replies_owed(&self) -> usize {

@@ -56,6 +56,22 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
     }
 }
 
+impl<T: Transport> Trace<T, BufWriter<File>> {
+    /// Go on with a file that an earlier trace has written, or begin it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(inner: T, path: impl AsRef<Path>) -> io::Result<Self> {
+        let file = File::options().append(true).create(true).open(path)?;
+        let is_new = file.metadata()?.len() == 0;
+        let mut out = BufWriter::new(file);
+        if is_new {
+            pcap::start(&mut out)?;
+        }
+        Ok(Trace::over(inner, out))
+    }
+}
+
 impl<T: Transport, W: Write> Trace<T, W> {
     /// Trace a transport into whatever takes bytes, buffered better than not.
     ///
@@ -63,9 +79,13 @@ impl<T: Transport, W: Write> Trace<T, W> {
     /// The start of the file cannot be written.
     pub fn new(inner: T, mut out: W) -> io::Result<Self> {
         pcap::start(&mut out)?;
+        Ok(Trace::over(inner, out))
+    }
+
+    fn over(inner: T, out: W) -> Self {
         let log = Log { out, frames: 0, fresh: true, error: None };
         let sending = Vec::with_capacity(inner.caps().max_frame);
-        Ok(Trace { inner, log, sending })
+        Trace { inner, log, sending }
     }
 
     /// What ended the trace, if something did.

@@ -4,6 +4,8 @@
 /// of the whole transfer where it goes, so that each segment can be judged
 /// alone, in whatever order they arrive. Every frame of a transfer pays for
 /// it, so that numbers have as many bytes as they need.
+///
+/// A segment without data, of a transfer that has some, ends it: nothing from `at` on comes any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The receiver's region.
@@ -90,12 +92,25 @@ pub enum What {
     Busy = 6,
     /// I wait for it still: to be acknowledged, no more.
     Waiting = 7,
+    /// I want no more of what I asked for: end it where you are.
+    Cancel = 8,
+    /// It ended before its last byte, as you said: what comes before is in my memory.
+    Cancelled = 9,
 }
 
 impl What {
     /// All of them, in the order of their codes.
-    pub const ALL: [What; 7] =
-        [What::Get, What::Done, What::NoRegion, What::Denied, What::OutOfBounds, What::Busy, What::Waiting];
+    pub const ALL: [What; 9] = [
+        What::Get,
+        What::Done,
+        What::NoRegion,
+        What::Denied,
+        What::OutOfBounds,
+        What::Busy,
+        What::Waiting,
+        What::Cancel,
+        What::Cancelled,
+    ];
 }
 
 impl Notice {

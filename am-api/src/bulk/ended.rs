@@ -1,0 +1,92 @@
+//! Connections end, and their transfers with them. Both ends hear of each, with the reason: a peer's connection is forgotten when
+//! it ends, so that its reason is noted when it is told.
+
+use std::mem;
+
+use proto::{Core, EndpointId, FlowId, FlowState, ReturnReason};
+use ring::Frame;
+
+use super::arriving::Arriving;
+use super::{Bulk, TransferError};
+use crate::shared::Shared;
+
+impl Shared {
+    /// Part of each turn, behind the news of what has ended.
+    #[inline]
+    pub(crate) fn end_transfers(&mut self) {
+        if !(self.bulk.is_idle() && self.bulk.ended.is_empty()) {
+            self.bulk.end_dead(self.engine.core_mut());
+        }
+    }
+}
+
+impl Bulk {
+    /// A conversation has ended, not by our own doing.
+    pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
+        self.ended.insert(flow, (endpoint, reason));
+    }
+
+    #[inline(never)]
+    fn end_dead(&mut self, core: &mut Core<Frame>) {
+        for at in (0..self.sending.len()).rev() {
+            let (over, from) = (self.sending[at].over, self.sending[at].arrived());
+            if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {
+                self.end_sending(at, Err(TransferError::Lost { reason, from }));
+            }
+        }
+        for at in (0..self.asked.len()).rev() {
+            let (over, from) = (self.asked[at].over, self.asked[at].extent.front);
+            if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {
+                self.get_is_over(at, Err(TransferError::Lost { reason, from }));
+            }
+        }
+        self.end_arrivals(core);
+        if !self.ended.is_empty() {
+            let mut ended = mem::take(&mut self.ended);
+            ended.retain(|&flow, &mut (endpoint, _)| self.is_on(flow) || core.has_bulk_of(endpoint, flow));
+            self.ended = ended;
+        }
+    }
+
+    /// Puts of peers: where a conversation is known to have ended all are looked at, otherwise one a turn.
+    fn end_arrivals(&mut self, core: &mut Core<Frame>) {
+        // A restarted peer counts its transfers from the start.
+        if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
+            self.refused.pop_front();
+        }
+        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
+        let looked_at = if self.ended.is_empty() { self.look_at..self.look_at + 1 } else { 0..self.arriving.len() };
+        for at in looked_at.rev() {
+            let Some(&Arriving { endpoint, flow, extent, .. }) = self.arriving.get(at) else { continue };
+            if let Some(reason) = self.is_over(core, endpoint, flow) {
+                self.put_is_over(at, Err(TransferError::Lost { reason, from: extent.front }));
+            }
+        }
+        self.look_at += 1;
+    }
+
+    fn is_on(&self, flow: FlowId) -> bool {
+        self.sending.iter().any(|sending| sending.over.flow == flow)
+            || self.asked.iter().any(|asked| asked.over.flow == flow)
+            || self.arriving.iter().any(|arriving| arriving.flow == flow)
+    }
+
+    /// Why, once everything that had come is taken in, and everything that comes back is back.
+    fn is_over(&self, core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId) -> Option<ReturnReason> {
+        let reason = self.reason(core, flow)?;
+        let goes_on =
+            core.has_unacknowledged(flow) || core.has_returned_to(endpoint) || core.has_bulk_of(endpoint, flow);
+        (!goes_on).then_some(reason)
+    }
+
+    /// Why it has ended, if it has.
+    fn reason(&self, core: &Core<Frame>, flow: FlowId) -> Option<ReturnReason> {
+        match core.state(flow) {
+            FlowState::Open { .. } | FlowState::Connecting => None,
+            FlowState::Dead(reason) => Some(reason),
+            FlowState::Refused(_) | FlowState::Unknown => {
+                Some(self.ended.get(&flow).map_or(ReturnReason::Closed, |&(_, reason)| reason))
+            }
+        }
+    }
+}

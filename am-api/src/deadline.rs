@@ -1,0 +1,194 @@
+//! Requests with a deadline: each has one outcome until then. Its answer comes, it comes back, or it is late; what answers it
+//! afterwards is dropped.
+//!
+//! ```text
+//!   request_within(.., words) ── id, words ──▶ on_request: token.reply(.., &[request.word(0), ..])
+//!   on_answer(id, ..)         ◀── id, .. ──────┘
+//!   on_returned               ◀── it could not be delivered
+//!   on_late(id)               ◀── the time is over
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use proto::{FlowId, Time};
+use slotmap::{DefaultKey, Key, KeyData, SlotMap};
+use wire::MAX_WORDS;
+
+use crate::{Endpoint, Handler, Id, Message, Port, Remote, RequestError};
+
+/// A request that was not answered in time: what [`Endpoint::on_late`] gets.
+///
+/// Its fate is unknown: it may have been handled, its answer may be on its way, or it may be handled later. A program that
+/// sends such a request again needs handlers that may run twice. Where the connection ends afterwards, and the peer had
+/// not received it, it comes back to [`Endpoint::on_returned`] in spite of this, with what is known then.
+#[derive(Clone, Copy, Debug)]
+pub struct Late<'a> {
+    /// What [`Port::request_within`] had returned.
+    pub id: Id,
+    /// Whom it was for.
+    pub to: Remote,
+    /// The handler that it named.
+    pub handler: Handler,
+    /// The endpoint, as far as handlers may use it.
+    pub port: &'a Port,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    flow: FlowId,
+    handler: Handler,
+}
+
+/// Those of an endpoint that wait for an answer. No request allocates where as many waited before.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    waiting: SlotMap<DefaultKey, Waiting>,
+    /// When each is late, and some that were answered.
+    due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
+    /// The first of these.
+    next: Time,
+}
+
+/// So many more than there are that wait may be in the heap.
+const MAX_STALE: usize = 64;
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Deadlines { waiting: SlotMap::new(), due: BinaryHeap::new(), next: Time::NEVER }
+    }
+}
+
+impl Deadlines {
+    fn add(&mut self, waiting: Waiting, due: Time) -> DefaultKey {
+        let Deadlines { waiting: all, due: heap, .. } = self;
+        let key = all.insert(waiting);
+        if heap.len() > 2 * all.len() + MAX_STALE {
+            heap.retain(|Reverse((_, key))| all.contains_key(*key));
+        }
+        heap.push(Reverse((due, key)));
+        self.next = self.next.min(due);
+        key
+    }
+
+    /// Whether this one waits; it does not any more.
+    fn take(&mut self, id: u64, is_it: impl Fn(&Waiting) -> bool) -> bool {
+        let key = DefaultKey::from(KeyData::from_ffi(id));
+        self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
+    }
+
+    /// When the next one may be late.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    /// One that is late.
+    fn pop(&mut self, now: Time) -> Option<(DefaultKey, Waiting)> {
+        while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
+            self.due.pop();
+            if let Some(waiting) = self.waiting.remove(key) {
+                return Some((key, waiting));
+            }
+        }
+        self.next = self.due.peek().map_or(Time::NEVER, |Reverse((due, _))| *due);
+        None
+    }
+}
+
+impl Port {
+    /// A [`request`](Port::request) that is to be answered in time. Until then it has exactly one of three outcomes:
+    ///
+    /// - [`on_answer`](Endpoint::on_answer) gets its answer.
+    /// - It comes back: [`on_returned`](Endpoint::on_returned) gets it, and its [fate](crate::Returned::fate) says whether it may
+    ///   have been handled.
+    /// - It is late: [`on_late`](Endpoint::on_late) gets its id after `within`. An answer that comes then is dropped and counted
+    ///   (`late_answers`).
+    ///
+    /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The handler at
+    /// the other side replies with that word as its first.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use am_api::{Endpoint, Handler, Port, Remote, RequestError};
+    ///
+    /// const SQUARE: Handler = Handler(0);
+    /// const RESULT: Handler = Handler(0);
+    ///
+    /// fn serve(endpoint: &mut Endpoint<()>) {
+    ///     endpoint.on_request(SQUARE, |(), request, token| {
+    ///         let (id, number) = (request.word(0), request.word(1));
+    ///         token.reply(RESULT, &[id, number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+    ///     });
+    /// }
+    ///
+    /// fn listen(endpoint: &mut Endpoint<Vec<String>>) {
+    ///     endpoint.on_answer(RESULT, |log, answer| log.push(format!("{}: {}", answer.word(0), answer.word(1))));
+    ///     endpoint.on_returned(|log, back| log.push(format!("{}: {}", back.word(0), back.reason())));
+    ///     endpoint.on_late(|log, late| log.push(format!("{}: no answer in time", late.id.0)));
+    /// }
+    ///
+    /// fn ask(port: &Port, to: Remote) -> Result<(), RequestError> {
+    ///     port.request_within(to, SQUARE, &[12], b"", Duration::from_millis(200)).map(|_id| ())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Port::request`]: it was not sent, and has no other outcome.
+    pub fn request_within(
+        &self,
+        to: Remote,
+        handler: Handler,
+        words: &[u64],
+        payload: &[u8],
+        within: Duration,
+    ) -> Result<Id, RequestError> {
+        let mut all = [0; MAX_WORDS];
+        let count = words.len() + 1;
+        all.get_mut(1..count).ok_or(RequestError::TooManyWords(count))?.copy_from_slice(words);
+        let due = self.shared.borrow().clock.now() + within;
+        let mut deadlines = self.deadlines.borrow_mut();
+        let key = deadlines.add(Waiting { flow: to.0, handler }, due);
+        all[0] = key.data().as_ffi();
+        self.request(to, handler, &all[..count], payload).inspect_err(|_| _ = deadlines.waiting.remove(key))?;
+        Ok(Id(all[0]))
+    }
+
+    /// Whether this answers a request that waits still.
+    fn is_in_time(&self, answer: &Message<'_>) -> bool {
+        let is_it = self.deadlines.borrow_mut().take(answer.word(0), |waiting| waiting.flow == answer.from().0);
+        self.shared.borrow_mut().tally.late_answers += u64::from(!is_it);
+        is_it
+    }
+
+    /// A request of this endpoint came back: it is not late any more.
+    pub(crate) fn came_back(&self, request: &Message<'_>) {
+        let (flow, handler) = (request.from().0, request.handler());
+        let is_it = |waiting: &Waiting| (waiting.flow, waiting.handler) == (flow, handler);
+        self.deadlines.borrow_mut().take(request.word(0), is_it);
+    }
+
+    pub(crate) fn next_late(&self, now: Time) -> Option<Late<'_>> {
+        let (key, Waiting { flow, handler }) = self.deadlines.borrow_mut().pop(now)?;
+        Some(Late { id: Id(key.data().as_ffi()), to: Remote(flow), handler, port: self })
+    }
+}
+
+impl<S> Endpoint<S> {
+    /// [`on_reply`](Endpoint::on_reply) for what answers [`Port::request_within`]: its first word is the request's id. An
+    /// answer to nothing that waits is dropped and counted (`late_answers`).
+    pub fn on_answer(&mut self, handler: Handler, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
+        self.on_reply(handler, move |state, answer| {
+            if answer.port().is_in_time(&answer) {
+                run(state, answer);
+            }
+        });
+    }
+
+    /// Run this for each [`Port::request_within`] that was not answered in time, and has not come back.
+    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_>) + 'static) {
+        self.handlers.late = Some(Box::new(run));
+    }
+}

@@ -1,0 +1,197 @@
+//! What is told to `tracing`, whatever the transport is: a program needs a subscriber, and no handler.
+//!
+//! | message | level | when | fields besides `node` |
+//! | --- | --- | --- | --- |
+//! | `connected` | info | a conversation is open | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: the peer asked for it |
+//! | `refused` | warn | a peer refused one | `endpoint`, `peer_node`, `peer_endpoint`, `reason` |
+//! | `unreachable` | warn | nobody answered one that was asked for, or a peer was given up | as above |
+//! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`FlowEvent`](crate::FlowEvent::unhandled) |
+//! | `returned` | warn | messages came back: one event for all of a conversation that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
+//! | `contested` | warn | two nodes have one name; once a minute as long as it lasts | `name`, `first`, `second`: their addresses |
+//!
+//! All have the target `am_api`. No message that is delivered is told of, and none costs anything for this.
+//!
+//! ```
+//! // In a program: tracing_subscriber::fmt().init();
+//! # let log = std::sync::Arc::new(std::fs::File::create("/dev/null").unwrap());
+//! # let subscriber = tracing_subscriber::fmt().with_writer(log).finish();
+//! # tracing::subscriber::with_default(subscriber, || {
+//! let [left, right] = transport::loopback::pair();
+//! let alpha = am_api::Node::open("alpha", Box::new(left.open().unwrap())).unwrap();
+//! let beta = am_api::Node::open("beta", Box::new(right.open().unwrap())).unwrap();
+//! let (mut asks, mut adds) = (alpha.endpoint::<()>("asks").unwrap(), beta.endpoint::<()>("adds").unwrap());
+//! let to = asks.connect("beta", "adds").unwrap();
+//! while !asks.is_open(to) {
+//!     asks.poll(&mut ());
+//!     adds.poll(&mut ());
+//! }
+//! // INFO am_api: connected node=alpha endpoint=asks peer_node=beta peer_endpoint=adds by_peer=false
+//! # });
+//! ```
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use proto::{Contest, Core, Ending, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, Returned, Time};
+use ring::Frame;
+use tracing::field::display;
+use tracing::{info, warn};
+use wire::Class;
+use wire::control::Name;
+
+use crate::connect::refusal;
+use crate::shared::Shared;
+
+const TARGET: &str = "am_api";
+
+/// Between two events of one contest.
+const PAUSE: Duration = Duration::from_secs(60);
+
+type Names = (Name, Name);
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    changes: Vec<(EndpointId, FlowId, Change)>,
+    /// Peers of conversations that are forgotten, of which messages may still come back.
+    names: HashMap<FlowId, Names>,
+    /// Messages that came back together.
+    returned: Option<Batch>,
+    /// The counter of contests when it was last looked at.
+    contests: u64,
+    contest: Option<(Contest, Time)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Settled,
+    Accepted,
+    Ended(Ending),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    endpoint: EndpointId,
+    flow: FlowId,
+    reason: ReturnReason,
+    counts: [u32; 2],
+    unknown: u32,
+}
+
+impl Log {
+    pub(crate) fn note(&mut self, event: &Event) {
+        match *event {
+            Event::Settled(endpoint, flow) => self.changes.push((endpoint, flow, Change::Settled)),
+            Event::Accepted(endpoint, flow, _) => self.changes.push((endpoint, flow, Change::Accepted)),
+            Event::Ended(endpoint, flow, ending) => self.changes.push((endpoint, flow, Change::Ended(ending))),
+            Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) | Event::Silent(_) => (),
+        }
+    }
+}
+
+impl Shared {
+    /// Part of each turn, behind the news.
+    #[inline]
+    pub(crate) fn tell(&mut self) {
+        if !self.log.changes.is_empty() {
+            self.tell_changes();
+        }
+        if self.log.contests != self.engine.core().counters().names_contested {
+            self.tell_contest();
+        }
+    }
+
+    #[cold]
+    fn tell_changes(&mut self) {
+        let Shared { log, engine, .. } = self;
+        let core = engine.core_mut();
+        log.names.retain(|flow, _| core.has_returned() || core.remote(*flow).is_some());
+        for (endpoint, flow, change) in log.changes.drain(..) {
+            if let Change::Ended(Ending { node, endpoint, .. }) = change {
+                log.names.insert(flow, (node, endpoint));
+            }
+            let Some(names) = core.remote(flow).or_else(|| log.names.get(&flow).copied()) else { continue };
+            tell_change(core, endpoint, flow, names, change);
+        }
+    }
+
+    #[cold]
+    fn tell_contest(&mut self) {
+        let Shared { log, engine, .. } = self;
+        let core = engine.core();
+        log.contests = core.counters().names_contested;
+        let Some(contest) = core.contested() else { return };
+        if log.contest.is_some_and(|(told, at)| told == contest && core.now() - at < PAUSE) {
+            return;
+        }
+        log.contest = Some((contest, core.now()));
+        let Contest { name, addresses: [first, second] } = contest;
+        warn!(target: TARGET, node = %core.config().name, %name, %first, %second, "contested");
+    }
+
+    /// This side closes a conversation: what was on its way comes back later.
+    pub(crate) fn note_closed(&mut self, flow: FlowId) {
+        let names = self.engine.core().remote(flow);
+        self.log.names.extend(names.map(|names| (flow, names)));
+    }
+
+    /// A message came back to its endpoint.
+    #[cold]
+    pub(crate) fn note_returned(&mut self, endpoint: EndpointId, back: &Returned<Frame>) {
+        let &Returned { reason, fate, ref message } = back;
+        let is_more = |batch: &Batch| (batch.endpoint, batch.flow, batch.reason) == (endpoint, message.flow, reason);
+        if !self.log.returned.as_ref().is_some_and(is_more) {
+            self.tell_returned();
+        }
+        let new = Batch { endpoint, flow: message.flow, reason, counts: [0; 2], unknown: 0 };
+        let batch = self.log.returned.get_or_insert(new);
+        batch.counts[usize::from(message.class == Class::Reply)] += 1;
+        batch.unknown += u32::from(fate == Fate::Unknown);
+    }
+
+    /// Those that came back together are complete.
+    #[cold]
+    pub(crate) fn tell_returned(&mut self) {
+        let Some(Batch { endpoint, flow, reason, counts, unknown }) = self.log.returned.take() else { return };
+        let core = self.engine.core_mut();
+        let names = core.remote(flow).or_else(|| self.log.names.get(&flow).copied());
+        let (peer_node, peer_endpoint) = names.map(|(node, endpoint)| (display(node), display(endpoint))).unzip();
+        let [requests, replies] = counts;
+        let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
+        warn!(
+            target: TARGET, %node, endpoint, peer_node, peer_endpoint, %reason, requests, replies, unknown, "returned"
+        );
+    }
+}
+
+#[cold]
+fn tell_change(core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId, names: Names, change: Change) {
+    // The endpoint may be closed already.
+    let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
+    let (peer_node, peer_endpoint) = names;
+    let state = core.state(flow);
+    match (change, state) {
+        (Change::Accepted, _) | (Change::Settled, FlowState::Open { .. }) => {
+            let by_peer = matches!(change, Change::Accepted);
+            info!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, by_peer, "connected");
+        }
+        (Change::Settled, FlowState::Refused(why)) => {
+            let reason = refusal(why);
+            warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, reason, "refused");
+        }
+        (Change::Settled, FlowState::Dead(reason @ ReturnReason::Unreachable)) => {
+            warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
+        }
+        (Change::Ended(Ending { reason, unhandled: [unhandled_requests, unhandled_replies], .. }), _) => {
+            if reason == ReturnReason::Unreachable {
+                warn!(target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, "unreachable");
+            }
+            info!(
+                target: TARGET, %node, endpoint, %peer_node, %peer_endpoint, %reason, unhandled_requests,
+                unhandled_replies, "ended"
+            );
+        }
+        // It was open, and is closed: its end is told by itself, unless this side has closed it.
+        (Change::Settled, _) => (),
+    }
+}
