@@ -22,8 +22,8 @@ use wires::{Seen, connect, exchange, node};
 /// Of each flood.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// A node has asked by then whether a quiet flow is still there.
-const ASKED: Duration = Duration::from_secs(25);
+/// By then a peer that has left unheard was asked, and given up: 20 s and a quarter, and some time to find it out.
+const ASKED: Duration = Duration::from_secs(40);
 
 /// From this source, to everybody.
 fn control_frame(from: u64, body: &[u8]) -> Vec<u8> {
@@ -86,6 +86,8 @@ struct Flooded {
     slowest: Duration,
     /// And of these, those of which the node has not heard that they are over.
     open: usize,
+    /// How long after the flood the last of them was over there.
+    over: Duration,
     /// What the node counted, while it lasted and after.
     counted: HashMap<&'static str, u64>,
 }
@@ -118,8 +120,8 @@ fn work() -> (u64, Duration) {
     (flows, slowest)
 }
 
-/// As `wires::serve`, but for what it returns: the flows that are still open in the end, and all counters.
-fn serve(stop: &AtomicBool) -> (HashSet<Remote>, HashMap<&'static str, u64>) {
+/// As `wires::serve`, but for what it returns: the flows that are still open in the end, how long after the flood that was, and all counters.
+fn serve(stop: &AtomicBool) -> (HashSet<Remote>, Duration, HashMap<&'static str, u64>) {
     let (node, mut endpoint) = node("beta", None);
     let mut seen = Seen::default();
     let open = Rc::new(RefCell::new(HashSet::new()));
@@ -136,7 +138,7 @@ fn serve(stop: &AtomicBool) -> (HashSet<Remote>, HashMap<&'static str, u64>) {
         endpoint.wait(&mut seen, Duration::from_millis(5));
         stopped = stopped.or_else(|| stop.load(Relaxed).then(Instant::now));
     }
-    (open.take(), node.counters().iter().collect())
+    (open.take(), stopped.map_or(ASKED, |at| at.elapsed()), node.counters().iter().collect())
 }
 
 fn flooded(frame: fn(u64) -> Vec<u8>) -> Flooded {
@@ -154,9 +156,9 @@ fn flooded(frame: fn(u64) -> Vec<u8>) -> Flooded {
         // What is on the way arrives.
         thread::sleep(Duration::from_millis(300));
         stop.store(true, Relaxed);
-        let (open, counted) = serving.join().unwrap();
+        let (open, over, counted) = serving.join().unwrap();
         let (flows, slowest) = worked.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-        Flooded { sent: sent.load(Relaxed), lasted, flows, slowest, open: open.len(), counted }
+        Flooded { sent: sent.load(Relaxed), lasted, flows, slowest, open: open.len(), over, counted }
     })
 }
 
@@ -168,12 +170,12 @@ fn most(flooded: &Flooded, burst: u64, interval: u64) -> u64 {
 
 fn check(what: &str, frame: fn(u64) -> Vec<u8>, burst: u64, interval: u64) {
     let flooded = flooded(frame);
-    let Flooded { sent, lasted, flows, slowest, open, ref counted } = flooded;
+    let Flooded { sent, lasted, flows, slowest, open, over, ref counted } = flooded;
     let count = |name| counted.get(name).copied().unwrap_or_default();
     let (saw, answered) = (count("control_received") + count("bad_body"), count("control_sent"));
     let most = most(&flooded, burst, interval);
     println!("{what}: {sent} frames in {lasted:?}; the node saw {saw}, of at most {most}, and sent {answered};");
-    println!("  {flows} flows beside it, the slowest took {slowest:?}");
+    println!("  {flows} flows beside it, the slowest took {slowest:?}; over at the node {over:?} after the flood");
     assert!(saw <= most, "{what}: the node saw {saw} control frames, more than {most}");
     let dropped = count("xdp_drop_senseless_control") + count("xdp_drop_control_over_limit");
     assert!(dropped > sent / 10, "{what}: the gate dropped {dropped}");
