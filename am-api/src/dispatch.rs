@@ -133,10 +133,6 @@ impl<S> Handlers<S> {
             }
             handled += 1;
         }
-        let mut shared = port.shared.borrow_mut();
-        if !shared.core().has_returned_to(port.id) {
-            shared.tell_returned();
-        }
         handled
     }
 

@@ -55,8 +55,8 @@ pub(crate) struct Log {
     changes: Vec<(EndpointId, FlowId, Change)>,
     /// Peers of conversations that are forgotten, of which messages may still come back.
     names: HashMap<FlowId, Names>,
-    /// Messages that came back together.
-    returned: Option<Batch>,
+    /// Messages that came back, by those that belong together.
+    returned: Vec<Batch>,
     /// The counter of contests when it was last looked at.
     contests: u64,
     contest: Option<(Contest, Time)>,
@@ -95,6 +95,10 @@ impl Shared {
     pub(crate) fn tell(&mut self) {
         if !self.log.changes.is_empty() {
             self.tell_changes();
+        }
+        // Behind the end of their conversation, which says whose they are.
+        if !self.log.returned.is_empty() {
+            self.tell_returned();
         }
         if self.log.contests != self.engine.core().counters().names_contested {
             self.tell_contest();
@@ -140,27 +144,32 @@ impl Shared {
     pub(crate) fn note_returned(&mut self, endpoint: EndpointId, back: &Returned<Frame>) {
         let &Returned { reason, fate, ref message } = back;
         let is_more = |batch: &Batch| (batch.endpoint, batch.flow, batch.reason) == (endpoint, message.flow, reason);
-        if !self.log.returned.as_ref().is_some_and(is_more) {
-            self.tell_returned();
+        let all = &mut self.log.returned;
+        if !all.last().is_some_and(is_more) {
+            all.push(Batch { endpoint, flow: message.flow, reason, counts: [0; 2], unknown: 0 });
         }
-        let new = Batch { endpoint, flow: message.flow, reason, counts: [0; 2], unknown: 0 };
-        let batch = self.log.returned.get_or_insert(new);
+        let Some(batch) = all.last_mut() else { return };
         batch.counts[usize::from(message.class == Class::Reply)] += 1;
         batch.unknown += u32::from(fate == Fate::Unknown);
     }
 
-    /// Those that came back together are complete.
+    /// Where no more of them wait.
     #[cold]
-    pub(crate) fn tell_returned(&mut self) {
-        let Some(Batch { endpoint, flow, reason, counts, unknown }) = self.log.returned.take() else { return };
-        let core = self.engine.core_mut();
-        let names = core.remote(flow).or_else(|| self.log.names.get(&flow).copied());
-        let (peer_node, peer_endpoint) = names.map(|(node, endpoint)| (display(node), display(endpoint))).unzip();
-        let [requests, replies] = counts;
-        let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
-        warn!(
-            target: TARGET, %node, endpoint, peer_node, peer_endpoint, %reason, requests, replies, unknown, "returned"
-        );
+    fn tell_returned(&mut self) {
+        let Shared { log, engine, .. } = self;
+        let core = engine.core_mut();
+        log.returned.retain(|&Batch { endpoint, flow, reason, counts: [requests, replies], unknown }| {
+            if core.has_returned_to(endpoint) {
+                return true;
+            }
+            let names = core.remote(flow).or_else(|| log.names.get(&flow).copied());
+            let (peer_node, peer_endpoint) = names.map(|(node, endpoint)| (display(node), display(endpoint))).unzip();
+            let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
+            warn!(
+                target: TARGET, %node, endpoint, peer_node, peer_endpoint, %reason, requests, replies, unknown, "returned"
+            );
+            false
+        });
     }
 }
 

@@ -109,6 +109,29 @@ fn all_that_comes_back_together_is_one_event() {
     assert_eq!(of(&told, "alpha").iter().filter(|line| line.contains("returned")).collect::<Vec<_>>(), [&back]);
 }
 
+/// A conversation that the peer had made is forgotten when it ends.
+#[test]
+fn what_comes_back_on_a_peers_connection_has_its_names() {
+    let (lines, _guard) = Lines::listen();
+    let (mut alpha, mut beta, to) = connected::<u64, Vec<Remote>>();
+    beta.endpoint.on_request(WORK, |from, request, _| from.push(request.from()));
+    beta.endpoint.on_returned(|from, _| from.clear());
+    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    until(&mut alpha, &mut beta, "asked", |_, beta| !beta.state.is_empty());
+    let back = beta.state[0];
+    (0..3).for_each(|_| beta.endpoint.request(back, WORK, &[], b"").unwrap());
+    drop(alpha);
+    let start = Instant::now();
+    while !beta.state.is_empty() {
+        beta.poll();
+        assert!(start.elapsed() < LONG);
+    }
+    let told = lines.take();
+    let returned = "WARN returned node=beta endpoint=main peer_node=alpha peer_endpoint=main reason=the flow was closed \
+                    requests=3 replies=0 unknown=0";
+    assert!(told.iter().any(|line| line == returned), "{told:?}");
+}
+
 #[test]
 fn nobody_answers() {
     let (lines, _guard) = Lines::listen();

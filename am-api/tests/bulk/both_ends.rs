@@ -172,3 +172,30 @@ fn a_put_that_is_complete_when_its_sender_goes_is_well() {
     assert_eq!(heard, [(TransferKind::Deposited, Ok(()))]);
     assert!(region.bytes()[..] == pattern(100_000, 1)[..]);
 }
+
+/// What left and got lost is not said to have arrived.
+#[test]
+fn the_sender_that_closes_says_no_more_than_what_arrived() {
+    let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
+    let (left, switch): (Cut, Switch) = Cut::new("cut", Box::new(left));
+    let (mut alpha, mut beta) =
+        (Side::open(plain("alpha"), Box::new(left)), Side::open(plain("beta"), Box::new(right)));
+    let to = connect(&mut alpha, &mut beta);
+    let (mut alpha, mut beta, to) = listening((alpha, beta, to));
+    let region = zeros(&beta.endpoint, LENGTH, Rights::WRITE);
+    alpha.endpoint.put(to, region.id(), 0, pattern(LENGTH, 1)).unwrap();
+    until(&mut alpha, &mut beta, "some", |_, beta| beta.counter("bulk_segments_deposited") > 100);
+    switch.set(State::Silent);
+    (0..20).for_each(|_| _ = alpha.poll());
+    alpha.endpoint.close(to);
+    let start = Instant::now();
+    while alpha.state.is_empty() {
+        alpha.poll();
+        assert!(start.elapsed() < LONG);
+    }
+    let Err(TransferError::Lost { reason: ReturnReason::Closed, from }) = alpha.state[0].result else {
+        panic!("{:?}", alpha.state)
+    };
+    (0..100).for_each(|_| _ = beta.poll());
+    assert!(region.bytes()[..from as usize] == pattern(LENGTH, 1)[..from as usize], "{from}");
+}

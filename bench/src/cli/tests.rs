@@ -100,6 +100,22 @@ fn what_does_not() {
     }
 }
 
+#[test]
+fn a_trace_is_of_our_messages_and_in_a_file_of_its_own() {
+    for (line, named) in [
+        ("serve --on xdp:eth1 --trace a.pcap", "--trace"),
+        ("latency --serve --on xdp:eth1 --trace a.pcap", "--trace"),
+        ("ablation --trace a.pcap", "--trace"),
+        ("compare --trace a.pcap", "--trace"),
+        ("latency --hosts sim --trace /proc/a.pcap", "where this user may write"),
+        ("latency --hosts sim --via raw --trace a.pcap", "--trace is for am"),
+        ("latency --hosts sim --save a --trace ./a", "name two"),
+    ] {
+        let said = task(line).expect_err(line).to_string();
+        assert!(said.contains(named), "{line}: {said}");
+    }
+}
+
 /// What would be ignored is refused, in words that name it.
 #[test]
 fn what_has_no_effect_is_refused() {
@@ -113,13 +129,6 @@ fn what_has_no_effect_is_refused() {
         ("serve --on xdp:eth1 --cores 0,1", "each takes its own: --cores 0"),
         ("serve --on xdp:eth1 --rounds 3", "--rounds"),
         ("serve --on xdp:eth1 --json", "--json"),
-        ("serve --on xdp:eth1 --trace a.pcap", "--trace"),
-        ("latency --serve --on xdp:eth1 --trace a.pcap", "--trace"),
-        ("ablation --trace a.pcap", "--trace"),
-        ("compare --trace a.pcap", "--trace"),
-        ("latency --hosts sim --trace /proc/a.pcap", "where this user may write"),
-        ("latency --hosts sim --via raw --trace a.pcap", "--trace is for am"),
-        ("latency --hosts sim --save a --trace ./a", "name two"),
         ("bounce --serve --on xdp:eth1", "--serve"),
         ("bounce --bundles on", "--bundles"),
         ("bandwidth --hosts veth --loss 1 --via raw", "--loss is for am"),
