@@ -66,9 +66,9 @@ impl Counters {
         self.dropped[reason as usize] += 1;
     }
 
-    /// A bundle, and how many of its messages were accepted.
-    pub(crate) fn bundle_received(&mut self, class: Class, accepted: u64) {
-        self.bundles_received += 1;
+    /// So many messages were accepted.
+    #[inline]
+    pub(crate) fn received(&mut self, class: Class, accepted: u64) {
         match class {
             Class::Request => self.requests_received += accepted,
             Class::Reply => self.replies_received += accepted,

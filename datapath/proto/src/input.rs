@@ -90,9 +90,8 @@ impl<B: Buffer> Core<B> {
         record.check(message.framing, &header)?;
         // Also what is not taken says that the peer is alive.
         record.touch(&mut self.touched);
-        let queue = &mut record.receive[class];
-        let seq = expand(header.seq, message.framing.seq_bits(), queue.near());
-        let verdict = queue.verdict(seq);
+        let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].near());
+        let verdict = record.receive[class].verdict(seq);
         if verdict != Verdict::Next && !record.takes(verdict, header.kind, &self.endpoints) {
             self.not_taken(verdict, header.flow, class, seq);
             return Ok(());
@@ -108,10 +107,7 @@ impl<B: Buffer> Core<B> {
         if let Some(told) = message.piggyback {
             record.put_told(told);
         }
-        match class {
-            Class::Request => self.counters.requests_received += 1,
-            Class::Reply => self.counters.replies_received += 1,
-        }
+        self.counters.received(class, 1);
         let Header { kind, handler, words, .. } = header;
         let body_at = message.framing.body_at() as u16;
         let delivery = Delivery {

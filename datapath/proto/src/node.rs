@@ -1,8 +1,8 @@
 //! The core's state, its getters, and which file handles what.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use wire::control::{Incarnation, Name, NodeId};
+use wire::control::Name;
 use wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::bounce::Bounces;
@@ -26,7 +26,7 @@ use crate::sparing::{Rate, Sparing};
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
-use crate::vigil::{Quiet, ROUNDS_OF_KEEPALIVE};
+use crate::vigil::{ROUNDS_OF_KEEPALIVE, Vigil};
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
@@ -74,9 +74,7 @@ pub struct Core<B> {
     pub(crate) gaps: Gaps,
     pub(crate) timers: Timers,
     pub(crate) beacon_armed: Armed,
-    pub(crate) quiet_armed: Armed,
-    /// Peers that were asked in the last round.
-    pub(crate) quiet: BTreeMap<(NodeId, Incarnation), Quiet>,
+    pub(crate) vigil: Vigil,
     pub(crate) budget: Budget,
     /// The peer of the flow that was set up last.
     pub(crate) newest: Option<Name>,
@@ -105,8 +103,7 @@ impl<B: Buffer> Core<B> {
     /// A node that has just started: it will introduce itself at once.
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
-        let random = Random(config.seed);
-        let mut core = Core {
+        Core {
             flows: Flows::new(if planted::is(Bug::OtherIncarnation) { 0 } else { first_flow(&config) }),
             slots: Slots::new(config.send_frames),
             ready: VecDeque::with_capacity(config.send_frames),
@@ -127,8 +124,7 @@ impl<B: Buffer> Core<B> {
             gaps: Gaps::new(),
             timers: Timers::new(256),
             beacon_armed: Armed::default(),
-            quiet_armed: Armed::default(),
-            quiet: BTreeMap::new(),
+            vigil: Vigil::default(),
             budget: Budget::new(room_for_requests(config.receive_frames)),
             newest: None,
             shares: PerClass([0, 1].map(|_| Share::new(config.window))),
@@ -138,17 +134,21 @@ impl<B: Buffer> Core<B> {
             touched: Vec::with_capacity(64),
             acks_in: VecDeque::with_capacity(64),
             replies_owed: 0,
-            random,
+            random: Random(config.seed),
             now,
             waits: Waits::new(&config),
             config,
-        };
-        core.announce(true);
-        let next = now + core.config.beacon;
-        core.timers.arm(&mut core.beacon_armed, Wait::Beacon, 0, next);
-        let next = now + core.config.keepalive / ROUNDS_OF_KEEPALIVE;
-        core.timers.arm(&mut core.quiet_armed, Wait::Quiet, 0, next);
-        core
+        }
+        .start()
+    }
+
+    fn start(mut self) -> Self {
+        self.announce(true);
+        let beacon = self.now + self.config.beacon;
+        self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, beacon);
+        let question = self.now + self.config.keepalive / ROUNDS_OF_KEEPALIVE;
+        self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, question);
+        self
     }
 
     /// Getter: the settings.

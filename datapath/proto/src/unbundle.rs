@@ -72,7 +72,8 @@ impl<B: Buffer> Core<B> {
         if is_full {
             self.set_full(true);
         }
-        self.counters.bundle_received(class, accepted);
+        self.counters.bundles_received += 1;
+        self.counters.received(class, accepted);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::node::Core;
 use crate::output::ReturnReason;
 use crate::planted::{self, Bug};
 use crate::time::Time;
-use crate::timers::Wait;
+use crate::timers::{Armed, Wait};
 
 /// Flows about which is asked at once. A node with more quiet ones takes
 /// several rounds to ask about all.
@@ -30,7 +30,7 @@ pub(crate) const ROUNDS_OF_KEEPALIVE: u32 = 4;
 
 /// A peer with open flows, none of which was heard on for long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quiet {
+struct Quiet {
     /// When it was last heard, on whichever flow.
     heard: Time,
     /// On this one, or another that is as good.
@@ -41,6 +41,14 @@ pub(crate) struct Quiet {
 
 type Run = (NodeId, Incarnation);
 
+/// The rounds of questions.
+#[derive(Debug, Default)]
+pub(crate) struct Vigil {
+    pub(crate) armed: Armed,
+    /// Peers that were asked in the last round.
+    quiet: BTreeMap<Run, Quiet>,
+}
+
 impl<B: Buffer> Core<B> {
     /// Ask, where nothing was heard since the last round; give up what has not answered for too long.
     pub(crate) fn look_after_quiet(&mut self, now: Time) {
@@ -49,7 +57,7 @@ impl<B: Buffer> Core<B> {
         quiet.retain(|_, peer| now - peer.heard >= round);
         let mut asked = HashSet::new();
         for (run, peer) in &mut quiet {
-            let before = self.quiet.get(run).filter(|before| before.heard == peer.heard);
+            let before = self.vigil.quiet.get(run).filter(|before| before.heard == peer.heard);
             peer.asked = before.map_or(0, |before| before.asked);
             let is_over = peer.asked >= ROUNDS && now - peer.heard >= self.config.keepalive;
             if is_over && !planted::is(Bug::DeadStay) {
@@ -61,17 +69,17 @@ impl<B: Buffer> Core<B> {
             asked.insert(peer.flow);
             peer.asked += 1;
         }
-        self.quiet = quiet;
+        self.vigil.quiet = quiet;
         self.ask_about_flows(now, &asked);
     }
 
     pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
-        if self.quiet_armed.fired(at) {
+        if self.vigil.armed.fired(at) {
             self.look_after_quiet(now);
             // Nodes that were started together must not ask together.
             let round = (self.config.keepalive / ROUNDS_OF_KEEPALIVE).as_nanos() as u64;
             let next = now.later(round / 2 + self.random.next() % (round + 1));
-            self.timers.arm(&mut self.quiet_armed, Wait::Quiet, 0, next);
+            self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, next);
         }
     }
 
