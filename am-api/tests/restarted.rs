@@ -23,7 +23,7 @@ fn open(name: &str, on: &str) -> Node {
 }
 
 #[test]
-#[ignore = "started by the others"]
+#[ignore = "started by over_udp"]
 fn receives() {
     let node = open("beta", &std::env::var(doomed::PLACE).unwrap());
     let mut endpoint = node.endpoint::<()>("app").unwrap();

@@ -22,7 +22,7 @@ const UNDER_WAY: u64 = 10_000;
 /// What the sender is promised with the usual settings.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Conversations with the receiver: one has 512 messages on their way at most.
-const MOST_FLOWS: usize = 64;
+const MOST_FLOWS: usize = 128;
 const WINDOW: u16 = 512;
 
 /// What the sender's handlers note.
