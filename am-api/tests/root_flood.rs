@@ -21,6 +21,8 @@ use wires::{SECONDS, Seen, exchange, node};
 
 /// Of each flood.
 const LASTS: Duration = Duration::from_secs(3);
+/// Of a flood there are 200,000 frames a second.
+const EACH: Duration = Duration::from_micros(5);
 
 /// By then a peer that has left unheard was asked, and given up: 20 s and a quarter, and some time to find it out.
 const ASKED: Duration = Duration::from_secs(40);
@@ -94,8 +96,10 @@ struct Flooded {
 
 fn flood(tap: &Tap, frame: fn(u64) -> Vec<u8>, sent: &AtomicU64, over: &AtomicBool) {
     let frames: Vec<Vec<u8>> = (1000..1000 + 10_000).map(frame).collect();
-    for frame in frames.iter().cycle() {
-        if over.load(Relaxed) {
+    let start = Instant::now();
+    for (number, frame) in (0..).zip(frames.iter().cycle()) {
+        while start.elapsed() < EACH * number {}
+        if over.load(Relaxed) || start.elapsed() > LASTS {
             break;
         }
         // Where the queue is full it is not sent, and not counted.
@@ -114,7 +118,7 @@ fn work() -> (u64, Duration) {
             let to = endpoint.connect("beta", "app").unwrap();
             match endpoint.wait_open(&mut seen, to, SECONDS) {
                 Ok(()) => break to,
-                Err(why) => assert!(start.elapsed() < 10 * LASTS, "beta: {why}"),
+                Err(why) => assert!(start.elapsed() < 4 * LASTS, "beta, after the flood: {why}"),
             }
             endpoint.close(to);
         };
@@ -188,7 +192,7 @@ fn check(what: &str, frame: fn(u64) -> Vec<u8>, burst: u64, interval: u64) {
     let dropped = count("xdp_drop_senseless_control") + count("xdp_drop_control_over_limit");
     assert!(dropped > sent / 10, "{what}: the gate dropped {dropped}");
     assert_eq!(open, 0, "{what}: these flows were closed");
-    assert!(slowest < Duration::from_secs(5), "{what}: {slowest:?}");
+    assert!(slowest < Duration::from_secs(10), "{what}: {slowest:?}");
 }
 
 /// One after the other: each flood takes a processor.
