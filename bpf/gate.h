@@ -15,6 +15,9 @@
 #ifndef EACH_BURST
 #define EACH_BURST GATE_EACH_BURST
 #endif
+#ifndef KNOWN_BURST
+#define KNOWN_BURST GATE_KNOWN_BURST
+#endif
 #ifndef WORDS_MASK
 #define WORDS_MASK 7
 #endif
@@ -57,14 +60,25 @@ static inline void fill(__u64 *empty, __u64 now, __u64 interval)
 	*empty = (*empty > now ? *empty : now) + interval;
 }
 
-static inline __u32 is_within(__u64 from, __u64 now)
+/* As flow_index(). */
+static inline __u64 bucket_of(__u64 from)
 {
-	__u64 *each = bucket(from * 0x9e3779b97f4a7c15ull / (~0ull / GATE_SOURCES + 1));
+	__u64 index = from * 0x9e3779b97f4a7c15ull / (~0ull / GATE_SOURCES + 1);
+
+	asm volatile("%0 &= %1" : "+r"(index) : "i"(GATE_SOURCES - 1));
+	return index;
+}
+
+static inline __u32 is_within(__u64 from, __u64 now, const struct table *table)
+{
+	__u64 number = bucket_of(from);
+	__u64 all_burst = table->known[number] == from ? KNOWN_BURST : GATE_ALL_BURST;
+	__u64 *each = bucket(number);
 	__u64 *all = bucket(GATE_ALL);
 
 	if (!each || !all)
 		return 0;
-	if (!has_room(*each, now, GATE_EACH_NS, EACH_BURST) || !has_room(*all, now, GATE_ALL_NS, GATE_ALL_BURST))
+	if (!has_room(*each, now, GATE_EACH_NS, EACH_BURST) || !has_room(*all, now, GATE_ALL_NS, all_burst))
 		return 0;
 	fill(each, now, GATE_EACH_NS);
 	fill(all, now, GATE_ALL_NS);
@@ -122,7 +136,8 @@ static inline int is_sensible(const struct frame *frame, __u32 length, const vol
 }
 
 /* 0, or why not. The clock is read last: a pointer into the frame that outlives a call is one that verifiers lose. */
-static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct config *config, int is_test)
+static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct config *config,
+			 const struct table *table, int is_test)
 {
 	const struct frame *frame = (void *)(long)ctx->data;
 	__u64 from;
@@ -130,5 +145,5 @@ static inline __u32 gate(struct xdp_md *ctx, __u32 length, const volatile struct
 	if ((void *)frame + SMALLEST_BYTES > (void *)(long)ctx->data_end || !is_sensible(frame, length, config))
 		return SENSELESS;
 	from = (__u64)from_be16(frame->from_high) << 32 | from_be32(frame->from_low);
-	return is_within(from, gate_clock(is_test)) ? 0 : OVER_LIMIT;
+	return is_within(from, gate_clock(is_test), table) ? 0 : OVER_LIMIT;
 }

@@ -89,9 +89,9 @@ static inline int is_lost(void)
 	return 1;
 }
 
-static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces)
+static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces, const struct table *table)
 {
-	__u32 refused = gate(ctx, length_of(ctx, pieces), &config, 0);
+	__u32 refused = gate(ctx, length_of(ctx, pieces), &config, table, 0);
 
 	if (refused) {
 		count(COUNT_GATE + refused);
@@ -103,7 +103,7 @@ static inline int steer_control(struct xdp_md *ctx, __u32 decision, int pieces)
 static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, struct table *table)
 {
 	if (IS_CONTROL(decision))
-		return steer_control(ctx, decision, pieces);
+		return steer_control(ctx, decision, pieces, table);
 	if (IS_BOUNCE(decision)) {
 		if (is_lost())
 			return XDP_DROP;
@@ -161,7 +161,7 @@ static inline int probe(struct xdp_md *ctx, int pieces)
 	if (IS_BOUNCE(decision))
 		bounce(ctx, length_of(ctx, pieces), pieces, &config, table);
 	if (IS_CONTROL(decision))
-		decision |= gate(ctx, length_of(ctx, pieces), &config, 1) << 12;
+		decision |= gate(ctx, length_of(ctx, pieces), &config, table, 1) << 12;
 	return decision & 0xffff;
 }
 

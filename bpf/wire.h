@@ -87,6 +87,7 @@
 #define GATE_EACH_BURST 32768
 #define GATE_ALL_NS 25000
 #define GATE_ALL_BURST 49152
+#define GATE_KNOWN_BURST 65536
 
 /* wire::steer::Pass */
 #define PASS_FOREIGN 0

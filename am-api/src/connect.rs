@@ -91,10 +91,7 @@ impl Port {
     /// # Errors
     /// As for [`Port::connect`].
     pub fn connect_with_tag(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
-        let (node, endpoint) = (names::parse(node)?, names::parse(endpoint)?);
-        let mut shared = self.shared.borrow_mut();
-        let now = shared.clock.now();
-        Ok(Remote(shared.core().connect(now, self.id, node, endpoint, tag)?))
+        self.connect_as((node, endpoint, tag), true)
     }
 
     /// The same, for messages that need no order: one that is lost on its way, or finds no room, keeps none back that were sent after it.
@@ -102,10 +99,14 @@ impl Port {
     /// # Errors
     /// As for [`Port::connect`].
     pub fn connect_unordered(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
-        let (node, endpoint) = (names::parse(node)?, names::parse(endpoint)?);
+        self.connect_as((node, endpoint, tag), false)
+    }
+
+    fn connect_as(&self, (node, endpoint, tag): (&str, &str, u64), is_ordered: bool) -> Result<Remote, ConnectError> {
+        let to = (names::parse(node)?, names::parse(endpoint)?, tag);
         let mut shared = self.shared.borrow_mut();
         let now = shared.clock.now();
-        Ok(Remote(shared.core().connect_unordered(now, self.id, node, endpoint, tag)?))
+        Ok(Remote(shared.core().connect_as(now, self.id, to, is_ordered)?))
     }
 
     /// Whether requests can be sent there.

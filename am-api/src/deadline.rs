@@ -27,7 +27,7 @@ use crate::{Endpoint, Handler, Id, Message, Port, Remote, RequestError};
 pub struct Late<'a> {
     /// What [`Port::request_within`] had returned.
     pub id: Id,
-    /// Whom it was for.
+    /// The conversation that it was sent on.
     pub to: Remote,
     /// The handler that it named.
     pub handler: Handler,

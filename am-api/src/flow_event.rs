@@ -58,7 +58,7 @@ pub(crate) struct Inboxes(BTreeMap<EndpointId, VecDeque<Letter>>);
 pub(crate) struct Letter {
     pub(crate) change: FlowChange,
     pub(crate) flow: FlowId,
-    /// With whom, where it cannot be looked up any more.
+    /// The peer's node and endpoint, where the flow is forgotten and cannot be asked.
     pub(crate) names: Option<(Name, Name)>,
     pub(crate) unhandled: [u32; 2],
 }

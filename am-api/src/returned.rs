@@ -31,7 +31,7 @@ impl<'a> Returned<'a> {
         self.fate
     }
 
-    /// Whom it was for.
+    /// The conversation that it was sent on.
     pub fn to(&self) -> Remote {
         Remote(self.message.delivery.flow)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Tally {
     pub(crate) unhandled: u64,
     /// Times that requests had to wait because no frame was left for a reply.
     pub(crate) no_reply_frame: u64,
-    /// Answers that came too late, or that nobody had asked for.
+    /// Answers that came too late, or to no request of this node.
     pub(crate) late_answers: u64,
 }
 

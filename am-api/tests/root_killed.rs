@@ -22,7 +22,7 @@ const UNDER_WAY: u64 = 10_000;
 /// What the sender is promised with the usual settings.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Conversations with the receiver: one has 512 messages on their way at most.
-const MOST_FLOWS: usize = 128;
+const MOST_FLOWS: usize = 64;
 const WINDOW: u16 = 512;
 
 /// What the sender's handlers note.
@@ -60,7 +60,8 @@ fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
 #[test]
 #[ignore = "started by all_come_back_from_one_whose_interface_stays"]
 fn receives() {
-    let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 24, 64]);
+    // Three quarters are for requests, and of those half for credits of replies.
+    let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 32, 64]);
     let mut endpoint = node.endpoint::<u64>("app").unwrap();
     endpoint.on_request(WORK, |handled, _, _| *handled += 1);
     doomed::is_open();

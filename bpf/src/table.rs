@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use wire::Flow;
 use wire::bounce::Back;
+use wire::{Flow, gate};
 
 use crate::object::Object;
 use crate::{Config, LoadError, Steer};
@@ -25,6 +25,7 @@ struct Layout {
     full: AtomicU32,
     stray: AtomicU32,
     backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
+    known: [AtomicU64; gate::SOURCES],
 }
 
 /// The mapped table.
@@ -80,7 +81,7 @@ impl Table {
         }
     }
 
-    /// How the program can return the requests of a flow, if it can.
+    /// How the program can return the requests of a flow, if it can. Its gate knows from then on where that leads.
     pub(crate) fn set_back(&self, flow: Flow, back: Option<&Back>) {
         let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
         let words = &self.layout().backs[flow.index()];
@@ -90,6 +91,9 @@ impl Table {
         fence(Ordering::Release);
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
+        }
+        if let Some(to) = back.map(Back::to) {
+            self.layout().known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
         }
     }
 

@@ -188,6 +188,7 @@ fn enumerations() -> Vec<(&'static str, u64)> {
         ("GATE_EACH_BURST", gate::EACH_BURST),
         ("GATE_ALL_NS", gate::ALL_NS),
         ("GATE_ALL_BURST", gate::ALL_BURST),
+        ("GATE_KNOWN_BURST", gate::KNOWN_BURST),
         ("PASS_FOREIGN", Pass::Foreign as u64),
         ("PASS_OTHER_HOST", Pass::OtherHost as u64),
     ]

@@ -6,6 +6,7 @@ use bpf::{Config, Probe};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
+use wire::bounce::Back;
 use wire::frame::{self, Link};
 use wire::gate::{EACH_BURST, EACH_NS, Gate, Refused};
 use wire::{Address, EtherType, Flow, Framing, Header, Kind};
@@ -14,8 +15,12 @@ const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const CONFIG: Config =
     Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
 
+fn source(number: u64) -> Address {
+    Address::from_u64(2 << 40 | number)
+}
+
 fn control_frame(framing: Framing, from: u64, words: u8, body: &[u8]) -> Vec<u8> {
-    let link = Link { to: OWN, from: Address::from_u64(2 << 40 | from), ethertype: EtherType::DEFAULT };
+    let link = Link { to: OWN, from: source(from), ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words, seq: 0 };
     let mut bytes = vec![0; frame::length(framing, body.len())];
     frame::body(&mut bytes, framing, body.len()).unwrap().copy_from_slice(body);
@@ -33,6 +38,15 @@ impl Twins {
         Twins { rust: Gate::new(), c }
     }
 
+    fn know(&mut self, address: Address) {
+        self.rust.know(address);
+        let link = Link { to: address, from: OWN, ethertype: EtherType::DEFAULT };
+        let flow = Flow::new(7).unwrap();
+        self.c.set_back(flow, Some(&Back::new(Framing::Split, &link, flow, 0)));
+        // What is known stays so when the flow is over.
+        self.c.set_back(flow, None);
+    }
+
     /// Their common answer.
     fn refused(&mut self, frame: &[u8], now: u64) -> Result<Option<Refused>, String> {
         let rust = self.rust.pass(frame, EtherType::DEFAULT, now).err();
@@ -41,11 +55,12 @@ impl Twins {
     }
 }
 
-/// Bodies of every kind and size, from sources of which each comes often; time goes on in jumps, so that buckets
-/// fill and leak. What came of them: passed, senseless, over the limit.
+/// Bodies of every kind and size, from four sources, of which one sends most and two are known; time goes on in jumps, so that
+/// buckets fill and leak. What came of them: passed, senseless, over the limit.
 fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
     let (mut random, mut twins) = (SmallRng::seed_from_u64(seed), Twins::new(c));
     let (mut now, mut seen) = (0, [0; 3]);
+    [2, 3].map(|known| twins.know(source(known)));
     for _ in 0..frames {
         let mut body = vec![0; random.random_range(1..130)];
         random.fill(&mut body[..]);
@@ -56,7 +71,12 @@ fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
         }
         let framing =
             [Framing::Plain, Framing::Split, Framing::Bare][random.random_range(0..20_usize).saturating_sub(17)];
-        let frame = control_frame(framing, random.random_range(0..9) / 8, u8::from(random.random_ratio(1, 50)), &body);
+        let frame = control_frame(
+            framing,
+            random.random_range(12_u64..28).saturating_sub(24),
+            u8::from(random.random_ratio(1, 50)),
+            &body,
+        );
         let answer = twins.refused(&frame, now)?;
         seen[answer.map_or(0, |why| 1 + why as usize)] += 1;
         now += if random.random_ratio(1, 100_000) { EACH_NS * EACH_BURST / 4 } else { random.random_range(0..100) };
@@ -77,7 +97,7 @@ fn they_answer_alike() {
 
 #[test]
 fn planted_differences_are_found() {
-    for option in ["-DEACH_BURST=32767", "-DWORDS_MASK=6"] {
+    for option in ["-DEACH_BURST=32767", "-DKNOWN_BURST=65535", "-DWORDS_MASK=6"] {
         let source = std::path::Path::new("steer.bpf.c");
         let object = twins::compile(source, &[option]);
         let c = Probe::load_object(object.bytes(), &CONFIG).unwrap_or_else(|error| panic!("{error}"));

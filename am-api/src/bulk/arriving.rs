@@ -158,7 +158,7 @@ impl Bulk {
     /// Part of what this side asked for: it goes only where it was asked to.
     fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
         let is_it = |over: &Over| {
-            (over.endpoint, over.flow, over.transfer) == (endpoint, flow, segment.transfer)
+            over.is(endpoint, flow, segment.transfer)
                 && (over.region, over.offset, over.length) == (segment.region, segment.start, segment.total)
         };
         let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over)) else {
@@ -186,7 +186,7 @@ impl Bulk {
             What::Waiting => return,
             _ => {}
         }
-        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, notice.transfer);
+        let is_it = |over: &Over| over.is(endpoint, flow, notice.transfer);
         if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
             let result = TransferError::of(notice.what, self.sending[at].sent());
             self.end_sending(at, result);
@@ -199,7 +199,7 @@ impl Bulk {
 
     /// A peer does not want it any more. It may say so before its wish has come.
     fn on_cancel(&mut self, endpoint: EndpointId, flow: FlowId, transfer: u32) {
-        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (endpoint, flow, transfer | ANSWER);
+        let is_it = |over: &Over| over.is(endpoint, flow, transfer | ANSWER);
         match self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
             Some(sending) => _ = sending.cancel(),
             None => self.remember_refused(flow, transfer | ANSWER),

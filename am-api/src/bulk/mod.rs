@@ -134,6 +134,11 @@ pub(crate) struct Over {
 }
 
 impl Over {
+    /// Whether it is this transfer of this endpoint.
+    pub(crate) fn is(&self, endpoint: EndpointId, flow: FlowId, transfer: u32) -> bool {
+        (self.endpoint, self.flow, self.transfer) == (endpoint, flow, transfer)
+    }
+
     pub(crate) fn told<'a>(&self, port: &'a Port) -> Transfer<'a> {
         let &Over { kind, flow, transfer, region, offset, length, result, .. } = self;
         let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));

@@ -69,7 +69,7 @@ impl Region {
         Ref::map(self.memory.borrow(), |bytes| &**bytes)
     }
 
-    /// The memory that it was made of, when nobody can reach it any more. A `Vec` was turned into a box for it, and
+    /// Ends the region: the memory that it was made of comes back, and no transfer reaches it any more. A `Vec` was turned into a box for it, and
     /// [`into_vec`](slice::into_vec) turns it back for nothing.
     ///
     /// # Errors

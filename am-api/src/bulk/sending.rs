@@ -246,8 +246,7 @@ impl Bulk {
         let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {
             return;
         };
-        let is_it =
-            |over: &Over| over.endpoint == endpoint && over.flow == message.flow && over.transfer == segment.transfer;
+        let is_it = |over: &Over| over.is(endpoint, message.flow, segment.transfer);
         if let Some(sending) = self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
             sending.lost = sending.lost.min(segment.at);
         }

@@ -101,11 +101,11 @@ impl Port {
     /// Stop a [`put`](Port::put) or [`get`](Port::get) of this side. What is on its way still arrives; then both ends hear that
     /// it was [cancelled](TransferError::Cancelled), and after which byte. Until then what was lent to it is in use.
     ///
-    /// Returns whether there was anything left to stop: what is over, or on its way as a whole, ends as if nobody had
-    /// asked. So may a get whose last bytes have left at the other side.
+    /// Returns whether there was anything left to stop: a transfer that is over, or on its way as a whole, ends as it would
+    /// have without this call. So may a get whose last bytes have left at the other side.
     pub fn cancel(&self, with: Remote, transfer: TransferId) -> bool {
         let Bulk { sending, asked, notices, .. } = &mut self.shared.borrow_mut().bulk;
-        let is_it = |over: &Over| (over.endpoint, over.flow, over.transfer) == (self.id, with.0, transfer.0);
+        let is_it = |over: &Over| over.is(self.id, with.0, transfer.0);
         if let Some(put) = sending.iter_mut().find(|put| put.over.kind == TransferKind::Put && is_it(&put.over)) {
             return put.cancel();
         }

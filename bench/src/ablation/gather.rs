@@ -5,7 +5,7 @@ use crate::measure::BATCH;
 use crate::plan::How;
 use crate::via::am::BUNDLED;
 
-/// Who gathers the messages of a batch.
+/// What gathers the messages of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
     /// The kernel: a write a message, and it may wait until they fill a segment (Nagle's algorithm).

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ring::Frame;
 use transport::{Caps, Steering, Transport};
+use wire::bounce::Back;
 use wire::{Address, Flow};
 
 use crate::open::{self, Opened};
@@ -84,6 +85,10 @@ impl Transport for Dpdk {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.steering.set(flow, open);
+    }
+
+    fn way_back(&mut self, _: Flow, back: &Back) {
+        self.steering.way_back(back);
     }
 
     fn stray(&mut self) -> Option<Flow> {

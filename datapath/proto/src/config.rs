@@ -100,6 +100,11 @@ impl Config {
             first_number: None,
         }
     }
+    /// How often a peer that is not heard is asked.
+    pub(crate) fn quiet_round(&self) -> Duration {
+        self.keepalive / 4
+    }
+
     /// The same over a transport that loses nothing and keeps the order: what is told of
     /// messages is credit, and nothing is asked before a peer is silent for long.
     /// A transport may be reliable only as long as its connection lives, so

@@ -75,12 +75,11 @@ impl Counters {
         }
     }
 
-    /// A message that came again, or too early.
-    pub(crate) fn not_taken(&mut self, verdict: Verdict) {
+    /// A message that came again, or that no credit allows.
+    pub(crate) fn not_new(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Beyond => self.beyond_window += 1,
-            Verdict::Ahead | Verdict::Next => self.no_room += 1,
-            Verdict::Duplicate => self.duplicates += 1,
+            _ => self.duplicates += 1,
         }
     }
 }

@@ -64,8 +64,7 @@ impl<B: Buffer> Core<B> {
                     self.later.push_back(Later::Closed(id.flow));
                 }
             }
-            Phase::Asking => self.strays.remember_unanswered(record.setup.id),
-            Phase::Refused(_) => {}
+            Phase::Asking | Phase::Refused(_) => {}
         }
         self.retire(id, Phase::Dead(reason));
         let unhandled = self.return_all(id, reason, acks);
@@ -83,6 +82,9 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Dead(_)) {
             return;
+        }
+        if record.phase == Phase::Asking {
+            self.strays.remember_unanswered(record.setup.id);
         }
         record.phase = phase;
         record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));

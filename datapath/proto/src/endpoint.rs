@@ -175,8 +175,7 @@ impl<B> Endpoints<B> {
     fn let_go(&mut self, record: &FlowRecord, class: Class, from: Seq, until: Seq) {
         let mut seq = from;
         while seq.before(until) {
-            if let Some(delivery) = self.held.pop(record.id.flow, class, seq) {
-                self.room.0.iter_mut().for_each(|room| *room += 1);
+            if let Some(delivery) = self.unhold(record.id.flow, class, seq) {
                 self.push(record.endpoint, delivery);
             }
             seq = seq.plus(1);
@@ -195,7 +194,7 @@ impl<B> Endpoints<B> {
                 if seq.since(near) <= u64::BITS as i32 {
                     self.let_go(record, class, seq, seq.plus(1));
                 } else {
-                    self.drop_held(record.id.flow, class, seq);
+                    self.unhold(record.id.flow, class, seq);
                 }
             }
         }
@@ -209,14 +208,15 @@ impl<B> Endpoints<B> {
         for class in Class::ALL {
             for seq in self.held.of(flow, class, Seq(0)) {
                 unhandled.entry((flow, class)).or_default().push(seq.0 as u16);
-                self.drop_held(flow, class, seq);
+                self.unhold(flow, class, seq);
             }
         }
     }
 
-    fn drop_held(&mut self, flow: Flow, class: Class, seq: Seq) {
-        self.held.pop(flow, class, seq);
+    fn unhold(&mut self, flow: Flow, class: Class, seq: Seq) -> Option<Delivery<B>> {
+        let delivery = self.held.pop(flow, class, seq)?;
         self.room.0.iter_mut().for_each(|room| *room += 1);
+        Some(delivery)
     }
 
     #[inline(always)]

@@ -44,7 +44,9 @@ impl Flows {
         let flow = record.id.flow;
         if self.attempts.len() >= 2 * Flow::COUNT {
             let records = &self.records;
-            self.attempts.retain(|&(_, flow)| records[flow as usize].is_some());
+            let is_there =
+                |attempt: u32, flow: u16| records[flow as usize].as_ref().is_some_and(|it| it.setup.id == attempt);
+            self.attempts.retain(|&(attempt, flow)| is_there(attempt, flow));
         }
         self.attempts.insert((record.setup.id, flow.id()));
         self.records[flow.index()] = Some(Box::new(record));

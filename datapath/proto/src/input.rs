@@ -132,8 +132,8 @@ impl<B: Buffer> Core<B> {
             // It finds no place to wait for an earlier one: its sender is not to wait for a time-out.
             self.bounces.turn_away(record, class, seq, &mut self.counters);
         } else {
-            self.counters.not_taken(verdict);
-            record.not_taken(verdict, class, seq, &mut self.gaps);
+            self.counters.not_new(verdict);
+            record.not_new(verdict, class, seq, &mut self.gaps);
         }
         record.queue_ack(&mut self.acks_due);
     }
@@ -191,7 +191,7 @@ impl FlowRecord {
     }
 
     /// A message that came again, or too early: its sender should hear where we are, and which it was.
-    pub(crate) fn not_taken(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
+    pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
             self.order(gaps).came_again(class, seq);

@@ -72,9 +72,6 @@ impl<B: Buffer> Core<B> {
             Phase::Leaving => return,
             Phase::Open => {}
             _ => {
-                if record.phase == Phase::Asking {
-                    self.strays.remember_unanswered(record.setup.id);
-                }
                 self.retire(id, Phase::Dead(ReturnReason::Closed));
                 self.return_all(id, ReturnReason::Closed, None);
                 return self.flows.remove(id.flow);
@@ -82,8 +79,6 @@ impl<B: Buffer> Core<B> {
         }
         let (until, acks) = (self.now + LEAVING, record.final_acks(unhandled));
         record.setup = Setup { until, tries: 0, asked: 0, ..record.setup };
-        // It was for messages.
-        record.resend_armed.disarm();
         self.strays.remember(record, acks);
         self.retire(id, Phase::Leaving);
         self.later.push_back(Later::Close(id.flow));

@@ -26,7 +26,7 @@ use crate::sparing::{Rate, Sparing};
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
-use crate::vigil::{ROUNDS_OF_KEEPALIVE, Vigil};
+use crate::vigil::Vigil;
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
@@ -146,7 +146,7 @@ impl<B: Buffer> Core<B> {
         self.announce(true);
         let beacon = self.now + self.config.beacon;
         self.timers.arm(&mut self.beacon_armed, Wait::Beacon, 0, beacon);
-        let question = self.now + self.config.keepalive / ROUNDS_OF_KEEPALIVE;
+        let question = self.now + self.config.quiet_round();
         self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, question);
         self
     }

@@ -341,13 +341,15 @@ mod tests {
     #[test]
     fn who_is_removed_leaves_a_place() {
         let mut peers = Peers::default();
-        for node in [1, 2, 3] {
-            peers.learn(peer(node, 1));
+        // All have one name: the latest run is found by it.
+        for (node, run) in [(1, 1), (2, 9), (3, 2)] {
+            peers.learn(peer(node, run));
         }
         peers.keep(NodeId(2));
+        assert_eq!(peers.by_name(peer(2, 1).name), peers.by_node(NodeId(2)));
         peers.remove(NodeId(2));
         peers.remove(NodeId(2));
-        assert_eq!((peers.by_node(NodeId(2)), peers.by_name(peer(2, 1).name) == Some(1)), (None, false));
+        assert_eq!((peers.by_node(NodeId(2)), peers.by_name(peer(2, 1).name)), (None, peers.by_node(NodeId(3))));
         assert_eq!(peers.iter().count(), 2);
         assert_eq!((peers.learn(peer(4, 1)), peers.learn(peer(2, 1))), (News::New, News::New), "known anew");
         assert_eq!((peers.iter().count(), peers.records.len()), (4, 4));

@@ -64,22 +64,11 @@ impl<B: Buffer> Core<B> {
         self.connect_as(now, from, (node, endpoint, tag), true)
     }
 
-    /// From above: the same without an order of messages: one that is lost keeps none back that were sent after it.
+    /// From above: the same, where messages need not be in order: one that is lost keeps none back that were sent after it.
     ///
     /// # Errors
     /// As [`Core::connect`].
-    pub fn connect_unordered(
-        &mut self,
-        now: Time,
-        from: EndpointId,
-        node: Name,
-        endpoint: Name,
-        tag: u64,
-    ) -> Result<FlowId, ConnectError> {
-        self.connect_as(now, from, (node, endpoint, tag), false)
-    }
-
-    fn connect_as(
+    pub fn connect_as(
         &mut self,
         now: Time,
         from: EndpointId,

@@ -86,8 +86,8 @@ impl<B: Buffer> Arrival<'_, B> {
         let verdict = queue.verdict(seq);
         match verdict {
             Verdict::Duplicate | Verdict::Beyond => {
-                self.counters.not_taken(verdict);
-                record.not_taken(verdict, self.class, seq, self.gaps);
+                self.counters.not_new(verdict);
+                record.not_new(verdict, self.class, seq, self.gaps);
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,

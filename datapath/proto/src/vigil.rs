@@ -4,7 +4,7 @@
 //! then. A node that knows nothing of the flow says so, another says what has arrived. A peer that has answered nothing for
 //! [`Config::keepalive`](crate::Config::keepalive) is given up with all its flows.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use wire::control::{Accept, Control, Incarnation, NodeId, Still};
 use wire::{Address, Buffer, Flow};
@@ -24,9 +24,6 @@ const FLOWS_AT_ONCE: usize = 512;
 
 /// In so many rounds a peer is asked without an answer before it is given up: it may be us who were away.
 const ROUNDS: u32 = 3;
-
-/// Rounds in [`Config::keepalive`](crate::Config::keepalive).
-pub(crate) const ROUNDS_OF_KEEPALIVE: u32 = 4;
 
 /// A peer with open flows, none of which was heard on for long.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +49,9 @@ pub(crate) struct Vigil {
 impl<B: Buffer> Core<B> {
     /// Ask, where nothing was heard since the last round; give up what has not answered for too long.
     pub(crate) fn look_after_quiet(&mut self, now: Time) {
-        let round = self.config.keepalive / ROUNDS_OF_KEEPALIVE;
+        let round = self.config.quiet_round();
         let mut quiet = self.last_heard();
         quiet.retain(|_, peer| now - peer.heard >= round);
-        let mut asked = HashSet::new();
         for (run, peer) in &mut quiet {
             let before = self.vigil.quiet.get(run).filter(|before| before.heard == peer.heard);
             peer.asked = before.map_or(0, |before| before.asked);
@@ -66,18 +62,17 @@ impl<B: Buffer> Core<B> {
             }
             // Frames are lost now and then: the longer it is silent, the more are sent.
             (0..1 << peer.asked.min(3)).for_each(|_| self.later.push_back(Later::Question(peer.flow)));
-            asked.insert(peer.flow);
             peer.asked += 1;
         }
         self.vigil.quiet = quiet;
-        self.ask_about_flows(now, &asked);
+        self.ask_about_flows(now);
     }
 
     pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
         if self.vigil.armed.fired(at) {
             self.look_after_quiet(now);
             // Nodes that were started together must not ask together.
-            let round = (self.config.keepalive / ROUNDS_OF_KEEPALIVE).as_nanos() as u64;
+            let round = self.config.quiet_round().as_nanos() as u64;
             let next = now.later(round / 2 + self.random.next() % (round + 1));
             self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, next);
         }
@@ -105,11 +100,12 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    fn ask_about_flows(&mut self, now: Time, asked: &HashSet<Flow>) {
-        let Core { flows, later, config, .. } = self;
-        let round = config.keepalive / ROUNDS_OF_KEEPALIVE;
+    fn ask_about_flows(&mut self, now: Time) {
+        let Core { flows, later, config, vigil, .. } = self;
+        let round = config.quiet_round();
+        let asked = |record: &FlowRecord| Some(vigil.quiet.get(&record.remote.node?)?.flow);
         let is_quiet = |record: &&FlowRecord| {
-            record.phase == Phase::Open && !record.is_heard(now, round) && !asked.contains(&record.id.flow)
+            record.phase == Phase::Open && !record.is_heard(now, round) && asked(record) != Some(record.id.flow)
         };
         let mut quiet = flows.around().filter(is_quiet);
         quiet.by_ref().take(FLOWS_AT_ONCE).for_each(|record| later.push_back(Later::Question(record.id.flow)));

@@ -187,10 +187,7 @@ fn of_many_quiet_flows_none_is_forgotten() {
     let mut net = Net::new(8);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
-    let now = net.now;
-    let flows: Vec<FlowId> =
-        (0..FLOWS).map(|_| net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap()).collect();
-    net.run(SECOND, |net| flows.iter().all(|&flow| net.is_open(alpha, flow)));
+    let flows = net.connect_many(alpha, here, "beta", FLOWS);
     flows.iter().for_each(|flow| net.core(alpha).close(*flow));
     net.faults.drop = 1.0;
     net.idle(SECOND);

@@ -4,7 +4,7 @@ mod harness;
 
 use std::time::Duration;
 
-use harness::{Net, name};
+use harness::Net;
 use proto::{EndpointId, Event, Fate, FlowId, FlowState, ReturnReason};
 use wire::Class;
 
@@ -157,10 +157,7 @@ fn ten_thousand_flows_closed_at_once_are_closed() {
     let mut net = Net::new(7);
     let (alpha, here) = net.node("alpha");
     let (beta, _) = net.node("beta");
-    let now = net.now;
-    let flows: Vec<FlowId> =
-        (0..FLOWS).map(|_| net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap()).collect();
-    net.run(10 * SECOND, |net| flows.iter().all(|&flow| net.is_open(alpha, flow)));
+    net.connect_many(alpha, here, "beta", FLOWS);
     net.events(beta);
     net.core(alpha).shut_down();
     net.idle(100 * MS);

@@ -118,7 +118,7 @@ pub trait Transport {
     /// How requests of a flow go back to their sender while this node is
     /// [full](Transport::full); forgotten when the flow closes. For those with a
     /// program that can return them before the host sees them; elsewhere the
-    /// host does.
+    /// host does. Where it leads a node has answered: the [gate](wire::gate) knows that address from then on.
     fn way_back(&mut self, _flow: Flow, _back: &Back) {}
 
     /// There is no room for requests, or there is again.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use wire::bounce::Back;
 use wire::gate::{Gate, Refused};
 use wire::steer::{Decision, Pass, Table, steer};
 use wire::{Address, EtherType, Flow, Reason, frame};
@@ -96,6 +97,13 @@ impl Steering {
     /// As [`Transport::steer`](crate::Transport::steer).
     pub fn set(&mut self, flow: Flow, open: bool) {
         self.table.flows[flow.index()] = if open { OPEN } else { 0 };
+    }
+
+    /// As [`Transport::way_back`](crate::Transport::way_back): it leads to an address that the gate then knows.
+    pub fn way_back(&mut self, back: &Back) {
+        if let Some((gate, _)) = &mut self.gate {
+            gate.know(back.to());
+        }
     }
 
     /// Name and value of each counter.

@@ -9,7 +9,7 @@
 
 use crate::frame::{self, ETHERNET, Link, SMALLEST};
 use crate::header::{Flow, Header, Kind};
-use crate::{EtherType, Framing};
+use crate::{Address, EtherType, Framing};
 
 /// Bytes that a frame's headers take at most.
 const START: usize = ETHERNET + Framing::Plain.cost();
@@ -34,6 +34,12 @@ impl Back {
         let mut start = [0; START];
         start.copy_from_slice(&bytes[..START]);
         Back { framing, start }
+    }
+
+    /// Where it leads.
+    pub const fn to(&self) -> Address {
+        let [a, b, c, d, e, f, ..] = self.start;
+        Address([a, b, c, d, e, f])
     }
 
     /// As the kernel's program reads it (`struct back` in `decide.h`): the

@@ -8,7 +8,8 @@
 //!
 //! Messages need a flow that was set up; control frames need nothing, so a flood of them is anybody's to send. What makes no
 //! sense is dropped first and costs no true frame its place. A source has a rate of its own, so a stranger with one address slows nobody
-//! down but itself and the few that share its bucket. The rate of all bounds what a stranger with many addresses can do.
+//! down but itself and the few that share its bucket. The rate of all bounds what a stranger with many addresses can do; of that rate a part is kept for
+//! known addresses, those of nodes that have shown that they hear what is sent there.
 
 use crate::frame::{ETHERNET, SMALLEST};
 use crate::length::SHORT;
@@ -25,6 +26,8 @@ pub const EACH_BURST: u64 = 32_768;
 pub const ALL_NS: u64 = 25_000;
 /// So many may come at once.
 pub const ALL_BURST: u64 = 49_152;
+/// So many where the source is known: while strangers fill the bucket up to [`ALL_BURST`], this much is left.
+pub const KNOWN_BURST: u64 = 65_536;
 
 /// Why a control frame is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +56,20 @@ impl Bucket {
 #[derive(Clone, Debug)]
 pub struct Gate {
     each: [Bucket; SOURCES],
+    /// The last known address that has this bucket.
+    known: [Address; SOURCES],
     all: Bucket,
 }
 
 impl Gate {
     /// Nothing has come yet.
     pub const fn new() -> Gate {
-        Gate { each: [Bucket(0); SOURCES], all: Bucket(0) }
+        Gate { each: [Bucket(0); SOURCES], known: [Address([0; 6]); SOURCES], all: Bucket(0) }
+    }
+
+    /// A node that has this address has shown that it hears what is sent there.
+    pub const fn know(&mut self, address: Address) {
+        self.known[bucket_of(address)] = address;
     }
 
     /// Whether a frame may pass that [`steer`](crate::steer::steer) found to be a control frame, at a time in nanoseconds.
@@ -71,8 +81,10 @@ impl Gate {
         else {
             return Err(Refused::Senseless);
         };
-        let each = &mut self.each[bucket_of(smallest)];
-        if !each.has_room(now, EACH_NS, EACH_BURST) || !self.all.has_room(now, ALL_NS, ALL_BURST) {
+        let from = source(smallest);
+        let each = &mut self.each[bucket_of(from)];
+        let all_burst = if self.known[bucket_of(from)] == from { KNOWN_BURST } else { ALL_BURST };
+        if !each.has_room(now, EACH_NS, EACH_BURST) || !self.all.has_room(now, ALL_NS, all_burst) {
             return Err(Refused::OverLimit);
         }
         each.fill(now, EACH_NS);
@@ -92,9 +104,9 @@ fn source(frame: &[u8; SMALLEST]) -> Address {
     Address([a, b, c, d, e, f])
 }
 
-/// Multiplicative hashing: the upper ten bits (Knuth, volume 3, 6.4).
-fn bucket_of(frame: &[u8; SMALLEST]) -> usize {
-    (source(frame).to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SOURCES.ilog2())) as usize
+/// The bucket of a source. Multiplicative hashing: the upper ten bits (Knuth, volume 3, 6.4).
+pub const fn bucket_of(source: Address) -> usize {
+    (source.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SOURCES.ilog2())) as usize
 }
 
 /// Whether the body has a size that its first byte allows. What else it says, only the node looks at.

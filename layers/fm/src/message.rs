@@ -107,7 +107,7 @@ pub struct Returned<'a> {
 }
 
 impl<'a> Returned<'a> {
-    /// Whom it was for.
+    /// The node that it was for.
     pub fn dest(&self) -> Rank {
         self.dest
     }

@@ -31,7 +31,7 @@ pub enum SendError {
     /// Nobody is there, or not any more.
     #[error("node {dest}: {why}")]
     Unreachable {
-        /// Whom it was for.
+        /// The node that it was for.
         dest: Rank,
         /// What is known.
         why: NotOpen,
@@ -45,7 +45,7 @@ pub enum SendError {
          let handlers send one answer to where their message came from, and send all else outside of them"
     )]
     Stuck {
-        /// Whom it was for.
+        /// The node that it was for.
         dest: Rank,
         /// For how long.
         waited: Duration,

@@ -285,11 +285,18 @@ impl Net {
 
     /// A flow from `from`'s endpoint to "app" of the node called `to`, open.
     pub fn connect(&mut self, from: usize, endpoint: EndpointId, to: &str) -> FlowId {
+        self.connect_many(from, endpoint, to, 1)[0]
+    }
+
+    /// So many of them, asked for at once.
+    pub fn connect_many(&mut self, from: usize, endpoint: EndpointId, to: &str, count: usize) -> Vec<FlowId> {
         let now = self.now;
-        let flow = self.core(from).connect(now, endpoint, name(to), name("app"), 7).unwrap();
-        self.run(Duration::from_secs(3), |net| net.core(from).state(flow) != FlowState::Connecting);
-        assert!(self.is_open(from, flow), "{:?}", self.core(from).state(flow));
-        flow
+        let connect = |core: &mut Core<Buf>| core.connect(now, endpoint, name(to), name("app"), 7).unwrap();
+        let flows: Vec<FlowId> = (0..count).map(|_| connect(self.core(from))).collect();
+        let is_settled = |net: &mut Net, flow: &FlowId| net.core(from).state(*flow) != FlowState::Connecting;
+        self.run(Duration::from_secs(10), |net| flows.iter().all(|flow| is_settled(net, flow)));
+        flows.iter().for_each(|&flow| assert!(self.is_open(from, flow), "{:?}", self.core(from).state(flow)));
+        flows
     }
 
     pub fn send(

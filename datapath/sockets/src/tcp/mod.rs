@@ -52,6 +52,7 @@ use peers::{Place, Routes};
 use ring::Frame;
 use rustix::event::epoll::Event;
 use transport::{Caps, IntroduceError, Transport};
+use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
 use crate::{Options, place};
@@ -273,6 +274,10 @@ impl Transport for Tcp {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.inbox.steering.set(flow, open);
+    }
+
+    fn way_back(&mut self, _: Flow, back: &Back) {
+        self.inbox.steering.way_back(back);
     }
 
     fn stray(&mut self) -> Option<Flow> {

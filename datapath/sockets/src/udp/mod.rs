@@ -53,6 +53,7 @@ use send::{Sender, To};
 use sockets::Sockets;
 use transport::{Caps, IntroduceError, Steering, Transport};
 use unheard::Unheard;
+use wire::bounce::Back;
 use wire::{Address, Buffer, EtherType, Flow, Kind, frame};
 
 use crate::place;
@@ -121,21 +122,13 @@ impl Udp {
             self.count.received_too_long += 1;
             return Err(frame);
         }
-        if !self.steering.admits(bytes) {
-            if is_plain(bytes, self.ethertype) {
-                // It may be for an earlier run here: where its sender is, is true all the same.
-                let bytes = bytes.to_vec();
-                self.learn_from(&bytes, from);
-            }
-            return Err(frame);
-        }
         let Some(space) = frame.space().and_then(|space| space.get_mut(..bytes.len())) else { return Err(frame) };
         space.copy_from_slice(bytes);
         frame.set_len(bytes.len());
-        if is_plain(frame.bytes(), self.ethertype) && !self.learn_from(frame.bytes(), from) {
-            return Err(frame);
-        }
-        Ok(frame)
+        let is_admitted = self.steering.admits(frame.bytes());
+        // It may be for an earlier run here: where its sender is, is true all the same.
+        let is_ours = !is_plain(frame.bytes(), self.ethertype) || self.learn_from(frame.bytes(), from);
+        if is_admitted && is_ours { Ok(frame) } else { Err(frame) }
     }
 
     /// What a control frame says about where its sender is. Whether it is another's than our own.
@@ -222,6 +215,10 @@ impl Transport for Udp {
 
     fn steer(&mut self, flow: Flow, open: bool) {
         self.steering.set(flow, open);
+    }
+
+    fn way_back(&mut self, _: Flow, back: &Back) {
+        self.steering.way_back(back);
     }
 
     fn stray(&mut self) -> Option<Flow> {

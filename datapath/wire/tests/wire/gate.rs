@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::control::Control;
 use wire::frame::{self, Link};
-use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, Refused};
+use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, KNOWN_BURST, Refused};
 use wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 use crate::any;
@@ -108,6 +108,20 @@ fn with_another_source_each_they_share_one_rate() {
         pass(&mut gate, &still(7), now + 1_000_500).is_ok()
     });
     assert!(tries.count() > 0);
+}
+
+/// A known one passes beside strangers that use up all that they may.
+#[test]
+fn of_the_rate_of_all_a_part_is_kept_for_known_sources() {
+    let mut gate = Gate::new();
+    let known = 5 << 32;
+    gate.know(Address::from_u64(2 << 40 | known));
+    assert_eq!(passed(&mut gate, 1_000_000, 0, |n| n), ALL_BURST);
+    assert_eq!(passed(&mut gate, KNOWN_BURST, 0, |_| known), KNOWN_BURST - ALL_BURST);
+    let from = |n: u64| if n.is_multiple_of(10) { known } else { n };
+    let refused = |gate: &mut Gate, n: u64| pass(gate, &still(from(n)), SECOND + n * 5000).is_err();
+    let refused: Vec<u64> = (0..200_000).filter(|&n| refused(&mut gate, n)).collect();
+    assert!(refused.len() > 100_000 && refused.iter().all(|n| !n.is_multiple_of(10)), "{}", refused.len());
 }
 
 #[test]

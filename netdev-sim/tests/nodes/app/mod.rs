@@ -300,12 +300,8 @@ impl App {
         let to = (self.run.node + self.random.random_range(1..self.peers)) % self.peers;
         self.serial += 1;
         let (at, core) = (Time(now), engine.core_mut());
-        let asked = if is_ordered(self.serial) {
-            core.connect(at, self.endpoint, name(to), app_name(), TAG)
-        } else {
-            core.connect_unordered(at, self.endpoint, name(to), app_name(), TAG)
-        };
-        if let Ok(id) = asked {
+        let asked = (name(to), app_name(), TAG);
+        if let Ok(id) = core.connect_as(at, self.endpoint, asked, is_ordered(self.serial)) {
             checks.asked.push((self.serial, self.run.node, to));
             self.flows.push(Flow { id, serial: self.serial, to, since: now, open: false });
         }
