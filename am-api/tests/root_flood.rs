@@ -20,7 +20,7 @@ use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 use wires::{SECONDS, Seen, exchange, node};
 
 /// Of each flood.
-const LASTS: Duration = Duration::from_secs(3);
+const LASTS: Duration = Duration::from_secs(2);
 /// Of a flood there are 200,000 frames a second.
 const EACH: Duration = Duration::from_micros(5);
 
