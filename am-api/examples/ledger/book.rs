@@ -138,8 +138,13 @@ impl Book {
 
     /// So many more requests.
     pub(crate) fn add(&mut self, requests: u64) {
-        self.total += requests;
-        self.write(&self.total.to_le_bytes(), 0);
+        self.set(self.total + requests);
+    }
+
+    /// So many in all.
+    pub(crate) fn set(&mut self, total: u64) {
+        self.total = total;
+        self.write(&total.to_le_bytes(), 0);
     }
 
     fn extend(&mut self, connection: u64, kind: Kind, count: u32) {

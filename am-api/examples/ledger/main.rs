@@ -17,6 +17,7 @@
 
 mod book;
 mod check;
+mod churn;
 mod client;
 mod drive;
 mod faults;
@@ -26,7 +27,7 @@ mod server;
 mod stage;
 
 use std::fmt::Display;
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stdout};
 
 use clap::Parser;
 
@@ -37,12 +38,23 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 enum Command {
     /// Requests, while everything happens to both sides
     Run(drive::Plan),
+    /// Clients that connect, exchange some messages and are killed, under a server that stays
+    Churn(churn::Plan),
     /// A server, as `run` starts it
     #[command(hide = true)]
     Serve(process::Place),
     /// A client, as `run` starts it
     #[command(hide = true)]
     Ask(process::Place),
+    /// As `churn` starts them: the server,
+    #[command(hide = true)]
+    Stay(process::Place),
+    /// the client that stays,
+    #[command(hide = true)]
+    Steady(process::Place),
+    /// and those that are killed
+    #[command(hide = true)]
+    Visit(process::Place),
 }
 
 /// A reader that went away is no failure.
@@ -51,11 +63,14 @@ fn say(line: &impl Display) {
 }
 
 fn main() {
-    tracing_subscriber::fmt().with_writer(stderr).without_time().with_target(false).init();
     let good = match Command::parse() {
         Command::Run(plan) => drive::run(&plan),
+        Command::Churn(plan) => churn::run(&plan),
         Command::Serve(place) => process::run(&place, server::run).map(|()| true),
         Command::Ask(place) => process::run(&place, client::run).map(|()| true),
+        Command::Stay(place) => process::run(&place, churn::roles::stay).map(|()| true),
+        Command::Steady(place) => process::run(&place, churn::roles::steady).map(|()| true),
+        Command::Visit(place) => process::run(&place, churn::roles::visit).map(|()| true),
     };
     let code = match good {
         Ok(good) => i32::from(!good),

@@ -6,6 +6,9 @@ use am_api::ReturnReason;
 
 use crate::book::{Kind, Record};
 
+/// The most lines of a story: the end of it tells more.
+const LINES: usize = 20;
+
 /// How a side saw the connection end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
@@ -73,10 +76,14 @@ impl Connection {
         flags
     }
 
-    /// All that is known, for people.
+    /// What is known, for people.
     pub(super) fn story(&self) -> String {
         let mut story = String::new();
-        for (by, record) in &self.records {
+        let skipped = self.records.len().saturating_sub(LINES);
+        if skipped > 0 {
+            _ = write!(story, "\n      {skipped} earlier lines");
+        }
+        for (by, record) in &self.records[skipped..] {
             let Record { time, kind, first, count, reason, .. } = record;
             let after = *time as i64 - self.opened as i64;
             let why = reason.map_or(String::new(), |reason| format!(" {reason:?}"));

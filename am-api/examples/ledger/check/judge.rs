@@ -29,7 +29,8 @@ pub(super) fn judge(world: &World<'_>, name: u64, connection: &Connection, tally
 impl Case<'_> {
     fn wrong(&mut self, what: &str) {
         let Case { name, connection, .. } = self;
-        self.tally.wrong(|| format!("connection {name:x}: {what}; {} sent{}", connection.sent, connection.story()));
+        self.tally
+            .wrong(*name, || format!("connection {name:x}: {what}; {} sent{}", connection.sent, connection.story()));
     }
 
     /// Handled once and in order, and so are the replies; what comes back does so in order.

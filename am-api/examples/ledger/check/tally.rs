@@ -26,12 +26,14 @@ pub(crate) struct Tally {
     pub(crate) replies_unhandled: u64,
     pub(crate) wrong: u64,
     pub(crate) told: Vec<String>,
+    last: Option<u64>,
 }
 
 impl Tally {
-    pub(crate) fn wrong(&mut self, what: impl FnOnce() -> String) {
+    /// Something of this connection is wrong; of each the first is told.
+    pub(crate) fn wrong(&mut self, connection: u64, what: impl FnOnce() -> String) {
         self.wrong += 1;
-        if self.told.len() < TOLD {
+        if self.told.len() < TOLD && self.last.replace(connection) != Some(connection) {
             self.told.push(what());
         }
     }
