@@ -6,14 +6,17 @@
 pub(crate) mod roles;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::process::{self, Leave};
 use crate::{Error, book, say};
 
 /// What is exchanged with each client that is killed.
@@ -68,6 +71,7 @@ struct Churn {
     server: Running,
     _steady: Running,
     keepalive: f64,
+    stop: Leave,
     runs: u64,
     rows: Vec<Row>,
 }
@@ -79,9 +83,9 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
         "{:<6}{:<8}{:>10}{:>10}{:>14}{:>22}",
         "", "", "killed", "flows", "memory, KiB", "one client, requests/s"
     ));
-    let mut good = true;
+    let (mut good, stop) = (true, process::interrupted()?);
     for carrier in carriers {
-        let mut churn = Churn::new(carrier, plan.keepalive)?;
+        let mut churn = Churn::new(carrier, plan.keepalive, stop.clone())?;
         churn.all(plan.clients)?;
         good &= churn.is_good();
         if plan.json {
@@ -98,22 +102,28 @@ impl Carrier {
 
     fn server(self, directory: &Path) -> String {
         match self {
-            Carrier::Udp => "udp:127.77.0.1:7077".to_owned(),
+            Carrier::Udp => format!("udp:{}", local(1)),
             Carrier::Shm => format!("shm:churn,members=64,frames=1024,frame=2048,dir={}", directory.display()),
         }
     }
 
     fn client(self, directory: &Path) -> String {
         match self {
-            Carrier::Udp => "udp:127.77.0.2:0,frames=256,peer=127.77.0.1:7077".to_owned(),
+            Carrier::Udp => format!("udp:{},frames=256,peer={}", local(2).replace(":7000", ":0"), local(1)),
             Carrier::Shm => format!("shm:churn,frames=256,dir={}", directory.display()),
         }
     }
 }
 
+/// An address of this driver's own on the loopback network.
+fn local(host: u8) -> String {
+    let [low, high] = (std::process::id() as u16).to_be_bytes();
+    format!("127.{high}.{low}.{host}:7000")
+}
+
 impl Churn {
-    fn new(carrier: Carrier, keepalive: f64) -> Result<Churn, Error> {
-        let directory = tempfile::Builder::new().prefix("am-churn-").tempdir_in("/dev/shm")?;
+    fn new(carrier: Carrier, keepalive: f64, stop: Leave) -> Result<Churn, Error> {
+        let directory = process::directory()?;
         let path = directory.path();
         let server = start("stay", &carrier.server(path), &path.join("server"), "server", 0, keepalive)?;
         let steady = start("steady", &carrier.client(path), &path.join("steady"), "steady", 1, keepalive)?;
@@ -124,16 +134,28 @@ impl Churn {
                 return Err("the server does not answer".into());
             }
         }
-        Ok(Churn { carrier, directory, server, _steady: steady, keepalive, runs: 1, rows: vec![] })
+        Ok(Churn { carrier, directory, server, _steady: steady, keepalive, stop, runs: 1, rows: vec![] })
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
+    /// Nothing, for so long.
+    fn rest(&self, time: Duration) -> Result<(), Error> {
+        let begin = Instant::now();
+        while !self.stop.load(Relaxed) {
+            if begin.elapsed() >= time {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(10).min(time));
+        }
+        Err("interrupted".into())
+    }
+
     fn all(&mut self, clients: u64) -> Result<(), Error> {
-        sleep(Duration::from_secs(1));
-        self.row("before", 0, |_| Ok(sleep(WHILE)))?;
+        self.rest(Duration::from_secs(1))?;
+        self.row("before", 0, |churn| churn.rest(WHILE))?;
         let mut killed = 0;
         for part in 1..=4 {
             let until = clients * part / 4;
@@ -150,12 +172,13 @@ impl Churn {
             killed = until;
         }
         // The last of them are noticed a quarter later at most.
-        sleep(Duration::from_secs_f64(self.keepalive * 1.3 + 1.0));
-        self.row("after", killed, |_| Ok(sleep(WHILE)))
+        self.rest(Duration::from_secs_f64(self.keepalive * 1.3 + 1.0))?;
+        self.row("after", killed, |churn| churn.rest(WHILE))
     }
 
     /// A process with so many clients: all have exchanged their messages when it is killed.
     fn batch(&mut self, clients: u64) -> Result<(), Error> {
+        self.rest(Duration::ZERO)?;
         self.runs += 1;
         let (on, book) = (self.carrier.client(self.directory.path()), self.path("batch"));
         _ = fs::remove_file(&book);
@@ -226,6 +249,7 @@ fn resident(process: u32) -> Result<u64, Error> {
 fn start(role: &str, on: &str, book: &Path, name: &str, run: u64, keepalive: f64) -> Result<Running, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(role).arg(on).arg(book).args(["--name", name, "--run", &run.to_string()]);
-    command.args(["--keepalive", &keepalive.to_string()]).stdin(Stdio::piped()).stdout(Stdio::null());
+    command.args(["--keepalive", &keepalive.to_string()]).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
     Ok(Running(command.spawn()?))
 }

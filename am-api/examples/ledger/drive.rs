@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use crate::check::{Tally, World, check};
 use crate::faults::{Done, Faults};
 use crate::players::Players;
 use crate::stage::{Kind, Stage};
-use crate::{Error, book, say};
+use crate::{Error, book, process, say};
 
 const TURN: Duration = Duration::from_millis(10);
 
@@ -59,14 +58,11 @@ struct Outcome {
 
 /// `false` where anything is wrong.
 pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = process::interrupted()?;
     let kinds = if plan.transports.is_empty() { Kind::ALL.to_vec() } else { plan.transports.clone() };
     let seed = plan.seed.unwrap_or_else(book::now);
     eprintln!("seed {seed}");
-    let directory = tempfile::Builder::new().prefix("am-ledger-").tempdir_in("/dev/shm")?;
+    let directory = process::directory()?;
     let mut outcomes = vec![];
     for (at, &kind) in kinds.iter().enumerate() {
         let place = directory.path().join(kind.name());

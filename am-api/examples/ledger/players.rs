@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Write, read_to_string};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -80,6 +81,8 @@ impl Players {
         if let Some(host) = self.stage.host(player) {
             command.args(["--host", &host]);
         }
+        // Ctrl-C is the driver's business.
+        command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(File::create(book.with_extension("said"))?);
         self.running[player] = Some((command.spawn()?, run));
         self.lives.push(Life { player, book, end: End::Lives });

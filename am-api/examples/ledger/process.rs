@@ -12,6 +12,8 @@ use am_api::{Handler, Node};
 use hosts::Host;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tempfile::TempDir;
 
 use crate::Error;
 
@@ -47,8 +49,22 @@ pub(crate) struct Place {
     pub(crate) keepalive: f64,
 }
 
-/// Whether the driver wants it to end.
+/// Whether the driver, or who started that, wants it to end.
 pub(crate) type Leave = Arc<AtomicBool>;
+
+/// Ctrl-C and the like, for the driver: what it has started and made has to go with it.
+pub(crate) fn interrupted() -> std::io::Result<Leave> {
+    let leave = Leave::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, leave.clone())?;
+    }
+    Ok(leave)
+}
+
+/// Where books and segments are; it goes with the driver.
+pub(crate) fn directory() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix(&format!("am-ledger-{}-", std::process::id())).tempdir_in("/dev/shm")
+}
 
 /// Run this, until the driver says "leave" or dies.
 pub(crate) fn run(place: &Place, work: impl FnOnce(&Place, &Leave) -> Result<(), Error> + Send) -> Result<(), Error> {
