@@ -113,7 +113,8 @@ impl<B: Buffer> Core<B> {
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            let place = ack.map(|ack| place(&ack, slot.seq));
+            let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
+            let place = ack.map(|ack| place(&ack, slot.seq)).or(is_answered.then_some(Place::Received));
             let message = take_message(slot, id, body_at);
             match (message, place) {
                 (_, Some(Place::Received)) => {}

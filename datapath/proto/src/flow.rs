@@ -15,7 +15,7 @@ use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
 use crate::timers::Armed;
-use crate::{EndpointId, FlowId};
+use crate::{EndpointId, FlowId, WINDOW};
 
 /// One of each class.
 #[derive(Debug)]
@@ -162,6 +162,8 @@ pub(crate) struct FlowRecord {
     pub(crate) setup: Setup,
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
+    /// From the number of the peer's first reply to that of our first request.
+    answers: u32,
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
@@ -214,6 +216,7 @@ impl FlowRecord {
             remote,
             setup,
             is_ordered,
+            answers: 0,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
@@ -274,6 +277,7 @@ impl FlowRecord {
             why,
             max_body: max_frame.saturating_sub(framing.body_at()) as u32,
         };
+        self.answers = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
         for class in Class::ALL {
             let credits = offer.credits[class.index()];
             let queue = &mut self.send[class];
@@ -284,6 +288,14 @@ impl FlowRecord {
         // It was the set-up's.
         self.resend_armed.disarm();
         self.phase = Phase::Open;
+    }
+
+    /// Whether one of our requests was handled, as the replies say that have come: each is to another request, and handlers got
+    /// the requests in order. So many as there are replies were handled, whether or not that was acknowledged.
+    pub(crate) fn is_answered(&self, request: Seq) -> bool {
+        let before = self.receive[Class::Reply].near().plus(self.answers);
+        // A request that waits here is within a window of what was handled. Numbers wrap.
+        self.is_ordered && (1..=WINDOW as i32).contains(&before.since(request))
     }
 
     /// When the peer was last heard, or waited for.
