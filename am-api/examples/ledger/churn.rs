@@ -80,7 +80,7 @@ struct Churn {
 pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
     let carriers = if plan.transports.is_empty() { vec![Carrier::Udp, Carrier::Shm] } else { plan.transports.clone() };
     say(&format_args!(
-        "{:<6}{:<8}{:>10}{:>10}{:>14}{:>22}",
+        "{:<6}{:<8}{:>10}{:>10}{:>14}{:>24}",
         "", "", "killed", "flows", "memory, KiB", "one client, requests/s"
     ));
     let (mut good, stop) = (true, process::interrupted()?);
@@ -211,7 +211,7 @@ impl Churn {
         let (flows, kilobytes) = (book::total(&self.path("server")), resident(self.server.0.id())?);
         let row = Row { when, killed, flows, kilobytes, rate };
         say(&format_args!(
-            "{:<6}{:<8}{:>10}{:>10}{:>14}{:>22.0}",
+            "{:<6}{:<8}{:>10}{:>10}{:>14}{:>24.0}",
             self.carrier.name(),
             when,
             killed,

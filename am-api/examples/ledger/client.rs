@@ -17,7 +17,7 @@ const BURST: u32 = 32;
 /// Connections at once.
 const LANES: usize = 3;
 /// After an end what comes back is heard within this time.
-const SETTLES: Duration = Duration::from_millis(300);
+pub(crate) const SETTLES: Duration = Duration::from_millis(300);
 /// Who wants to leave with everything answered waits so long for it.
 const PATIENCE: Duration = Duration::from_secs(3);
 

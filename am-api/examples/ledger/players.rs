@@ -22,6 +22,17 @@ pub(crate) enum End {
     Left,
 }
 
+impl End {
+    /// How it ended, for people: by when a connection had opened.
+    pub(crate) fn after(self, opened: u64) -> String {
+        match self {
+            End::Lives => "it lives".to_owned(),
+            End::Killed(at) => format!("killed at {} ms", at as i64 - opened as i64),
+            End::Left => "it left".to_owned(),
+        }
+    }
+}
+
 /// A process that was, or is.
 #[derive(Debug)]
 pub(crate) struct Life {

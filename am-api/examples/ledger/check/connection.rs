@@ -26,6 +26,8 @@ pub(super) struct Connection {
     pub(super) sent: u32,
     pub(super) client_over: Option<Over>,
     pub(super) server_over: Option<Over>,
+    /// The client closed it, and left before what had arrived was handled.
+    pub(super) closed_and_left: bool,
     /// The process that has handled it, and all others that have.
     pub(super) server: Option<usize>,
     pub(super) other_server: bool,
@@ -45,6 +47,7 @@ impl Connection {
             Kind::Sent => self.sent = first + count,
             Kind::Closed => self.client_over = Some(Over::Closed(time)),
             Kind::Left | Kind::Ended => {
+                self.closed_and_left |= kind == Kind::Left && matches!(self.client_over, Some(Over::Closed(_)));
                 let unhandled = if is_client { first } else { count };
                 let over = if is_client { &mut self.client_over } else { &mut self.server_over };
                 match (kind, reason) {

@@ -5,6 +5,7 @@ use am_api::ReturnReason;
 use super::connection::{Connection, Over};
 use super::{Excuse, Tally, World};
 use crate::book::Kind;
+use crate::client::SETTLES;
 use crate::players::End;
 
 struct Case<'a> {
@@ -28,9 +29,13 @@ pub(super) fn judge(world: &World<'_>, name: u64, connection: &Connection, tally
 
 impl Case<'_> {
     fn wrong(&mut self, what: &str) {
-        let Case { name, connection, .. } = self;
-        self.tally
-            .wrong(*name, || format!("connection {name:x}: {what}; {} sent{}", connection.sent, connection.story()));
+        let (name, connection) = (self.name, self.connection);
+        self.tally.wrong(name, what, || {
+            let Some(client) = self.world.client(name) else { return format!("connection {name:x}: {what}") };
+            let (player, sent, end) = (client.player, connection.sent, client.end.after(connection.opened));
+            let story = connection.story();
+            format!("connection {name:x} of client {player} ({end}): {what}; {sent} sent{story}")
+        });
     }
 
     /// Handled once and in order, and so are the replies; what comes back does so in order.
@@ -120,6 +125,11 @@ impl Case<'_> {
             None if matches!(client.end, End::Killed(_)) => self.tally.client_killed += count,
             None => self.wrong("its client was not killed, and has not noted its end"),
             Some(Over::Left(_)) => self.tally.client_left += count,
+            // What comes back after a close comes within this time.
+            Some(Over::Closed(at)) if matches!(client.end, End::Killed(killed) if killed < at + SETTLES.as_millis() as u64) =>
+            {
+                self.tally.client_killed += count;
+            }
             Some(Over::Closed(_)) => self.answered_by_nobody(silent),
             Some(Over::Ended(_, reason, unhandled)) => {
                 let (before, dropped) = silent.split_at(silent.len().saturating_sub(unhandled as usize));
@@ -142,10 +152,10 @@ impl Case<'_> {
     /// Of a connection that was closed: they were handled, and the replies went with the end that closed.
     fn answered_by_nobody(&mut self, silent: &[usize]) {
         let (handled, lost): (Vec<usize>, Vec<usize>) = silent.iter().partition(|&&at| self.handled[at]);
-        self.tally.no_reply += handled.len() as u64;
-        if matches!(self.connection.server_over, Some(Over::Left(_)))
-            && matches!(self.connection.client_over, Some(Over::Closed(_)))
-        {
+        let by_client = matches!(self.connection.client_over, Some(Over::Closed(_)));
+        let count = if by_client { &mut self.tally.client_closed } else { &mut self.tally.server_closed };
+        *count += handled.len() as u64;
+        if by_client && matches!(self.connection.server_over, Some(Over::Left(_))) {
             // Both closed it, the server with what it had not handled: who closes is not told how many.
             self.tally.both_closed += lost.len() as u64;
         } else {
@@ -205,8 +215,10 @@ impl Case<'_> {
                 if let Some(at) = dropped.iter().find(|&&at| self.replied[at]) {
                     self.wrong(&format!("reply {at} is said to be unhandled and was handled"));
                 }
-                let lost = before.iter().find(|&&at| !self.replied[at]);
-                if let (Some(at), None) = (lost, self.excuse(false)) {
+                let lost: Vec<usize> = before.iter().copied().filter(|&at| !self.replied[at]).collect();
+                if self.connection.closed_and_left {
+                    self.tally.replies_dropped += lost.len() as u64;
+                } else if let (Some(at), None) = (lost.first(), self.excuse(false)) {
                     self.wrong(&format!(
                         "reply {at} did not come back and was not handled; the server heard {reason:?}"
                     ));
