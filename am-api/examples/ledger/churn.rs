@@ -126,14 +126,10 @@ impl Churn {
         let directory = process::directory()?;
         let path = directory.path();
         let server = start("stay", &carrier.server(path), &path.join("server"), "server", 0, keepalive)?;
+        // Who opens a segment first says what it is like.
+        appears(&stop, "the server does not open", || path.join("server").exists())?;
         let steady = start("steady", &carrier.client(path), &path.join("steady"), "steady", 1, keepalive)?;
-        let begin = Instant::now();
-        while book::total(&path.join("steady")) == 0 {
-            sleep(Duration::from_millis(10));
-            if begin.elapsed() > Duration::from_secs(20) {
-                return Err("the server does not answer".into());
-            }
-        }
+        appears(&stop, "the server does not answer", || book::total(&path.join("steady")) > 0)?;
         Ok(Churn { carrier, directory, server, _steady: steady, keepalive, stop, runs: 1, rows: vec![] })
     }
 
@@ -185,6 +181,9 @@ impl Churn {
         let mut batch = start("visit", &on, &book, &clients.to_string(), self.runs, self.keepalive)?;
         let begin = Instant::now();
         while book::total(&book) < clients * MESSAGES {
+            if let Some(status) = self.server.0.try_wait()? {
+                return Err(format!("the server ended: {status}").into());
+            }
             if let Some(status) = batch.0.try_wait()? {
                 return Err(format!("the clients of batch {} ended: {status}", self.runs).into());
             }
@@ -237,6 +236,17 @@ impl Row {
         json!({"transport": carrier.name(), "when": self.when, "killed": self.killed, "flows": self.flows,
             "kilobytes": self.kilobytes, "rate": self.rate as u64})
     }
+}
+
+fn appears(stop: &Leave, or_else: &str, what: impl Fn() -> bool) -> Result<(), Error> {
+    let begin = Instant::now();
+    while !what() {
+        if begin.elapsed() > Duration::from_secs(20) || stop.load(Relaxed) {
+            return Err(or_else.into());
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// What of a process is in memory, in KiB.

@@ -1,9 +1,10 @@
 //! The processes of `ledger churn`: the server that stays, the one client that stays, and those that are killed.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, Node, Remote, RequestError};
+use am_api::{Endpoint, FlowChange, Node, Remote};
 
 use super::MESSAGES;
 use crate::Error;
@@ -14,8 +15,8 @@ const TURN: Duration = Duration::from_millis(5);
 
 /// Answers; its book's total is the flows that are open.
 pub(crate) fn stay(place: &Place, leave: &Leave) -> Result<(), Error> {
-    let mut book = Book::create(&place.book)?;
     let Some(node) = open(place, leave)? else { return Ok(()) };
+    let mut book = Book::create(&place.book)?;
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
     // Who is gone needs no answer.
     endpoint.on_request(WORK, |_, message, token| _ = token.reply(WORK, message.words(), b""));
@@ -39,8 +40,8 @@ pub(crate) fn stay(place: &Place, leave: &Leave) -> Result<(), Error> {
 pub(crate) fn steady(place: &Place, leave: &Leave) -> Result<(), Error> {
     let mut book = Book::create(&place.book)?;
     let Some(node) = open(place, leave)? else { return Ok(()) };
-    let (mut endpoint, to, mut replies) = connect(&node)?;
-    let (mut asked, mut said) = (0, 0);
+    let (mut endpoint, to) = connect(&node)?;
+    let (mut replies, mut asked, mut said) = (0, 0, 0);
     while !leave.load(Relaxed) {
         while asked < replies + 8 && ask(&endpoint, to)? {
             asked += 1;
@@ -54,44 +55,71 @@ pub(crate) fn steady(place: &Place, leave: &Leave) -> Result<(), Error> {
     Ok(())
 }
 
-/// As many clients as it is called: connected all, and each with some messages. Then they wait to be killed.
+/// One of those that are killed.
+struct Visitor {
+    _node: Node,
+    endpoint: Endpoint<u64>,
+    to: Remote,
+    replies: u64,
+    asked: u64,
+}
+
+impl Visitor {
+    /// A turn; whether it has had all its messages.
+    fn turn(&mut self) -> Result<bool, Error> {
+        if self.asked == self.replies && self.asked < MESSAGES && ask(&self.endpoint, self.to)? {
+            self.asked += 1;
+        }
+        self.endpoint.poll(&mut self.replies);
+        Ok(self.replies == MESSAGES)
+    }
+}
+
+/// As many clients as it is called, at once. Then they wait to be killed.
 pub(crate) fn visit(place: &Place, leave: &Leave) -> Result<(), Error> {
     let mut book = Book::create(&place.book)?;
-    let mut clients = vec![];
+    let mut visitors = vec![];
     for n in 0..place.name.parse::<u64>()? {
         let place = Place { name: format!("client-{}-{n}", place.run), ..place.clone() };
         let Some(node) = open(&place, leave)? else { return Ok(()) };
-        let (mut endpoint, to, mut replies) = connect(&node)?;
-        for asked in 0..MESSAGES {
-            ask(&endpoint, to)?;
-            if !endpoint.wait_until(&mut replies, PATIENCE, |replies| *replies > asked) {
-                return Err("no reply".into());
-            }
-        }
-        book.add(replies);
-        clients.push((node, endpoint));
+        let (endpoint, to) = connect(&node)?;
+        visitors.push(Visitor { _node: node, endpoint, to, replies: 0, asked: 0 });
     }
+    let begin = Instant::now();
+    loop {
+        let mut done = 0;
+        for visitor in &mut visitors {
+            done += usize::from(visitor.turn()?);
+        }
+        if done == visitors.len() {
+            break;
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err("not all were answered".into());
+        }
+        thread::yield_now();
+    }
+    book.set(visitors.iter().map(|visitor| visitor.replies).sum());
     loop {
         // Nobody is polled: they are as idle as can be.
-        std::thread::sleep(PATIENCE);
+        thread::sleep(PATIENCE);
     }
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn connect(node: &Node) -> Result<(Endpoint<u64>, Remote, u64), Error> {
+fn connect(node: &Node) -> Result<(Endpoint<u64>, Remote), Error> {
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
     endpoint.on_reply(WORK, |replies, _| *replies += 1);
-    let (to, mut replies) = (endpoint.connect(SERVER, ENDPOINT)?, 0);
-    endpoint.wait_open(&mut replies, to, PATIENCE)?;
-    Ok((endpoint, to, replies))
+    let to = endpoint.connect(SERVER, ENDPOINT)?;
+    Ok((endpoint, to))
 }
 
 /// `false` where there is no room now.
 fn ask(endpoint: &Endpoint<u64>, to: Remote) -> Result<bool, Error> {
     match endpoint.request(to, WORK, &[], b"") {
         Ok(()) => Ok(true),
-        Err(RequestError::NoCredit | RequestError::NoFrame) => Ok(false),
+        Err(error) if error.is_temporary() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
