@@ -260,6 +260,10 @@ fn start(role: &str, on: &str, book: &Path, name: &str, run: u64, keepalive: f64
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(role).arg(on).arg(book).args(["--name", name, "--run", &run.to_string()]);
     command.args(["--keepalive", &keepalive.to_string()]).process_group(0);
+    if role != "stay" {
+        // Many of them start at once.
+        command.args(["--patience", "20"]);
+    }
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     Ok(Running(command.spawn()?))
 }

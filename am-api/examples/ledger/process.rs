@@ -47,6 +47,9 @@ pub(crate) struct Place {
     /// Seconds after which a silent peer is given up.
     #[arg(long, default_value_t = 20.0)]
     pub(crate) keepalive: f64,
+    /// And after how many while something is asked of it.
+    #[arg(long, default_value_t = 1.5)]
+    pub(crate) patience: f64,
 }
 
 /// Whether the driver, or who started that, wants it to end.
@@ -88,10 +91,10 @@ pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> 
     const LONG: Duration = Duration::from_secs(20);
     let begin = Instant::now();
     while !leave.load(Relaxed) {
-        let keepalive = Duration::from_secs_f64(place.keepalive);
-        let opened = transports::open(&place.on)
-            .map_err(Error::from)
-            .and_then(|transport| Ok(Node::builder(&place.name).keepalive(keepalive).open(transport)?));
+        let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
+        let opened = transports::open(&place.on).map_err(Error::from).and_then(|transport| {
+            Ok(Node::builder(&place.name).keepalive(keepalive).patience(patience).open(transport)?)
+        });
         match opened {
             Ok(node) => return Ok(Some(node)),
             Err(error) if begin.elapsed() > LONG => return Err(error),
