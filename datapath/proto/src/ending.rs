@@ -108,12 +108,13 @@ impl<B: Buffer> Core<B> {
         let (endpoint, body_at) = (record.endpoint, record.route.framing.body_at());
         let ack = ack.filter(|ack| record.send[class].may_be(ack.before));
         let mut unhandled = ack.map_or(0, |ack| record.send[class].unhandled(&ack));
-        let is_ordered = |kind| record.is_ordered && !matches!(kind, Kind::Put | Kind::Get);
+        let is_ordered = |kind| record.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get);
         let mut link = record.send[class].drain();
         while link != NONE {
             let slot = &mut self.slots[link];
             let next = slot.next;
-            let place = ack.map(|ack| place(&ack, slot.seq));
+            let is_answered = class == Class::Request && is_ordered(slot.kind) && record.is_answered(slot.seq);
+            let place = ack.map(|ack| place(&ack, slot.seq)).or(is_answered.then_some(Place::Received));
             let message = take_message(slot, id, body_at);
             match (message, place) {
                 (_, Some(Place::Received)) => {}

@@ -15,7 +15,7 @@ use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
 use crate::timers::Armed;
-use crate::{EndpointId, FlowId};
+use crate::{EndpointId, FlowId, WINDOW};
 
 /// One of each class.
 #[derive(Debug)]
@@ -98,6 +98,8 @@ pub(crate) struct Setup {
     pub(crate) id: u32,
     /// Whether we asked; otherwise the peer did.
     pub(crate) ours: bool,
+    /// Handlers get the messages of a class in the order in which they were sent.
+    pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
     /// Give up then.
     pub(crate) until: Time,
@@ -160,8 +162,8 @@ pub(crate) struct FlowRecord {
     pub(crate) phase: Phase,
     pub(crate) remote: Remote,
     pub(crate) setup: Setup,
-    /// Handlers get the messages of a class in the order in which they were sent.
-    pub(crate) is_ordered: bool,
+    /// From the number of the peer's first reply to that of our first request.
+    answers: u32,
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
@@ -169,8 +171,6 @@ pub(crate) struct FlowRecord {
     pub(crate) rtt: Rtt,
     /// How long the peer has not been heard, while something is on its way.
     pub(crate) silence: Silence,
-    /// How often more credit was asked for since there was any.
-    pub(crate) starved: u8,
     /// Messages accepted that the peer was not told of.
     pub(crate) unacked: u16,
     /// In the queue of flows with an acknowledgement to send.
@@ -196,13 +196,11 @@ pub(crate) struct FlowRecord {
 }
 
 impl FlowRecord {
-    #[expect(clippy::too_many_arguments, reason = "what both sides know of a flow before it is open")]
     pub(crate) fn new(
         id: FlowId,
         endpoint: EndpointId,
         remote: Remote,
         setup: Setup,
-        is_ordered: bool,
         first: [Seq; 2],
         peer_first: [Seq; 2],
         credits: [u16; 2],
@@ -213,14 +211,13 @@ impl FlowRecord {
             phase: Phase::Asking,
             remote,
             setup,
-            is_ordered,
+            answers: 0,
             route: Route::NONE,
             send: PerClass(first.map(SendQueue::new)),
             receive: PerClass([0, 1].map(|class| ReceiveQueue::new(peer_first[class], credits[class]))),
             rejects: RejectQueue::default(),
             rtt: Rtt::default(),
             silence: Silence::default(),
-            starved: 0,
             unacked: 0,
             ack_queued: false,
             ack_forced: false,
@@ -274,6 +271,7 @@ impl FlowRecord {
             why,
             max_body: max_frame.saturating_sub(framing.body_at()) as u32,
         };
+        self.answers = self.send[Class::Request].first().0.wrapping_sub(offer.first[Class::Reply.index()].0);
         for class in Class::ALL {
             let credits = offer.credits[class.index()];
             let queue = &mut self.send[class];
@@ -284,6 +282,14 @@ impl FlowRecord {
         // It was the set-up's.
         self.resend_armed.disarm();
         self.phase = Phase::Open;
+    }
+
+    /// Whether one of our requests was handled, as the replies say that have come: each is to another request, and handlers got
+    /// the requests in order. So many as there are replies were handled, whether or not that was acknowledged.
+    pub(crate) fn is_answered(&self, request: Seq) -> bool {
+        let before = self.receive[Class::Reply].near().plus(self.answers);
+        // A request that waits here is within a window of what was handled. Numbers wrap.
+        self.setup.is_ordered && (1..=WINDOW as i32).contains(&before.since(request))
     }
 
     /// When the peer was last heard, or waited for.

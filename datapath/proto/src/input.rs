@@ -187,7 +187,7 @@ impl FlowRecord {
 
     /// Whether a message waits for earlier ones. Parts of bulk transfers say themselves where they belong.
     pub(crate) fn holds(&self, kind: Kind) -> bool {
-        self.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !planted::is(Bug::OutOfOrder)
+        self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !planted::is(Bug::OutOfOrder)
     }
 
     /// A message that came again, or too early: its sender should hear where we are, and which it was.

@@ -69,7 +69,12 @@ impl<B: Buffer> Core<B> {
         self.settle(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
         match record.phase {
-            Phase::Leaving => return,
+            Phase::Leaving if unhandled.is_empty() => return,
+            // The next Close says it; one that has arrived already cannot be taken back.
+            Phase::Leaving => {
+                let acks = record.final_acks(unhandled);
+                return self.strays.remember(record, acks);
+            }
             Phase::Open => {}
             _ => {
                 self.retire(id, Phase::Dead(ReturnReason::Closed));

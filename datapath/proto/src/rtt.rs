@@ -36,6 +36,8 @@ pub(crate) struct Rtt {
     deviation: u32,
     /// Time-outs in a row without an acknowledgement in between.
     pub(crate) backoff: u8,
+    /// How often more credit was asked for since there was any.
+    pub(crate) starved: u8,
 }
 
 impl Rtt {

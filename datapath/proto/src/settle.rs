@@ -76,7 +76,7 @@ impl<B: Buffer> Core<B> {
                 record.silence = Silence::from(now);
             }
             // Who asks for credit is in no hurry.
-            if !is_armed || record.starved > 0 {
+            if !is_armed || record.rtt.starved > 0 {
                 let due = now.later(record.rtt.timeout(waits));
                 timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
             }
@@ -143,7 +143,7 @@ impl FlowRecord {
         for class in Class::ALL {
             let (queue, share) = (&mut self.receive[class], &mut shares[class]);
             let handled = queue.take_handled();
-            let is_late = |order: &Order| self.is_ordered && order.peer_says_late(class);
+            let is_late = |order: &Order| self.setup.is_ordered && order.peer_says_late(class);
             let waiting =
                 if queue.beyond() > 0 && self.order.as_deref().is_some_and(is_late) { queue.beyond() } else { 0 };
             if handled > 0 || waiting > 0 {
@@ -208,8 +208,8 @@ impl FlowRecord {
         if progress.acked > 0 {
             self.rejects.accepted();
         }
-        if self.starved > 0 && !self.send[class].is_starved() {
-            self.starved = 0;
+        if self.rtt.starved > 0 && !self.send[class].is_starved() {
+            self.rtt.starved = 0;
         }
     }
 

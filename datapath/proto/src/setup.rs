@@ -78,15 +78,15 @@ impl<B: Buffer> Core<B> {
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
         let (id, until) = (self.random.next() as u32, now + self.config.patience);
-        let setup = Setup { id, ours: true, tag, until, tries: 0, asked: 0 };
+        let setup = Setup { id, ours: true, is_ordered, tag, until, tries: 0, asked: 0 };
         let remote = Remote { node_name: node, endpoint, node: None };
-        let id = self.insert(flow, from, remote, setup, is_ordered);
+        let id = self.insert(flow, from, remote, setup);
         self.flows.asks(flow);
         self.advance(now, flow);
         Ok(id)
     }
 
-    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup, is_ordered: bool) -> FlowId {
+    fn insert(&mut self, flow: Flow, endpoint: EndpointId, remote: Remote, setup: Setup) -> FlowId {
         let id = FlowId { flow, nonce: self.random.next() as u16 };
         let first = [0, 1].map(|_| Seq(self.config.first_number.unwrap_or(self.random.next() as u32)));
         let is_first = self.newest != Some(remote.node_name);
@@ -96,7 +96,7 @@ impl<B: Buffer> Core<B> {
         }
         let credits =
             self.shares.0.each_ref().map(|share| self.budget.grant(self.config.window, share.each_of_present()));
-        let mut record = FlowRecord::new(id, endpoint, remote, setup, is_ordered, first, [Seq(0); 2], credits);
+        let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
         record.is_first = is_first;
         self.flows.insert(record);
         self.events.push_back(Event::Steer(flow, true));
@@ -178,7 +178,7 @@ impl<B: Buffer> Core<B> {
             from: endpoint.name,
             to: record.remote.endpoint,
             tag: record.setup.tag,
-            is_ordered: record.is_ordered,
+            is_ordered: record.setup.is_ordered,
             offer: record.offer(known.max_frame),
         };
         self.control.push(peer.peer.address, Control::Connect(question));
@@ -218,8 +218,9 @@ impl<B: Buffer> Core<B> {
         let flow = self.flows.reserve().ok_or(Refusal::Full)?;
         let remote =
             Remote { node_name: peer.name, endpoint: question.from, node: Some((question.node, question.incarnation)) };
-        let setup = Setup { id: question.id, ours: false, tag: question.tag, until: now, tries: 0, asked: 0 };
-        let id = self.insert(flow, endpoint, remote, setup, question.is_ordered);
+        let (id, tag, is_ordered) = (question.id, question.tag, question.is_ordered);
+        let setup = Setup { id, ours: false, is_ordered, tag, until: now, tries: 0, asked: 0 };
+        let id = self.insert(flow, endpoint, remote, setup);
         self.shares[Class::Request].expect(now);
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);

@@ -171,7 +171,7 @@ impl Share {
     fn adapt(&mut self, now: Time) {
         let lost = self.lost.min(self.messages) as u64;
         let less = self.total as u64 * lost / (2 * self.messages.max(1) as u64);
-        self.rounds += 1;
+        self.rounds = self.rounds.saturating_add(1);
         let more = (self.total < self.window && self.rounds >= self.senders.min(SLOWEST)) as u16;
         if more > 0 {
             self.rounds = 0;
@@ -210,6 +210,14 @@ mod tests {
         let mut share = Share::new(128);
         send(&mut share, &mut [Use::default()], &[7], 1000);
         assert_eq!(share.each(), 128);
+    }
+
+    /// Rounds are counted only where the total is to grow again.
+    #[test]
+    fn one_alone_may_send_for_ever() {
+        let (mut share, mut sender) = (Share::new(1), Use::default());
+        (0..100_000).for_each(|_| share.note(NOW, &mut sender, 8, 0));
+        assert_eq!(share.each(), 1);
     }
 
     #[test]

@@ -107,8 +107,8 @@ impl<B: Buffer> Core<B> {
         }
         record.silence.ask();
         self.control.push(record.route.to, record.question());
-        let wait = (record.rtt.timeout(&self.waits) << record.starved.min(20)).min(self.waits.most);
-        record.starved = record.starved.saturating_add(1);
+        let wait = (record.rtt.timeout(&self.waits) << record.rtt.starved.min(20)).min(self.waits.most);
+        record.rtt.starved = record.rtt.starved.saturating_add(1);
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), now.later(wait));
     }
 

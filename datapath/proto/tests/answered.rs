@@ -11,6 +11,16 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn an_answered_request_never_comes_back() {
+    never_comes_back(Loss::None);
+}
+
+/// The peer dies after its replies have left, and before its acknowledgement; or only that is lost.
+#[test]
+fn not_even_where_it_was_not_acknowledged() {
+    never_comes_back(Loss::Acks);
+}
+
+fn never_comes_back(loss: Loss) {
     for (window, payload, at_once) in
         [(1, 0, 1), (1, 1000, 1), (64, 0, 1), (64, 1000, 1), (64, 0, 40), (64, 30, 40), (64, 1000, 40)]
     {
@@ -23,6 +33,7 @@ fn an_answered_request_never_comes_back() {
         for word in 0..at_once {
             net.send(alpha, flow, Class::Request, word, &vec![7; payload]).unwrap();
         }
+        net.loss = loss;
         net.run(SECOND, |net| {
             while net.echo(beta, there) {}
             net.drain();

@@ -106,6 +106,23 @@ fn what_no_handler_gets_any_more_is_told() {
     nothing_is_left(&mut net, alpha.0);
 }
 
+/// As where a program closes a connection and drops its node.
+#[test]
+fn what_waits_when_a_flow_and_then_its_endpoint_is_closed_is_told() {
+    let (mut net, [alpha, beta], flow, theirs) = pair(9);
+    for word in 0..8 {
+        net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
+    }
+    net.idle(SECOND);
+    let handled = [(); 3].map(|()| net.extract(beta.0, beta.1).expect("a request").words().at(0));
+    assert_eq!(handled, [0, 1, 2]);
+    net.core(beta.0).close(theirs);
+    net.core(beta.0).close_endpoint(beta.1);
+    net.idle(SECOND);
+    assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Closed, [5, 0])), "3 to 7 were acknowledged");
+    nothing_is_left(&mut net, beta.0);
+}
+
 #[test]
 fn of_a_peer_that_crashed_only_what_had_not_left_is_certain() {
     let (mut net, [alpha, beta], flow, _) = pair(4);

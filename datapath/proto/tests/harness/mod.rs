@@ -85,6 +85,8 @@ pub enum Loss {
     },
     /// So many of those with questions or answers about the path.
     FirstProbes(usize),
+    /// Acknowledgements in frames of their own.
+    Acks,
 }
 
 pub const MAX_FRAME: usize = 1514;
@@ -212,6 +214,10 @@ impl Net {
                 let is_one = matches!(control, Some(Control::Probe(_) | Control::ProbeSeen(_)));
                 *count -= usize::from(is_one);
                 is_one
+            }
+            Loss::Acks => {
+                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT);
+                parsed.is_ok_and(|parsed| parsed.header.kind == wire::Kind::Ack)
             }
             Loss::All => true,
             Loss::None | Loss::FirstProbes(_) => false,

@@ -1,0 +1,269 @@
+//! Clients that connect, exchange some messages and are killed, under a server that stays: what is left of them.
+//!
+//! A process each would take most of the time to start, so that one process has some clients, each a node with a transport of its own, and all of
+//! them are killed with it.
+
+pub(crate) mod roles;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::process::{self, Leave};
+use crate::{Error, book, say};
+
+/// What is exchanged with each client that is killed.
+pub(super) const MESSAGES: u64 = 10;
+/// In shared memory a link has at most 64 members.
+const EACH: u64 = 20;
+/// How long the one client's rate is taken.
+const WHILE: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Carrier {
+    Udp,
+    Shm,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Clients that are killed, over each transport
+    #[arg(long, default_value_t = 20_000)]
+    clients: u64,
+    /// Seconds after which the server gives up who is silent
+    #[arg(long, default_value_t = 20.0)]
+    keepalive: f64,
+    /// A line of JSON for each row of the table, too
+    #[arg(long)]
+    json: bool,
+    /// [both]
+    transports: Vec<Carrier>,
+}
+
+/// A process that ends with us.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+/// What is measured at one time.
+struct Row {
+    when: &'static str,
+    killed: u64,
+    flows: u64,
+    kilobytes: u64,
+    rate: f64,
+}
+
+struct Churn {
+    carrier: Carrier,
+    directory: TempDir,
+    server: Running,
+    _steady: Running,
+    keepalive: f64,
+    stop: Leave,
+    runs: u64,
+    rows: Vec<Row>,
+}
+
+/// `false` where something of the killed is left.
+pub(crate) fn run(plan: &Plan) -> Result<bool, Error> {
+    let carriers = if plan.transports.is_empty() { vec![Carrier::Udp, Carrier::Shm] } else { plan.transports.clone() };
+    say(&format_args!(
+        "{:<6}{:<8}{:>10}{:>10}{:>14}{:>24}",
+        "", "", "killed", "flows", "memory, KiB", "one client, requests/s"
+    ));
+    let (mut good, stop) = (true, process::interrupted()?);
+    for carrier in carriers {
+        let mut churn = Churn::new(carrier, plan.keepalive, stop.clone())?;
+        churn.all(plan.clients)?;
+        good &= churn.is_good();
+        if plan.json {
+            churn.rows.iter().for_each(|row| say(&row.json(carrier)));
+        }
+    }
+    Ok(good)
+}
+
+impl Carrier {
+    fn name(self) -> &'static str {
+        ["udp", "shm"][self as usize]
+    }
+
+    fn server(self, directory: &Path) -> String {
+        match self {
+            Carrier::Udp => format!("udp:{}", local(1)),
+            Carrier::Shm => format!("shm:churn,members=64,frames=1024,frame=2048,dir={}", directory.display()),
+        }
+    }
+
+    fn client(self, directory: &Path) -> String {
+        match self {
+            Carrier::Udp => format!("udp:{},frames=256,peer={}", local(2).replace(":7000", ":0"), local(1)),
+            Carrier::Shm => format!("shm:churn,frames=256,dir={}", directory.display()),
+        }
+    }
+}
+
+/// An address of this driver's own on the loopback network.
+fn local(host: u8) -> String {
+    let [low, high] = (std::process::id() as u16).to_be_bytes();
+    format!("127.{high}.{low}.{host}:7000")
+}
+
+impl Churn {
+    fn new(carrier: Carrier, keepalive: f64, stop: Leave) -> Result<Churn, Error> {
+        let directory = process::directory()?;
+        let path = directory.path();
+        let server = start("stay", &carrier.server(path), &path.join("server"), "server", 0, keepalive)?;
+        // Who opens a segment first says what it is like.
+        appears(&stop, "the server does not open", || path.join("server").exists())?;
+        let steady = start("steady", &carrier.client(path), &path.join("steady"), "steady", 1, keepalive)?;
+        appears(&stop, "the server does not answer", || book::total(&path.join("steady")) > 0)?;
+        Ok(Churn { carrier, directory, server, _steady: steady, keepalive, stop, runs: 1, rows: vec![] })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Nothing, for so long.
+    fn rest(&self, time: Duration) -> Result<(), Error> {
+        let begin = Instant::now();
+        while !self.stop.load(Relaxed) {
+            if begin.elapsed() >= time {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(10).min(time));
+        }
+        Err("interrupted".into())
+    }
+
+    fn all(&mut self, clients: u64) -> Result<(), Error> {
+        self.rest(Duration::from_secs(1))?;
+        self.row("before", 0, |churn| churn.rest(WHILE))?;
+        let mut killed = 0;
+        for part in 1..=4 {
+            let until = clients * part / 4;
+            let from = killed;
+            self.row("during", until, |churn| {
+                let mut killed = from;
+                while killed < until {
+                    let clients = EACH.min(until - killed);
+                    churn.batch(clients)?;
+                    killed += clients;
+                }
+                Ok(())
+            })?;
+            killed = until;
+        }
+        // The last of them are noticed a quarter later at most.
+        self.rest(Duration::from_secs_f64(self.keepalive * 1.3 + 1.0))?;
+        self.row("after", killed, |churn| churn.rest(WHILE))
+    }
+
+    /// A process with so many clients: all have exchanged their messages when it is killed.
+    fn batch(&mut self, clients: u64) -> Result<(), Error> {
+        self.rest(Duration::ZERO)?;
+        self.runs += 1;
+        let (on, book) = (self.carrier.client(self.directory.path()), self.path("batch"));
+        _ = fs::remove_file(&book);
+        let mut batch = start("visit", &on, &book, &clients.to_string(), self.runs, self.keepalive)?;
+        let begin = Instant::now();
+        while book::total(&book) < clients * MESSAGES {
+            if let Some(status) = self.server.0.try_wait()? {
+                return Err(format!("the server ended: {status}").into());
+            }
+            if let Some(status) = batch.0.try_wait()? {
+                return Err(format!("the clients of batch {} ended: {status}", self.runs).into());
+            }
+            if begin.elapsed() > Duration::from_secs(60) {
+                return Err(format!("batch {}: {} replies in a minute", self.runs, book::total(&book)).into());
+            }
+            sleep(Duration::from_millis(1));
+        }
+        drop(batch);
+        Ok(())
+    }
+
+    /// Do this, and measure meanwhile; memory and flows at the end.
+    fn row(
+        &mut self,
+        when: &'static str,
+        killed: u64,
+        work: impl FnOnce(&mut Churn) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (before, begin) = (book::total(&self.path("steady")), Instant::now());
+        work(self)?;
+        let replies = book::total(&self.path("steady")) - before;
+        let rate = replies as f64 / begin.elapsed().as_secs_f64();
+        let (flows, kilobytes) = (book::total(&self.path("server")), resident(self.server.0.id())?);
+        let row = Row { when, killed, flows, kilobytes, rate };
+        say(&format_args!(
+            "{:<6}{:<8}{:>10}{:>10}{:>14}{:>24.0}",
+            self.carrier.name(),
+            when,
+            killed,
+            flows,
+            kilobytes,
+            rate
+        ));
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// The one client's flow is left, and the server's memory does not grow with the clients that were.
+    fn is_good(&self) -> bool {
+        const GROWTH: u64 = 16 << 10;
+        let [.., first, after] = &self.rows[..] else { return false };
+        let first = self.rows.get(1).unwrap_or(first);
+        after.flows == 1 && after.rate > 0.0 && after.kilobytes < first.kilobytes + GROWTH
+    }
+}
+
+impl Row {
+    fn json(&self, carrier: Carrier) -> serde_json::Value {
+        json!({"transport": carrier.name(), "when": self.when, "killed": self.killed, "flows": self.flows,
+            "kilobytes": self.kilobytes, "rate": self.rate as u64})
+    }
+}
+
+fn appears(stop: &Leave, or_else: &str, what: impl Fn() -> bool) -> Result<(), Error> {
+    let begin = Instant::now();
+    while !what() {
+        if begin.elapsed() > Duration::from_secs(20) || stop.load(Relaxed) {
+            return Err(or_else.into());
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// What of a process is in memory, in KiB.
+fn resident(process: u32) -> Result<u64, Error> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel does not say VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+fn start(role: &str, on: &str, book: &Path, name: &str, run: u64, keepalive: f64) -> Result<Running, Error> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(role).arg(on).arg(book).args(["--name", name, "--run", &run.to_string()]);
+    command.args(["--keepalive", &keepalive.to_string()]).process_group(0);
+    if role != "stay" {
+        // Many of them start at once.
+        command.args(["--patience", "20"]);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    Ok(Running(command.spawn()?))
+}

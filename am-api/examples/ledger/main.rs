@@ -1,0 +1,83 @@
+//! A ledger on both sides of every request, while servers and clients are killed, leave, are stopped, and interfaces go down.
+//!
+//!     ledger run                                100 million requests, over xdp, shm, udp and tcp; needs root
+//!     ledger run --requests 1000000 shm         over one of them
+//!     ledger churn                              20,000 clients that connect, exchange some messages and are killed
+//!
+//! `run` ends with 0 where each request was handled once and in order, or came back and was not handled, or is unknown for one of
+//! the two reasons that `docs/promises.md` has; with 1 where anything is wrong; with 2 where it could not run.
+//!
+//! ```text
+//!   driver ── starts, kills, stops ──▶ server ◀── requests ── clients      each a process
+//!     │                                  │                      │
+//!     └── compares ──▶ book ◀────────────┘        book ◀────────┘          files
+//! ```
+//!
+//! Read first: `book.rs`, what each side notes; `check/judge.rs`, what must be true of it; `faults.rs`, what happens.
+
+mod book;
+mod check;
+mod churn;
+mod client;
+mod drive;
+mod faults;
+mod players;
+mod process;
+mod server;
+mod stage;
+
+use std::fmt::Display;
+use std::io::{Write, stdout};
+
+use clap::Parser;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Parser)]
+#[command(about = "Compare what both sides have noted of each request, after all that can happen to them")]
+enum Command {
+    /// Requests, while everything happens to both sides
+    Run(drive::Plan),
+    /// Clients that connect, exchange some messages and are killed, under a server that stays
+    Churn(churn::Plan),
+    /// A server, as `run` starts it
+    #[command(hide = true)]
+    Serve(process::Place),
+    /// A client, as `run` starts it
+    #[command(hide = true)]
+    Ask(process::Place),
+    /// As `churn` starts them: the server,
+    #[command(hide = true)]
+    Stay(process::Place),
+    /// the client that stays,
+    #[command(hide = true)]
+    Steady(process::Place),
+    /// and those that are killed
+    #[command(hide = true)]
+    Visit(process::Place),
+}
+
+/// A reader that went away is no failure.
+fn say(line: &impl Display) {
+    _ = writeln!(stdout(), "{line}");
+}
+
+fn main() {
+    let good = match Command::parse() {
+        Command::Run(plan) => drive::run(&plan),
+        Command::Churn(plan) => churn::run(&plan),
+        Command::Serve(place) => process::run(&place, server::run).map(|()| true),
+        Command::Ask(place) => process::run(&place, client::run).map(|()| true),
+        Command::Stay(place) => process::run(&place, churn::roles::stay).map(|()| true),
+        Command::Steady(place) => process::run(&place, churn::roles::steady).map(|()| true),
+        Command::Visit(place) => process::run(&place, churn::roles::visit).map(|()| true),
+    };
+    let code = match good {
+        Ok(good) => i32::from(!good),
+        Err(error) => {
+            eprintln!("ledger: {error}");
+            2
+        }
+    };
+    std::process::exit(code);
+}

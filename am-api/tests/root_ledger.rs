@@ -1,0 +1,27 @@
+//! `examples/ledger` over all transports, for some seconds each: servers and clients are killed, leave and are stopped, and
+//! interfaces go down. What both sides noted agrees. Needs root.
+
+mod example;
+
+use example::example;
+use serde_json::Value;
+
+#[test]
+fn each_is_handled_once_or_comes_back_or_is_unknown_for_a_reason() {
+    let mut ledger = example("ledger");
+    ledger.args(["run", "--json", "--requests", "20000", "--faults", "6", "--pause", "250", "--silence", "400"]);
+    let output = ledger.output().unwrap();
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{why}");
+    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line["transport"].as_str()).collect();
+    assert_eq!(names, ["xdp", "shm", "udp", "tcp"], "{said}");
+    for line in &lines {
+        let count = |key: &str| line[key].as_u64().unwrap_or_else(|| panic!("no {key}: {line}"));
+        let faults = ["kills", "leaves", "stops", "flaps"]
+            .map(|what| count(&format!("server_{what}")) + count(&format!("client_{what}")));
+        assert!(faults.iter().sum::<u64>() >= 6 && count("connections") > 3, "{line}");
+        assert!(count("replied") > 1000 && count("handled") >= count("replied"), "{line}");
+        assert_eq!(count("wrong"), 0, "{said}");
+    }
+}
