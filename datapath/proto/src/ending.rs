@@ -83,8 +83,10 @@ impl<B: Buffer> Core<B> {
         if matches!(record.phase, Phase::Dead(_)) {
             return;
         }
-        if record.phase == Phase::Asking {
-            self.strays.remember_unanswered(record.setup.id);
+        match (record.phase, record.remote.node) {
+            (Phase::Asking, _) => self.strays.remember_unanswered(record.setup.id),
+            (Phase::Open, Some((node, _))) => self.peers.end(node),
+            _ => {}
         }
         record.phase = phase;
         record.receive.0.iter_mut().for_each(|queue| self.budget.give_back(queue.retire()));

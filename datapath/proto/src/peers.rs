@@ -69,12 +69,22 @@ pub(crate) struct PeerRecord {
     pub(crate) armed: Armed,
     /// The longest frame that it can receive, as far as it has said.
     pub(crate) max_frame: u32,
+    /// Open flows with it.
+    flows: u16,
     /// It was asked for a flow, and answered nothing.
     pub(crate) mute: bool,
-    /// Of a static table: nothing on the network may make us forget it.
-    fixed: bool,
-    /// Removed: its place is for the next that comes.
-    vacant: bool,
+    stay: Stay,
+}
+
+/// Whether a record gives way to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    /// When it is the least wanted.
+    Heard,
+    /// Never: of a static table, nothing on the network may make us forget it.
+    Fixed,
+    /// It is removed: its place is for the next that comes.
+    Vacant,
 }
 
 /// The most peers that are remembered, so that a flood of made-up beacons
@@ -181,12 +191,22 @@ impl Peers {
         (record.peer, record.mute) = (peer, false);
     }
 
-    /// One that nobody has talked to, or else one that is not being probed.
-    /// Flows do not need their peer's record once they are open.
+    /// One without flows that is not being probed: of those the one that came first, so that who has just come has time to ask for a flow.
     fn least_wanted(&self) -> Option<usize> {
-        let around = || (0..MOST).map(|n| (self.hand + n) % MOST).filter(|&at| !self.records[at].fixed);
-        let unused = around().find(|&at| matches!(self.records[at].path, Path::Unknown));
-        unused.or_else(|| around().find(|&at| matches!(self.records[at].path, Path::Known(..))))
+        let mut around = (0..MOST).map(|n| (self.hand + n) % MOST);
+        around.find(|&at| self.records[at].is_unused())
+    }
+
+    /// A flow with this one is open.
+    pub(crate) fn begin(&mut self, at: usize) {
+        self.records[at].flows += 1;
+    }
+
+    /// A flow with this one was open. It may have been forgotten, and learned again.
+    pub(crate) fn end(&mut self, node: NodeId) {
+        if let Some(at) = self.by_node(node) {
+            self.records[at].flows = self.records[at].flows.saturating_sub(1);
+        }
     }
 
     /// It is not known any more, until it is heard again.
@@ -195,14 +215,14 @@ impl Peers {
         self.unindex(at);
         let record = &mut self.records[at as usize];
         // A timer of its probes finds it not armed.
-        (record.vacant, record.fixed, record.armed) = (true, false, Armed::default());
+        (record.stay, record.armed) = (Stay::Vacant, Armed::default());
         self.vacant.push(at);
     }
 
     /// Never forget this one.
     pub(crate) fn keep(&mut self, node: NodeId) {
         let record = self.by_node(node).and_then(|at| self.records.get_mut(at));
-        record.into_iter().for_each(|record| record.fixed = true);
+        record.into_iter().for_each(|record| record.stay = Stay::Fixed);
     }
 
     /// The address of a peer that is in a static table and has not been heard
@@ -253,23 +273,27 @@ impl Peers {
 
     /// The peers that were probed, and what was found.
     pub(crate) fn known(&self) -> impl Iterator<Item = (&Peer, &Known)> {
-        let live = self.records.iter().filter(|record| !record.vacant);
+        let live = self.records.iter().filter(|record| record.stay != Stay::Vacant);
         live.filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.records.iter().filter(|record| !record.vacant).map(|record| &record.peer)
+        self.records.iter().filter(|record| record.stay != Stay::Vacant).map(|record| &record.peer)
     }
 }
 
 impl PeerRecord {
+    fn is_unused(&self) -> bool {
+        self.flows == 0 && self.stay == Stay::Heard && !matches!(self.path, Path::Probing(_))
+    }
+
     fn is_probed_with(&self, id: u32) -> bool {
         matches!(&self.path, Path::Probing(probing) if probing.id == id)
     }
 
     fn new(peer: Peer) -> Self {
         let (path, armed) = (Path::Unknown, Armed::default());
-        PeerRecord { peer, path, armed, max_frame: u32::MAX, mute: false, fixed: false, vacant: false }
+        PeerRecord { peer, path, armed, max_frame: u32::MAX, flows: 0, mute: false, stay: Stay::Heard }
     }
 }
 
@@ -330,12 +354,28 @@ mod tests {
             peers.learn(peer(node, 1));
         }
         peers.keep(NodeId(1));
-        let known = Known { framing: Framing::Bare, why: FramingWhy::NothingLearns, max_frame: 1514 };
-        peers.get(1).expect("just learned").path = Path::Known(known);
+        peers.begin(1);
         for node in 3..3 * MOST as u64 {
             peers.learn(peer(node, 1));
         }
         assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_some());
+        peers.end(NodeId(2));
+        (0..MOST as u64).for_each(|node| _ = peers.learn(peer(3 * MOST as u64 + node, 1)));
+        assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_none());
+    }
+
+    /// All that were here before were talked to, and are gone.
+    #[test]
+    fn newcomers_do_not_push_each_other_out() {
+        let mut peers = Peers::default();
+        let known = Known { framing: Framing::Bare, why: FramingWhy::NothingLearns, max_frame: 1514 };
+        for node in 0..MOST as u64 {
+            peers.learn(peer(node, 1));
+            peers.get(node as usize).expect("just learned").path = Path::Known(known);
+        }
+        let newcomers = 1 << 20..(1 << 20) + 1000;
+        newcomers.clone().for_each(|node| assert_eq!(peers.learn(peer(node, 1)), News::Instead));
+        assert!(newcomers.into_iter().all(|node| peers.by_node(NodeId(node)).is_some()));
     }
 
     #[test]

@@ -225,6 +225,7 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.flows.get_mut(id) {
             record.open(&question.offer, peer.address, &path);
         }
+        self.peers.begin(at);
         self.tell_way_back(id);
         self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
@@ -252,6 +253,7 @@ impl<B: Buffer> Core<B> {
             record.open(&answer.offer, source, &path);
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
+        self.peers.begin(peer);
         self.tell_way_back(id);
     }
 
