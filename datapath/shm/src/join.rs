@@ -52,16 +52,16 @@ impl Membership {
         self.header.tell();
     }
 
-    /// Whether this member's process lives.
-    pub(crate) fn is_alive(&self, member: usize) -> bool {
-        locks::is_alive(&self.file, member)
+    /// Whether the process lives that became this member with this birth.
+    pub(crate) fn is_alive(&self, member: usize, birth: u32) -> bool {
+        locks::is_run(&self.file, member, birth)
     }
 
     /// Whether there really is such a member, with memory for the lanes between it and us: the list of members
     /// may be a lie, and who touches a page that there is no memory for is killed.
-    pub(crate) fn can_meet(&self, member: usize) -> bool {
+    pub(crate) fn can_meet(&self, member: usize, birth: u32) -> bool {
         let lanes = [self.geometry.lane_at(self.own, member), self.geometry.lane_at(member, self.own)];
-        self.is_alive(member) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
+        self.is_alive(member, birth) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
     }
 
     /// Whether the file is as long as it was: who may write it may also cut it.
@@ -72,6 +72,7 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
+        locks::end_run(&self.file, self.own);
         self.header.bury(self.own, self.birth);
         // Without the gate: whoever comes next cleans up.
         let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
@@ -86,14 +87,13 @@ struct Joined {
     geometry: Geometry,
     pages: Pages,
     own: usize,
+    birth: u32,
 }
 
 impl Joined {
     fn with(self, place: Place, file: File) -> Membership {
-        let Joined { mapped, geometry, pages, own } = self;
+        let Joined { mapped, geometry, pages, own, birth } = self;
         let header = Header::new(&mapped.memory, &geometry);
-        // Different each time, so that nobody takes us for who was here before. Not 0.
-        let birth = RandomState::new().build_hasher().finish() as u32 | 1;
         Membership { header, mapped, geometry, pages, place, own, birth, file }
     }
 }
@@ -136,7 +136,9 @@ impl Attempt<'_> {
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
-        let own = self.number(&geometry)?;
+        // Different each time, so that nobody takes us for who was here before. Not 0.
+        let birth = RandomState::new().build_hasher().finish() as u32 | 1;
+        let own = self.number(&geometry, birth)?;
         let header = Header::new(&mapped.memory, &geometry);
         for other in (0..geometry.members).filter(|other| *other != own) {
             if living.contains(&other) {
@@ -146,7 +148,7 @@ impl Attempt<'_> {
                 header.bury(other, header.birth(other).load(Relaxed));
             }
         }
-        Ok(Joined { mapped, geometry, pages, own })
+        Ok(Joined { mapped, geometry, pages, own, birth })
     }
 
     /// A new segment, with nothing left of one whose members are all dead.
@@ -171,9 +173,9 @@ impl Attempt<'_> {
     }
 
     /// The first number that nobody has.
-    fn number(&self, geometry: &Geometry) -> Result<usize, OpenError> {
+    fn number(&self, geometry: &Geometry, birth: u32) -> Result<usize, OpenError> {
         for member in 0..geometry.members {
-            if locks::be(self.file, member).map_err(system("cannot lock the segment"))? {
+            if locks::be(self.file, member, birth).map_err(system("cannot lock the segment"))? {
                 return Ok(member);
             }
         }

@@ -1,10 +1,12 @@
 //! Who is alive: locks that the kernel holds for an open file, and gives up with it, however its process ends.
 //!
 //! ```text
-//!   byte   GATE           GATE + 1      GATE + 2      …      (far behind the end of the file)
-//!          who opens or   member 0      member 1
+//!   byte   GATE           GATE + 1      GATE + 2      …      RUNS …            (far behind the end of the file)
+//!          who opens or   member 0      member 1             of each member as many bytes as its birth says
 //!          closes
 //! ```
+//!
+//! So the kernel also says which birth a member has, whatever others write into the segment.
 //!
 //! Open file description locks: two members of one process are two, and closing another descriptor of
 //! the same file loses nothing.
@@ -15,9 +17,10 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
-use crate::options::MOST_MEMBERS;
-
 const GATE: libc::off_t = 1 << 40;
+const RUNS: libc::off_t = 1 << 41;
+/// Bytes of each member there: more than any birth.
+const RUN: libc::off_t = 1 << 33;
 
 /// Opening and closing take a few milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -69,21 +72,48 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// Be this member until the file is closed. False if somebody is.
-pub(crate) fn be(file: &File, member: usize) -> nix::Result<bool> {
-    try_lock(file, GATE + 1 + member as libc::off_t)
+/// Be this member, with this birth, until the file is closed. False if somebody is.
+pub(crate) fn be(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
+    if !try_lock(file, GATE + 1 + member as libc::off_t)? {
+        return Ok(false);
+    }
+    let run = libc::flock { l_len: birth.into(), ..lock(libc::F_WRLCK, run_at(member)) };
+    fcntl(file, FcntlArg::F_OFD_SETLK(&run)).map(|_| true)
+}
+
+fn run_at(member: usize) -> libc::off_t {
+    RUNS + member as libc::off_t * RUN
+}
+
+/// Be seen no more by those who are there. The number is kept for now.
+pub(crate) fn end_run(file: &File, member: usize) {
+    let run = libc::flock { l_len: RUN, ..lock(libc::F_UNLCK, run_at(member)) };
+    // It cannot fail for a descriptor that is open.
+    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&run));
 }
 
 /// Be no member any more, before the gate is given up: the file is closed later.
 pub(crate) fn cease(file: &File) {
-    let members = libc::flock { l_len: MOST_MEMBERS as libc::off_t, ..lock(libc::F_UNLCK, GATE + 1) };
+    // To the end: the runs too.
+    let all = libc::flock { l_len: 0, ..lock(libc::F_UNLCK, GATE + 1) };
     // It cannot fail for a descriptor that is open.
-    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&members));
+    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&all));
 }
 
 /// Whether somebody else is this member. Does not wait.
 pub(crate) fn is_alive(file: &File, member: usize) -> bool {
-    let mut asked = lock(libc::F_WRLCK, GATE + 1 + member as libc::off_t);
     // Who cannot be asked about is taken for alive.
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked)).is_err() || asked.l_type != libc::F_UNLCK as libc::c_short
+    held(file, GATE + 1 + member as libc::off_t).map_or(true, |held| held.is_some())
+}
+
+/// Whether somebody else is this member with this birth. Does not wait.
+pub(crate) fn is_run(file: &File, member: usize, birth: u32) -> bool {
+    held(file, run_at(member)).map_or(true, |held| held == Some(birth.into()))
+}
+
+/// How many bytes from this one on are locked by another.
+fn held(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
+    let mut asked = lock(libc::F_WRLCK, byte);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
+    Ok((asked.l_type != libc::F_UNLCK as libc::c_short).then_some(asked.l_len))
 }

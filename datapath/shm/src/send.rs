@@ -58,7 +58,8 @@ impl Shm {
     #[cold]
     fn is_lost(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.own);
-        match peer.is_full(|| own.is_alive(member)) {
+        let birth = peer.birth;
+        match peer.is_full(|| own.is_alive(member, birth)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
                 own.header.bury(member, peer.birth);
