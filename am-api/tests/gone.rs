@@ -1,4 +1,5 @@
-//! Over shared memory the system knows which processes live. Peers of one that was killed hear it at once, however patient they are.
+//! What nodes over shared memory hear at once, however patient they are: that a peer's process was killed, which the system
+//! knows; and that the file they share was removed.
 
 mod common;
 mod doomed;
@@ -84,4 +85,16 @@ fn those_who_wait_for_nothing_hear_it_too() {
 #[test]
 fn also_where_it_is_one_of_several_ways() {
     killed(&format!("shm:am-api-gone-of-two-{}+udp:127.0.0.1:0", std::process::id()));
+}
+
+#[test]
+fn that_the_file_was_removed_is_trouble_on_both_sides() {
+    let name = format!("am-api-removed-{}", std::process::id());
+    let [alpha, beta] = ["alpha", "beta"].map(|node| open(node, &format!("shm:{name}")));
+    assert_eq!((alpha.node.trouble(), beta.node.trouble()), (None, None));
+    std::fs::remove_file(format!("/dev/shm/am-{name}.shm")).unwrap();
+    for side in [&alpha, &beta] {
+        let trouble = side.node.trouble().unwrap_or_default();
+        assert!(trouble.contains("removed") && trouble.contains("start all"), "{trouble}");
+    }
 }

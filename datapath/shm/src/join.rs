@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::*;
 
@@ -64,9 +65,14 @@ impl Membership {
         self.is_alive(member, birth) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
     }
 
-    /// Whether the file is as long as it was: who may write it may also cut it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.file.metadata().is_ok_and(|data| data.len() >= self.geometry.bytes() as u64)
+    /// What somebody has done to the file who may write it, or its directory.
+    pub(crate) fn harm(&self) -> Option<&'static str> {
+        match self.file.metadata() {
+            Ok(data) if data.len() >= self.geometry.bytes() as u64 => (data.nlink() == 0).then_some(
+                "the file of the segment was removed: processes that come now do not find this one; start all that use it again",
+            ),
+            _ => Some("the file of the segment was cut short: end all processes that use it"),
+        }
     }
 }
 

@@ -182,7 +182,7 @@ impl Transport for Shm {
     }
 
     fn broken(&mut self) -> Option<&str> {
-        (!self.own.is_whole()).then_some("the file of the segment was cut short: end all processes that use it")
+        self.own.harm()
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
