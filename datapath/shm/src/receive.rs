@@ -146,6 +146,7 @@ impl Shm {
                 self.count.nonsense += 1;
             }
         }
+        self.mend();
         self.refresh();
         let asleep = self.own.header.asleep(self.own.own);
         // Rung for what steering dropped, it may go on to sleep.

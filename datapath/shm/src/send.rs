@@ -112,12 +112,24 @@ impl Shm {
             if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
                 self.wake(member);
             }
-            let peer = &mut self.peers[member];
-            if peer.to.is_spoiled() && peer.is_here() {
-                peer.to.offer(peer.pair_to);
-                self.count.restarts += 1;
-            }
+            self.mend_lane(member);
         });
+    }
+
+    /// Begin again in the lanes that their receivers have refused: the next frame is not to be lost as well.
+    pub(crate) fn mend(&mut self) {
+        for at in 0..self.present.len() {
+            self.mend_lane(self.present[at]);
+        }
+    }
+
+    #[inline]
+    fn mend_lane(&mut self, member: usize) {
+        let peer = &mut self.peers[member];
+        if peer.to.is_spoiled() && peer.is_here() {
+            peer.to.offer(peer.pair_to);
+            self.count.restarts += 1;
+        }
     }
 
     #[cold]
