@@ -149,6 +149,7 @@ fn who_comes_anew_starts_from_nothing() {
 /// Offset of the length of the first record.
 const FIRST: usize = 384;
 const TAIL: usize = 128;
+const ACCEPTED: usize = 256;
 
 #[test]
 fn nonsense_is_refused_and_the_sender_begins_again() {
@@ -184,6 +185,21 @@ fn a_length_that_vanished_is_noticed() {
     assert!(!sender.is_spoiled());
     memory.word(0).store(77, Relaxed);
     assert!(sender.is_spoiled());
+}
+
+#[test]
+fn a_refusal_that_vanished_is_said_again() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    receiver.refuse();
+    memory.word(ACCEPTED).store(77, Relaxed);
+    assert!(!sender.is_spoiled(), "so it goes on");
+    assert!(!receiver.is_lost());
+    assert!(sender.is_spoiled());
+    sender.offer(PAIR);
+    assert!(receiver.accept(PAIR));
+    sender.push(&frame(1, 60)).unwrap();
+    sender.publish();
+    assert_eq!(take(&mut receiver), Some(frame(1, 60)));
 }
 
 /// A length that is made up sends the receiver beyond the place that the sender writes next.

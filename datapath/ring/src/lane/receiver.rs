@@ -146,12 +146,23 @@ impl Receiver {
         Next::Nonsense
     }
 
+    /// Somebody may have written over the refusal.
+    fn refuse_again(&mut self) {
+        if self.session != 0 && self.memory.word(OFFERED).load(Relaxed) == self.session {
+            self.refuse();
+        }
+    }
+
     /// Whether the sender has gone on while nothing comes here: somebody wrote over a length, so that the record is not seen, or
     /// sent us too far. To be asked after long
     /// silence, when [`peek`](Self::peek) has found nothing; then also all that was read is given back.
     pub fn is_lost(&mut self) -> bool {
         let tail = self.memory.word(TAIL).load(Acquire);
-        if !self.open || self.length() != 0 {
+        if !self.open {
+            self.refuse_again();
+            return false;
+        }
+        if self.length() != 0 {
             return false;
         }
         if self.released != self.read {
