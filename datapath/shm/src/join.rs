@@ -1,7 +1,6 @@
 //! Becoming a member, and ceasing to be one. All of it behind the gate: one process at a time.
 
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::*;
@@ -142,8 +141,8 @@ impl Attempt<'_> {
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
-        // Different each time, so that nobody takes us for who was here before. Not 0.
-        let birth = RandomState::new().build_hasher().finish() as u32 | 1;
+        // Different each time, so that nobody takes us for who was here before.
+        let birth = locks::draw();
         let own = self.number(&geometry, birth)?;
         let header = Header::new(&mapped.memory, &geometry);
         for other in (0..geometry.members).filter(|other| *other != own) {
