@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::*;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::OpenError;
 use crate::errors::system;
@@ -163,6 +164,12 @@ impl Attempt<'_> {
         let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
         let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
+        // Beyond the limit the system ends this process.
+        let (bytes, most) =
+            (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most));
+        if bytes > most {
+            return Err(OpenError::FileSize { bytes, most });
+        }
         let cut = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
         cut(0)?;
         cut(geometry.bytes() as u64)?;
