@@ -2,7 +2,7 @@
 
 use proto::{FlowId, FlowState, ReturnReason};
 use wire::WORD;
-use wire::control::Refusal;
+use wire::control::{Name, Refusal};
 
 use crate::names::{self, BadName};
 use crate::{Description, Port};
@@ -25,6 +25,12 @@ pub enum ConnectError {
     /// The endpoint has been closed.
     #[error("this endpoint is closed")]
     Closed,
+    /// The name is this node's own.
+    #[error(
+        "`{0}` is this node itself, and a node has no connection with itself: call the handler's function instead, or open a second node \
+         under another name"
+    )]
+    Oneself(Name),
 }
 
 impl From<proto::ConnectError> for ConnectError {
@@ -32,6 +38,7 @@ impl From<proto::ConnectError> for ConnectError {
         match error {
             proto::ConnectError::NoFlow => ConnectError::NoFlow,
             proto::ConnectError::NoEndpoint => ConnectError::Closed,
+            proto::ConnectError::Oneself(name) => ConnectError::Oneself(name),
         }
     }
 }

@@ -124,6 +124,8 @@ fn names_are_checked() {
     assert!(matches!(alpha.node.endpoint::<()>(""), Err(EndpointError::Name(_))));
     assert!(matches!(alpha.node.endpoint::<()>("main"), Err(EndpointError::Taken(name)) if name.as_str() == "main"));
     assert!(matches!(alpha.endpoint.connect("beta", &"x".repeat(32)), Err(ConnectError::Name(_))));
+    let itself = alpha.endpoint.connect("alpha", "main").unwrap_err();
+    assert!(itself.to_string().contains("`alpha` is this node itself"), "{itself}");
     let (left, right) = pair();
     assert!(matches!(Node::open("", left), Err(OpenError::Name(_))));
     assert!(matches!(plain("alpha").peer("", am_api::Address::default()).open(right), Err(OpenError::Name(_))));

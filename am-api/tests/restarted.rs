@@ -68,7 +68,7 @@ fn ask(
     None
 }
 
-fn noticed(serving: &str, asking: &str, is_busy: bool) {
+fn noticed(serving: &str, asking: &str, is_busy: bool, as_what: &[ReturnReason]) {
     let node = open("alpha", asking);
     let mut endpoint = node.endpoint::<Answers>("app").unwrap();
     endpoint.on_reply(WORK, |answers, _| *answers += 1);
@@ -87,7 +87,7 @@ fn noticed(serving: &str, asking: &str, is_busy: bool) {
         let since = Instant::now();
         let why = ask(&mut endpoint, &mut answers, to, u64::MAX, since + SOON);
         println!("{serving}: {why:?} after {:?}", since.elapsed());
-        assert_eq!(why, Some(ReturnReason::Restarted), "{serving}");
+        assert!(why.is_some_and(|why| as_what.contains(&why)), "{serving}");
         endpoint.close(to);
         drop(second);
     }
@@ -96,14 +96,24 @@ fn noticed(serving: &str, asking: &str, is_busy: bool) {
 #[test]
 fn over_udp() {
     for is_busy in [false, true] {
-        noticed(&format!("udp:{}", local(1)), &format!("udp:{},peer={}", local(2), local(1)), is_busy);
+        noticed(
+            &format!("udp:{}", local(1)),
+            &format!("udp:{},peer={}", local(2), local(1)),
+            is_busy,
+            &[ReturnReason::Restarted],
+        );
     }
 }
 
 #[test]
 fn over_tcp() {
     for is_busy in [false, true] {
-        noticed(&format!("tcp:{}", local(1)), &format!("tcp:{},peer={}", local(2), local(1)), is_busy);
+        noticed(
+            &format!("tcp:{}", local(1)),
+            &format!("tcp:{},peer={}", local(2), local(1)),
+            is_busy,
+            &[ReturnReason::Restarted],
+        );
     }
 }
 
@@ -111,6 +121,7 @@ fn over_tcp() {
 fn over_shared_memory() {
     for is_busy in [false, true] {
         let name = format!("shm:am-restarted-{}", std::process::id());
-        noticed(&name, &name, is_busy);
+        // As a rule the kill is noticed first.
+        noticed(&name, &name, is_busy, &[ReturnReason::Unreachable, ReturnReason::Restarted]);
     }
 }

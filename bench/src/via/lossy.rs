@@ -93,6 +93,10 @@ impl<T: Transport> Transport for Lossy<T> {
         self.inner.full(is_full);
     }
 
+    fn gone(&mut self) -> Option<Address> {
+        self.inner.gone()
+    }
+
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
     }

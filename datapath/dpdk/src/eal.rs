@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 
 use crate::options::{Options, Pages};
@@ -82,6 +83,7 @@ impl Started {
 
 fn start(wanted: Started, options: &Options) -> Result<Started, String> {
     words::forget();
+    check_files(options)?;
     let us = Pid::from_raw(0);
     let before = sched_getaffinity(us).map_err(|error| format!("asking where this thread may run: {error}"))?;
     let arguments = arguments(&wanted, options, first(&before));
@@ -94,11 +96,29 @@ fn start(wanted: Started, options: &Options) -> Result<Started, String> {
     Ok(wanted)
 }
 
+/// DPDK keeps its memory, and some more, in files. Beyond the limit of their size the system ends the process.
+fn check_files(options: &Options) -> Result<(), String> {
+    const MORE: u64 = 64;
+    let (most, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(|error| format!("asking for a limit: {error}"))?;
+    let needs = u64::from(options.memory) + MORE;
+    match most >> 20 {
+        most if most < needs => Err(format!(
+            "it makes files of up to {needs} MiB, and this process may make some of {most} MiB: \
+            `ulimit -f unlimited` raises that, a smaller am.memory={} (MiB) needs less",
+            options.memory
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Memory is what a start that is otherwise right may fail for.
 fn advice(wanted: &Started, options: &Options, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::OutOfMemory if !wanted.huge => {
-            format!("; am.memory={} (MiB) is more than this process gets: say less", options.memory)
+            format!(
+                "; am.memory={} (MiB) is more than this process gets: say less, or raise what `ulimit -v` says",
+                options.memory
+            )
         }
         _ => String::new(),
     }

@@ -241,6 +241,9 @@ impl Engine {
         if let Some(flow) = transport.stray() {
             self.core.on_stray(flow);
         }
+        while let Some(address) = transport.gone() {
+            self.core.on_gone(address);
+        }
     }
 
     /// Steering comes before sending: the frame that tells a peer its flow id

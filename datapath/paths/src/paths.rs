@@ -165,6 +165,13 @@ impl Transport for Paths {
         self.ways.iter_mut().find_map(|way| way.inner.stray())
     }
 
+    /// Who is known elsewhere too may only have left this way.
+    fn gone(&mut self) -> Option<Address> {
+        let Paths { ways, arrivals, .. } = self;
+        let mut all = ways.iter_mut().enumerate().filter_map(|(way, it)| Some((way, it.inner.gone()?)));
+        all.find_map(|(way, link)| arrivals.peers.gone(way, link))
+    }
+
     fn promise(&mut self, frames: usize) {
         self.ways.iter_mut().for_each(|way| way.inner.promise(frames));
     }

@@ -159,6 +159,14 @@ impl Peers {
         above
     }
 
+    /// Nobody is at this address on a way any more. What its peer is called above, if nothing else leads there.
+    pub(crate) fn gone(&mut self, way: usize, link: Address) -> Option<Address> {
+        let index = self.by_link.remove(&(way, link))?;
+        let peer = &mut self.all[index];
+        peer.links[way] = Link::default();
+        (peer.known() == 0).then_some(peer.address)
+    }
+
     /// This is no longer where that peer is on a way.
     fn unlink(&mut self, way: usize, link: Address, index: usize) {
         if self.by_link.get(&(way, link)) == Some(&index) {
@@ -345,6 +353,20 @@ mod tests {
             assert_eq!(peers.heard(1, mine, 1, Usable(0b11)), Some(above), "and has what is its own again");
         }
         assert_eq!(peers.hear(0, &beacon(7, 6, 9)), Address([2, 0, 0, 0, 0, 9]), "started again elsewhere");
+    }
+
+    #[test]
+    fn who_leaves_the_last_way_is_gone() {
+        let mut peers = Peers::default();
+        let [first, second] = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
+        let above = peers.hear(0, &beacon(7, 1, 1));
+        peers.hear(1, &beacon(7, 1, 2));
+        assert_eq!((peers.gone(1, first), peers.gone(0, first)), (None, None), "the other is left");
+        assert_eq!(way(&peers, above, 0b11), Some(1));
+        assert_eq!((peers.gone(1, second), peers.gone(1, second)), (Some(above), None), "once");
+        assert_eq!(way(&peers, above, 0b11), None);
+        assert_eq!(peers.hear(0, &beacon(7, 1, 3)), above);
+        assert_eq!(way(&peers, above, 0b11), Some(0), "it is there again");
     }
 
     #[test]

@@ -49,6 +49,17 @@ impl<B: Buffer> Core<B> {
     /// A flow is over, not by our own doing. `acks`: what the peer says that it has received. One that the peer had asked for is
     /// forgotten; one of ours stays, to be asked why, until it is closed.
     pub(crate) fn end(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
+        let was_open = self.flows.get(id).is_some_and(|record| record.phase == Phase::Open);
+        self.end_untold(id, reason, acks);
+        // It may only have been out of reach, and the new run may be the one that
+        // accepted: neither should keep its half for nobody.
+        if was_open && reason != ReturnReason::Closed {
+            self.later.push_back(Later::Closed(id.flow));
+        }
+    }
+
+    /// The same where nobody is left to be told.
+    pub(crate) fn end_untold(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         self.settle(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
         let (phase, endpoint, ours) = (record.phase, record.endpoint, record.setup.ours);
@@ -58,11 +69,6 @@ impl<B: Buffer> Core<B> {
             Phase::Open => {
                 let own = record.final_acks(&Unhandled::new());
                 self.strays.remember(record, own);
-                // It may only have been out of reach, and the new run may be the one that
-                // accepted: neither should keep its half for nobody.
-                if reason != ReturnReason::Closed {
-                    self.later.push_back(Later::Closed(id.flow));
-                }
             }
             Phase::Asking | Phase::Refused(_) => {}
         }

@@ -145,7 +145,7 @@ impl<B: Buffer> Core<B> {
     }
 
     /// A flow that was closed here is over there, too, or nobody is there.
-    fn left(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
+    pub(crate) fn left(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
         self.return_all(id, ReturnReason::Closed, acks);
         self.flows.remove(id.flow);
     }

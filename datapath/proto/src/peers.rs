@@ -240,6 +240,12 @@ impl Peers {
         named.max_by_key(|&at| (!self.records[at].mute, self.records[at].peer.incarnation))
     }
 
+    /// The node that said of itself that it is there.
+    pub(crate) fn learned_at(&self, address: Address) -> Option<NodeId> {
+        let its = |record: &&PeerRecord| !record.vacant && !record.fixed && record.peer.address == address;
+        self.records.iter().find(its).map(|record| record.peer.node)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.places.len()
     }

@@ -34,6 +34,9 @@ pub enum ConnectError {
     /// The endpoint was closed.
     #[error("no such endpoint on this node: it was closed")]
     NoEndpoint,
+    /// It is this node's name.
+    #[error("`{0}` is this node itself")]
+    Oneself(Name),
 }
 
 impl Setup {
@@ -52,7 +55,7 @@ impl<B: Buffer> Core<B> {
     /// until [`Event::Settled`]; at the latest after the configured patience, unless we are away.
     ///
     /// # Errors
-    /// No flow id is left, or no such endpoint is here.
+    /// No flow id is left, no such endpoint is here, or it is this node's own name.
     pub fn connect(
         &mut self,
         now: Time,
@@ -76,6 +79,9 @@ impl<B: Buffer> Core<B> {
         is_ordered: bool,
     ) -> Result<FlowId, ConnectError> {
         self.endpoints.get(from).ok_or(ConnectError::NoEndpoint)?;
+        if node == self.config.name {
+            return Err(ConnectError::Oneself(node));
+        }
         let flow = self.flows.reserve().ok_or(ConnectError::NoFlow)?;
         let (id, until) = (self.random.next() as u32, now + self.config.patience);
         let setup = Setup { id, ours: true, is_ordered, tag, until, tries: 0, asked: 0 };

@@ -2,7 +2,8 @@
 //! peer that was killed says nothing. What waits for nothing of its own to be acknowledged would then wait for ever, and its
 //! credits with it. So a node that has not heard a peer for long asks it, about one flow; and about each quiet flow now and
 //! then. A node that knows nothing of the flow says so, another says what has arrived. A peer that has answered nothing for
-//! [`Config::keepalive`](crate::Config::keepalive) is given up with all its flows.
+//! [`Config::keepalive`](crate::Config::keepalive) is given up with all its flows; one of which the transport says that it
+//! has ended is not asked.
 
 use std::collections::BTreeMap;
 
@@ -97,6 +98,23 @@ impl<B: Buffer> Core<B> {
         };
         for id in self.flows.those(its) {
             self.end(id, ReturnReason::Unreachable, None);
+        }
+    }
+
+    /// From below: the peer at this address has ended for good. What it did not acknowledge comes back; whoever has its name
+    /// next is found anew.
+    #[cold]
+    pub fn on_gone(&mut self, address: Address) {
+        for id in self.flows.those(|record| record.route.to == address) {
+            match self.flows.get(id).map(|record| record.phase) {
+                Some(Phase::Open) => self.end_untold(id, ReturnReason::Unreachable, None),
+                Some(Phase::Leaving) => self.left(id, None),
+                _ => (),
+            }
+        }
+        if let Some(node) = self.peers.learned_at(address) {
+            self.peers.remove(node);
+            self.claims.forget(node);
         }
     }
 

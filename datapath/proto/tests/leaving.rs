@@ -184,6 +184,35 @@ fn ten_thousand_flows_closed_at_once_are_closed() {
     nothing_is_left(&mut net, beta);
 }
 
+/// Where the transport knows that a process has ended.
+#[test]
+fn who_is_gone_is_given_up_at_once_and_alone() {
+    let (mut net, [alpha, beta], flow, _) = pair(9);
+    let (gamma, there) = net.node("gamma");
+    let kept = net.connect(gamma, there, "alpha");
+    let closed = net.connect(alpha.0, alpha.1, "beta");
+    net.events(alpha.0);
+    net.nodes[beta.0] = None;
+    net.send(alpha.0, flow, Class::Request, 5, b"").unwrap();
+    net.drain();
+    net.core(alpha.0).close(closed);
+    let place = net.core(alpha.0).address(flow).expect("open");
+    net.core(alpha.0).on_gone(place);
+    let core = net.core(alpha.0);
+    assert_eq!((core.state(flow), core.leaving()), (FlowState::Dead(ReturnReason::Unreachable), 0));
+    assert!(core.peers().all(|peer| peer.address != place), "whoever comes in its name is new");
+    assert_eq!(back(&mut net, alpha), [(5, Fate::Unknown)]);
+    assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Unreachable, [0, 0])));
+    let sent = net.sent;
+    net.drain();
+    assert_eq!(net.sent, sent, "nobody is there to be told");
+    assert!(net.is_open(gamma, kept));
+    net.core(gamma).close(kept);
+    net.core(alpha.0).close(flow);
+    net.idle(SECOND);
+    nothing_is_left(&mut net, alpha.0);
+}
+
 /// Clients that are killed while nothing is on its way.
 #[test]
 fn the_killed_are_given_up_and_leave_nothing() {

@@ -148,6 +148,8 @@ fn who_comes_anew_starts_from_nothing() {
 
 /// Offset of the length of the first record.
 const FIRST: usize = 384;
+const TAIL: usize = 128;
+const ACCEPTED: usize = 256;
 
 #[test]
 fn nonsense_is_refused_and_the_sender_begins_again() {
@@ -183,6 +185,63 @@ fn a_length_that_vanished_is_noticed() {
     assert!(!sender.is_spoiled());
     memory.word(0).store(77, Relaxed);
     assert!(sender.is_spoiled());
+}
+
+#[test]
+fn a_refusal_that_vanished_is_said_again() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    receiver.refuse();
+    memory.word(ACCEPTED).store(77, Relaxed);
+    assert!(!sender.is_spoiled(), "so it goes on");
+    assert!(!receiver.is_lost());
+    assert!(sender.is_spoiled());
+    sender.offer(PAIR);
+    assert!(receiver.accept(PAIR));
+    sender.push(&frame(1, 60)).unwrap();
+    sender.publish();
+    assert_eq!(take(&mut receiver), Some(frame(1, 60)));
+}
+
+/// A length that is made up sends the receiver beyond the place that the sender writes next.
+#[test]
+fn to_be_sent_too_far_is_noticed_with_what_is_sent_next() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    sender.push(&frame(1, 60)).unwrap();
+    sender.publish();
+    memory.word(FIRST).store(100, Relaxed);
+    assert!(take(&mut receiver).is_some());
+    assert!(!receiver.is_lost() && !receiver.is_lost(), "the tail may show later than the length");
+    sender.push(&frame(2, 60)).unwrap();
+    sender.publish();
+    assert!(!receiver.is_lost(), "here both are at one place again");
+    sender.push(&frame(3, 60)).unwrap();
+    sender.publish();
+    assert_eq!(take(&mut receiver), Some(frame(3, 60)));
+    // Further.
+    memory.word(FIRST + 3 * 64).store(100, Relaxed);
+    memory.word(FIRST + 5 * 64).store(100, Relaxed);
+    while take(&mut receiver).is_some() {}
+    assert!(!receiver.is_lost());
+    sender.push(&frame(4, 60)).unwrap();
+    sender.publish();
+    while take(&mut receiver).is_some() {}
+    assert!(receiver.is_lost());
+}
+
+/// Between the stores of a length and of the tail the sender may be kept for as long as the system likes.
+#[test]
+fn a_tail_that_shows_late_is_no_contradiction() {
+    let (mut sender, mut receiver, memory) = lane(100).unwrap();
+    for number in 0..100 {
+        let before = memory.word(TAIL).load(Relaxed);
+        sender.push(&frame(number, 60)).unwrap();
+        sender.publish();
+        let tail = memory.word(TAIL).swap(before, Relaxed);
+        assert_eq!(take(&mut receiver), Some(frame(number, 60)));
+        assert!(!receiver.is_lost() && !receiver.is_lost());
+        memory.word(TAIL).store(tail, Relaxed);
+        assert!(!receiver.is_lost(), "{number}");
+    }
 }
 
 #[test]

@@ -138,6 +138,17 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
+    /// The process may not write files that long.
+    #[error(
+        "the segment's file has {bytes} bytes, and this process may make files of {most}: `ulimit -f unlimited` raises that, a smaller \
+         `members=` or `frame=` needs less"
+    )]
+    FileSize {
+        /// How long it is.
+        bytes: u64,
+        /// How long it may be.
+        most: u64,
+    },
     /// Somebody opens or closes it and does not come to an end.
     #[error("a process that opens or closes {} has not come to an end for {seconds} s: `fuser -v {}` says who", path.display(), path.display())]
     Busy {

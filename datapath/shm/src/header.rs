@@ -24,8 +24,8 @@ use crate::OpenError;
 use crate::options::{self, MOST_MEMBERS};
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
-/// Of everything in the segment, lanes too.
-pub(crate) const VERSION: u32 = 1;
+/// Of everything in the segment, lanes and locks too.
+pub(crate) const VERSION: u32 = 2;
 
 const GEOMETRY: usize = 16;
 const CHANGES: usize = 512;

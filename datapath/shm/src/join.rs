@@ -1,12 +1,13 @@
 //! Becoming a member, and ceasing to be one. All of it behind the gate: one process at a time.
 
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::*;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::OpenError;
 use crate::errors::system;
@@ -52,26 +53,32 @@ impl Membership {
         self.header.tell();
     }
 
-    /// Whether this member's process lives.
-    pub(crate) fn is_alive(&self, member: usize) -> bool {
-        locks::is_alive(&self.file, member)
+    /// Whether the process lives that became this member with this birth.
+    pub(crate) fn is_alive(&self, member: usize, birth: u32) -> bool {
+        locks::is_run(&self.file, member, birth)
     }
 
     /// Whether there really is such a member, with memory for the lanes between it and us: the list of members
     /// may be a lie, and who touches a page that there is no memory for is killed.
-    pub(crate) fn can_meet(&self, member: usize) -> bool {
+    pub(crate) fn can_meet(&self, member: usize, birth: u32) -> bool {
         let lanes = [self.geometry.lane_at(self.own, member), self.geometry.lane_at(member, self.own)];
-        self.is_alive(member) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
+        self.is_alive(member, birth) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
     }
 
-    /// Whether the file is as long as it was: who may write it may also cut it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.file.metadata().is_ok_and(|data| data.len() >= self.geometry.bytes() as u64)
+    /// What somebody has done to the file who may write it, or its directory.
+    pub(crate) fn harm(&self) -> Option<&'static str> {
+        match self.file.metadata() {
+            Ok(data) if data.len() >= self.geometry.bytes() as u64 => (data.nlink() == 0).then_some(
+                "the file of the segment was removed: processes that come now do not find this one; start all that use it again",
+            ),
+            _ => Some("the file of the segment was cut short: end all processes that use it"),
+        }
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
+        locks::end_run(&self.file, self.own);
         self.header.bury(self.own, self.birth);
         // Without the gate: whoever comes next cleans up.
         let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
@@ -86,14 +93,13 @@ struct Joined {
     geometry: Geometry,
     pages: Pages,
     own: usize,
+    birth: u32,
 }
 
 impl Joined {
     fn with(self, place: Place, file: File) -> Membership {
-        let Joined { mapped, geometry, pages, own } = self;
+        let Joined { mapped, geometry, pages, own, birth } = self;
         let header = Header::new(&mapped.memory, &geometry);
-        // Different each time, so that nobody takes us for who was here before. Not 0.
-        let birth = RandomState::new().build_hasher().finish() as u32 | 1;
         Membership { header, mapped, geometry, pages, place, own, birth, file }
     }
 }
@@ -136,7 +142,9 @@ impl Attempt<'_> {
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
-        let own = self.number(&geometry)?;
+        // Different each time, so that nobody takes us for who was here before.
+        let birth = locks::draw();
+        let own = self.number(&geometry, birth)?;
         let header = Header::new(&mapped.memory, &geometry);
         for other in (0..geometry.members).filter(|other| *other != own) {
             if living.contains(&other) {
@@ -146,7 +154,7 @@ impl Attempt<'_> {
                 header.bury(other, header.birth(other).load(Relaxed));
             }
         }
-        Ok(Joined { mapped, geometry, pages, own })
+        Ok(Joined { mapped, geometry, pages, own, birth })
     }
 
     /// A new segment, with nothing left of one whose members are all dead.
@@ -156,6 +164,12 @@ impl Attempt<'_> {
         let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
         let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
+        // Beyond the limit the system ends this process.
+        let (bytes, most) =
+            (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most));
+        if bytes > most {
+            return Err(OpenError::FileSize { bytes, most });
+        }
         let cut = |bytes| self.file.set_len(bytes).map_err(|why| self.no_space(bytes as usize, why));
         cut(0)?;
         cut(geometry.bytes() as u64)?;
@@ -171,9 +185,9 @@ impl Attempt<'_> {
     }
 
     /// The first number that nobody has.
-    fn number(&self, geometry: &Geometry) -> Result<usize, OpenError> {
+    fn number(&self, geometry: &Geometry, birth: u32) -> Result<usize, OpenError> {
         for member in 0..geometry.members {
-            if locks::be(self.file, member).map_err(system("cannot lock the segment"))? {
+            if locks::be(self.file, member, birth).map_err(system("cannot lock the segment"))? {
                 return Ok(member);
             }
         }

@@ -54,6 +54,7 @@
 mod bell;
 mod count;
 mod errors;
+mod gone;
 mod header;
 mod join;
 mod lines;
@@ -77,6 +78,7 @@ use bell::Bell;
 use count::Count;
 pub use errors::OpenError;
 use errors::system;
+use gone::Gone;
 use join::Membership;
 pub use lines::Lines;
 pub use options::{Options, OptionsError};
@@ -101,6 +103,7 @@ pub struct Shm {
     unpublished: u64,
     /// Receives one after the other that found nothing.
     idle: u32,
+    gone: Gone,
     count: Count,
 }
 
@@ -129,8 +132,9 @@ pub fn open(options: &Options) -> Result<Shm, OpenError> {
     let present = Vec::with_capacity(peers.len());
     own.show();
     let steering = Steering::new(options.ethertype, address);
-    let count = Count::default();
-    let mut shm = Shm { caps, steering, own, bell, peers, present, first: 0, seen: 0, unpublished: 0, idle: 0, count };
+    let (gone, count) = (Gone::new(peers.len()), Count::default());
+    let (first, seen, unpublished, idle) = (0, 0, 0, 0);
+    let mut shm = Shm { caps, steering, own, bell, peers, present, first, seen, unpublished, idle, gone, count };
     shm.refresh();
     Ok(shm)
 }
@@ -172,8 +176,13 @@ impl Transport for Shm {
         self.steering.stray()
     }
 
+    fn gone(&mut self) -> Option<Address> {
+        self.look_for_dead();
+        self.gone.take()
+    }
+
     fn broken(&mut self) -> Option<&str> {
-        (!self.own.is_whole()).then_some("the file of the segment was cut short: end all processes that use it")
+        self.own.harm()
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

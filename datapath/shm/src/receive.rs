@@ -129,6 +129,7 @@ impl Shm {
         let peer = &mut self.peers[member];
         peer.is_empty = true;
         if peer.is_leaving {
+            self.gone.note(address(peer.member, peer.birth));
             peer.part();
             // The list is made anew before it is used again.
             self.seen = self.own.header.changes().load(Relaxed).wrapping_sub(1);
@@ -145,6 +146,7 @@ impl Shm {
                 self.count.nonsense += 1;
             }
         }
+        self.mend();
         self.refresh();
         let asleep = self.own.header.asleep(self.own.own);
         // Rung for what steering dropped, it may go on to sleep.
@@ -172,7 +174,14 @@ impl Shm {
         for peer in self.peers.iter_mut().filter(|peer| peer.member != self.own.own) {
             match header.birth(peer.member).load(Acquire) {
                 birth if birth == peer.birth => (),
-                birth if birth != 0 && self.own.can_meet(peer.member) => peer.meet(self.own.birth, birth),
+                birth if birth != 0 && self.own.can_meet(peer.member, birth) => {
+                    if peer.birth != 0 {
+                        self.gone.note(address(peer.member, peer.birth));
+                    }
+                    peer.meet(self.own.birth, birth);
+                }
+                // Somebody wrote over it.
+                _ if peer.birth != 0 && self.own.is_alive(peer.member, peer.birth) => (),
                 _ => peer.is_leaving = true,
             }
             if peer.birth != 0 {

@@ -58,7 +58,8 @@ impl Shm {
     #[cold]
     fn is_lost(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.own);
-        match peer.is_full(|| own.is_alive(member)) {
+        let birth = peer.birth;
+        match peer.is_full(|| own.is_alive(member, birth)) {
             Verdict::Wait => return false,
             Verdict::Dead => {
                 own.header.bury(member, peer.birth);
@@ -111,12 +112,24 @@ impl Shm {
             if asleep.load(Relaxed) != 0 && asleep.swap(0, Relaxed) != 0 {
                 self.wake(member);
             }
-            let peer = &mut self.peers[member];
-            if peer.to.is_spoiled() && peer.is_here() {
-                peer.to.offer(peer.pair_to);
-                self.count.restarts += 1;
-            }
+            self.mend_lane(member);
         });
+    }
+
+    /// Begin again in the lanes that their receivers have refused: the next frame is not to be lost as well.
+    pub(crate) fn mend(&mut self) {
+        for at in 0..self.present.len() {
+            self.mend_lane(self.present[at]);
+        }
+    }
+
+    #[inline]
+    fn mend_lane(&mut self, member: usize) {
+        let peer = &mut self.peers[member];
+        if peer.to.is_spoiled() && peer.is_here() {
+            peer.to.offer(peer.pair_to);
+            self.count.restarts += 1;
+        }
     }
 
     #[cold]

@@ -143,7 +143,8 @@ fn limited() {
 #[test]
 fn what_a_process_may_not_have_is_named() {
     let program = std::env::current_exe().unwrap();
-    for (limit, says) in [("-n 5", "`ulimit -n`"), ("-v 2000000", "`ulimit -v`")] {
+    for (limit, says) in [("-n 5", "`ulimit -n`"), ("-v 2000000", "`ulimit -v`"), ("-f 1000", "`ulimit -f unlimited`")]
+    {
         let dir = tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit {limit} && exec \"$0\" --exact limited --ignored --nocapture")]);

@@ -223,6 +223,43 @@ fn restarts_under_load_stop_nobody() {
     }
 }
 
+/// The address of somebody who is none of these.
+fn somebody_else(end: &mut Shm, known: &[Address]) -> Address {
+    let mut found = None;
+    until("another is heard", || {
+        found = Some(somebody(end)).filter(|who| !known.contains(who));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn of_the_killed_it_is_said_once_and_not_of_the_stopped() {
+    let dir = tempdir().unwrap();
+    let mut end = join(&options(dir.path()));
+    let stopped = Other::start("echo", dir.path());
+    let mut known = vec![somebody(&mut end)];
+    stopped.signal(Signal::SIGSTOP);
+    let mut said = vec![];
+    for _ in 0..3 {
+        // The second takes the place of the first before anybody was asked who is gone.
+        for _ in 0..2 {
+            let other = Other::start("echo", dir.path());
+            known.push(somebody_else(&mut end, &known));
+            other.kill();
+        }
+        until("it is said", || {
+            receive(&mut end);
+            said.extend(end.gone());
+            said.len() == known.len() - 1
+        });
+    }
+    said.sort_unstable();
+    known.remove(0);
+    known.sort_unstable();
+    assert_eq!(said, known);
+}
+
 #[test]
 fn what_the_dead_left_is_cleaned_up_by_who_comes_next() {
     let dir = tempdir().unwrap();

@@ -261,7 +261,9 @@ fn strangers_do_not_take_all_connections() {
     for number in 0..300u16 {
         let mut stranger = TcpStream::connect(&there).unwrap();
         let [high, low] = number.to_be_bytes();
-        stranger.write_all(&hello([2, 0, 0, 9, high, low], 9, 1500)).unwrap();
+        // With a frame for somebody else: who says nothing would make room.
+        let hello = hello([2, 0, 0, 9, high, low], 9, 1500);
+        stranger.write_all(&[&hello[..], &prefix(60), &[2; 60]].concat()).unwrap();
         strangers.push(stranger);
         (0..40).for_each(|_| assert_eq!(receive(&mut end), []));
     }

@@ -42,6 +42,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).stray()
     }
 
+    fn gone(&mut self) -> Option<Address> {
+        (**self).gone()
+    }
+
     fn promise(&mut self, frames: usize) {
         (**self).promise(frames);
     }

@@ -131,6 +131,12 @@ pub trait Transport {
         None
     }
 
+    /// The address of a peer that has ended for good since this was last asked; of several, one each time. For those that are
+    /// told so by the system, which nobody on the link can forge. Asked every millisecond or so.
+    fn gone(&mut self) -> Option<Address> {
+        None
+    }
+
     /// So many frames at most are promised room on this side: credits granted.
     /// For those that can keep more or less of it ready.
     fn promise(&mut self, _frames: usize) {}

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// A pool that is larger than what is left. Who asked says which of its settings makes it smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB",
-    bytes >> 20, free >> 20
+    "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB{}",
+    bytes >> 20, free >> 20, if *is_limited { " by `ulimit -v`, which `ulimit -v unlimited` raises" } else { "" }
 )]
 pub struct NoMemory {
     /// As asked for.
@@ -19,7 +19,12 @@ pub struct NoMemory {
     pub bytes: u64,
     /// Bytes that there are.
     pub free: u64,
+    /// It is the limit of this process's addresses that says so.
+    pub is_limited: bool,
 }
+
+/// Addresses for everything else that a node takes when it is opened.
+const REST: u64 = 8 << 20;
 
 /// Whether there is memory for so many frames of so many bytes.
 ///
@@ -27,10 +32,29 @@ pub struct NoMemory {
 /// There is less. Where the system does not say how much there is, it decides itself.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
-    match free().filter(|free| bytes > *free) {
-        Some(free) => Err(NoMemory { frames, stride, bytes, free }),
-        None => Ok(()),
+    let (free, addresses) = (free(), addresses().map(|left| left.saturating_sub(REST)));
+    let too_few = |free: &u64| bytes > *free;
+    let refused = |free, is_limited| Err(NoMemory { frames, stride, bytes, free, is_limited });
+    match (free.filter(too_few), addresses.filter(too_few)) {
+        (Some(free), _) => refused(free, false),
+        (_, Some(free)) => refused(free, true),
+        _ => Ok(()),
     }
+}
+
+/// What `ulimit -v` leaves to this process, where it has that limit.
+fn addresses() -> Option<u64> {
+    left_of(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Of the two.
+fn left_of(limits: &str, status: &str) -> Option<u64> {
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    // "unlimited", which is no number, where there is none.
+    let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kib: u64 = size.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(most.saturating_sub(kib << 10))
 }
 
 /// What this process can have: what the machine has, or what is left to its control groups.
@@ -82,6 +106,11 @@ mod tests {
     fn the_kernels_words_are_read() {
         assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   12 kB\n"), Some(12 << 10));
         assert_eq!(available("MemTotal: 9 kB\n"), None);
+        let limits =
+            |most| format!("Limit   Soft Limit\nMax address space         {most}     unlimited            bytes\n");
+        assert_eq!(left_of(&limits("30720"), "VmPeak: 99 kB\nVmSize:\t      10 kB\n"), Some(20 << 10));
+        assert_eq!(left_of(&limits("9"), "VmSize: 10 kB\n"), Some(0));
+        assert_eq!(left_of(&limits("unlimited"), "VmSize: 10 kB\n"), None);
     }
 
     #[test]

@@ -159,6 +159,10 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.inner.stray()
     }
 
+    fn gone(&mut self) -> Option<Address> {
+        self.inner.gone()
+    }
+
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
     }

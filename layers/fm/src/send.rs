@@ -59,7 +59,9 @@ impl SendError {
     pub(crate) fn of_connect(error: ConnectError, dest: Rank) -> SendError {
         match error {
             ConnectError::NoFlow => SendError::NoFlow,
-            ConnectError::Closed | ConnectError::Name(_) => SendError::Unreachable { dest, why: NotOpen::Closed },
+            ConnectError::Closed | ConnectError::Name(_) | ConnectError::Oneself(_) => {
+                SendError::Unreachable { dest, why: NotOpen::Closed }
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nix::errno::Errno;
 use ring::LayoutError;
+use transport::memory::NoMemory;
 
 use super::network::Network;
 use super::settings::{MOST_NODES, Settings};
@@ -37,6 +38,9 @@ pub enum OpenError {
         /// How many it can have.
         nodes: usize,
     },
+    /// No memory for the pool.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// The pool.
     #[error(transparent)]
     Pool(#[from] LayoutError),

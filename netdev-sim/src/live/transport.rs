@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ring::Frame;
-use transport::{Caps, Transport};
+use transport::{Caps, Transport, memory};
 use wire::bounce::Back;
 use wire::{Address, Flow};
 
@@ -54,6 +54,8 @@ pub struct Live {
 /// # Errors
 /// See [`OpenError`].
 pub fn open(settings: &Settings) -> Result<Live, OpenError> {
+    let wanted = settings.completed().options();
+    memory::check(wanted.frames, wanted.max_frame)?;
     let seat = Seat::take(settings)?;
     let (network, node) = (&seat.network, seat.node);
     let options = network.settings().options();

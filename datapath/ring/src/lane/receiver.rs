@@ -33,6 +33,8 @@ pub struct Receiver {
     /// Lines ever read; from `released` on they are not the sender's again yet.
     read: u32,
     released: u32,
+    /// The sender's place and ours when nothing had come for long the last time.
+    quiet: (u32, u32),
 }
 
 impl Receiver {
@@ -42,7 +44,7 @@ impl Receiver {
     /// The memory is too small.
     pub fn new(memory: Shared, shape: Shape) -> Receiver {
         let memory = memory.part(0, shape.bytes());
-        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0 }
+        Receiver { memory, shape, session: 0, open: false, has_more: false, read: 0, released: 0, quiet: (0, 0) }
     }
 
     /// Forget what was, as if new: for another process than before.
@@ -144,19 +146,33 @@ impl Receiver {
         Next::Nonsense
     }
 
-    /// Whether the sender has gone on while nothing comes here: somebody wrote over a length. To be asked after long
+    /// Somebody may have written over the refusal.
+    fn refuse_again(&mut self) {
+        if self.session != 0 && self.memory.word(OFFERED).load(Relaxed) == self.session {
+            self.refuse();
+        }
+    }
+
+    /// Whether the sender has gone on while nothing comes here: somebody wrote over a length, so that the record is not seen, or
+    /// sent us too far. To be asked after long
     /// silence, when [`peek`](Self::peek) has found nothing; then also all that was read is given back.
     pub fn is_lost(&mut self) -> bool {
         let tail = self.memory.word(TAIL).load(Acquire);
-        if !self.open || self.length() != 0 {
+        if !self.open {
+            self.refuse_again();
+            return false;
+        }
+        if self.length() != 0 {
             return false;
         }
         if self.released != self.read {
             self.release();
         }
         self.memory.word(ACCEPTED).store(self.session, Release);
-        // Behind is no contradiction: a length shows before the tail does.
-        let ahead = tail.wrapping_sub(self.read);
-        ahead != 0 && ahead <= self.shape.lines() && self.check_session().is_some()
+        let (before, read) = std::mem::replace(&mut self.quiet, (tail, self.read));
+        let is_ahead = (1..=self.shape.lines()).contains(&tail.wrapping_sub(self.read));
+        // Behind is no contradiction: a length shows before the tail does. The next tail that shows is not behind it.
+        let is_behind = tail != self.read && read == self.read && before != tail;
+        (is_ahead || is_behind) && self.check_session().is_some()
     }
 }

@@ -2,11 +2,16 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cutter::Cutter;
 use super::hello::{HELLO, Hello};
 use super::outbox::Outbox;
+
+/// Who has said no more than who he is after so long may make room for another.
+const FIRST_WORD: Duration = Duration::from_millis(500);
+/// So may who has said nothing for so long: three beacons of a node with the usual settings.
+const QUIET: Duration = Duration::from_secs(15);
 
 /// Who is at the other end.
 #[derive(Debug)]
@@ -26,6 +31,9 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) out: Outbox,
     pub(super) since: Instant,
+    /// Something came behind the hello since this was last looked at, and when that was last so.
+    pub(super) spoke: bool,
+    pub(super) heard: Option<Instant>,
     /// The socket may have bytes for us.
     pub(super) ready: bool,
     /// The other side hears nothing more; what it has said before may still be on its way.
@@ -51,13 +59,25 @@ impl Connection {
         if is_dialed {
             out.greet();
         }
-        Connection { stream, remote, peer, out, since: Instant::now(), ready: true, is_deaf: false }
+        let (since, spoke, heard) = (Instant::now(), false, None);
+        Connection { stream, remote, peer, out, since, spoke, heard, ready: true, is_deaf: false }
     }
 
     pub(super) fn hello(&self) -> Option<&Hello> {
         match &self.peer {
             Peer::Known(hello, _) => Some(hello),
             _ => None,
+        }
+    }
+
+    /// Whether it could make room for another, now, and how soon: first those who have not said who they are, then those who have said
+    /// nothing else. A node that is there to talk does so at once, and later says at least every few seconds where it is.
+    pub(super) fn spare(&self, now: Instant) -> Option<(u8, Instant)> {
+        let is_over = |since: Instant, time| now.saturating_duration_since(since) > time;
+        match (self.hello(), self.heard) {
+            (None, _) => Some((0, self.since)),
+            (Some(_), None) => (!self.spoke && is_over(self.since, FIRST_WORD)).then_some((1, self.since)),
+            (Some(_), Some(heard)) => (!self.spoke && is_over(heard, QUIET)).then_some((2, heard)),
         }
     }
 
@@ -97,7 +117,10 @@ impl Connection {
     #[inline]
     fn filled(&mut self, bytes: usize) -> Look {
         match &mut self.peer {
-            Peer::Known(_, cutter) => cutter.filled(bytes),
+            Peer::Known(_, cutter) => {
+                self.spoke = true;
+                cutter.filled(bytes);
+            }
             Peer::Silent(hello, have) => {
                 *have += bytes;
                 if !Hello::can_start(&hello[..*have]) || (*have == HELLO && Hello::parse(hello).is_none()) {

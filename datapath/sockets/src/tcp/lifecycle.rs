@@ -83,6 +83,10 @@ impl Tcp {
         }
         for at in 0..self.live.len() {
             let slot = self.live[at];
+            self.connection(slot)
+                .filter(|its| its.spoke)
+                .into_iter()
+                .for_each(|its| (its.spoke, its.heard) = (false, Some(now)));
             let late =
                 |its: &mut Connection| its.hello().is_none() && now.saturating_duration_since(its.since) > GREETING;
             if self.connection(slot).is_some_and(late) {
@@ -179,14 +183,15 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Of the strangers who have not said who they are, the one who had most time for it makes room: who is there to
-    /// talk says so at once, and those who say nothing, however many, keep nobody out.
+    /// Of the strangers who say nothing, the one who had most time for it makes room: who is there to talk does so at once, and those who
+    /// are silent, however many, keep nobody out.
     #[cold]
     fn make_room(&mut self) -> bool {
         self.close_what_is_over();
+        let now = Instant::now();
         let silent = self.live.iter().copied().filter_map(|slot| {
-            let its = self.connections[slot as usize].as_ref()?;
-            (its.hello().is_none() && !self.is_dialed(slot)).then_some((its.since, slot))
+            let its = self.connections[slot as usize].as_ref()?.spare(now)?;
+            (!self.is_dialed(slot)).then_some((its, slot))
         });
         let Some((_, slot)) = silent.min() else { return false };
         self.count.displaced += 1;

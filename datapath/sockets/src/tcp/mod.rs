@@ -26,7 +26,8 @@
 //!
 //! Nothing proves who is at the other end. Whoever can connect can claim any address: he gets its frames if he is first,
 //! or when its owner's connection ends. Who says nothing sensible within some seconds, or no sense
-//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room, or a descriptor. Half of
+//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room, or a descriptor. Then who has
+//! said who he is and nothing else for half a second makes room, too, and who has been quiet for 15 s. Half of
 //! the connections are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
 
 mod connection;

@@ -195,6 +195,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.stray()
     }
 
+    fn gone(&mut self) -> Option<Address> {
+        self.inner.gone()
+    }
+
     fn promise(&mut self, frames: usize) {
         self.inner.promise(frames);
     }
