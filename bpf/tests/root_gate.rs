@@ -60,7 +60,7 @@ impl Twins {
 fn compare(c: Probe, seed: u64, frames: usize) -> Result<[usize; 3], String> {
     let (mut random, mut twins) = (SmallRng::seed_from_u64(seed), Twins::new(c));
     let (mut now, mut seen) = (0, [0; 3]);
-    [2, 3].map(|known| twins.know(source(known)));
+    [2, 3].into_iter().for_each(|known| twins.know(source(known)));
     for _ in 0..frames {
         let mut body = vec![0; random.random_range(1..130)];
         random.fill(&mut body[..]);

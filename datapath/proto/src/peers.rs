@@ -242,7 +242,7 @@ impl Peers {
 
     /// The node that said of itself that it is there.
     pub(crate) fn learned_at(&self, address: Address) -> Option<NodeId> {
-        let its = |record: &&PeerRecord| !record.vacant && !record.fixed && record.peer.address == address;
+        let its = |record: &&PeerRecord| record.stay == Stay::Heard && record.peer.address == address;
         self.records.iter().find(its).map(|record| record.peer.node)
     }
 
