@@ -65,8 +65,12 @@ fn over_a_simulated_network_within_one_process_and_no_further() {
 fn over_two_at_once_and_over_what_both_have() {
     let shared = format!("shm:am-anywhere-two-{}", process::id());
     let (here, there) = (format!("udp:{}", local(3)), format!("udp:{},peer={}", local(4), local(3)));
-    let how = ten_answers(&format!("{here}+{shared}"), &format!("{there}+{shared}"));
-    assert!(how.contains(&format!("by {shared} (the best of 2")) || how.contains("(the only one"), "{how}");
+    let beta = serve(&format!("{here}+{shared}"));
+    // On a busy machine the first way that is heard may be the other.
+    let how = (0..100).map(|_| answered(&["beta", &format!("{there}+{shared}")]));
+    let mut other = how.skip_while(|how| !how.contains(&format!("by {shared} (the best of 2")));
+    assert!(other.next().is_some(), "never by shared memory");
+    drop((other, beta));
     let how = ten_answers(&format!("{here}+{shared}"), &there);
     assert!(how.starts_with("beta/ping by udp:"), "{how}");
 }

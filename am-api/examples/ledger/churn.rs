@@ -24,7 +24,7 @@ pub(super) const MESSAGES: u64 = 10;
 /// In shared memory a link has at most 64 members.
 const EACH: u64 = 20;
 /// How long the one client's rate is taken.
-const WHILE: Duration = Duration::from_secs(3);
+const WHILE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Carrier {

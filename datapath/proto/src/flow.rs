@@ -7,7 +7,7 @@ use wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
 use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::output::{FlowState, FramingWhy, ReturnReason};
-use crate::peers::Known;
+use crate::path::Known;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
 use crate::reorder::Order;

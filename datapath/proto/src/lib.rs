@@ -45,6 +45,7 @@ mod input;
 mod leaving;
 mod node;
 mod output;
+mod path;
 mod peers;
 #[doc(hidden)]
 pub mod planted;

@@ -26,7 +26,7 @@ use wire::{Address, Buffer, Flow, Framing};
 use crate::config::FramingChoice;
 use crate::node::Core;
 use crate::output::{Event, FramingWhy, Peer};
-use crate::peers::{Known, Path, Probing};
+use crate::path::{Known, Path, Probing};
 use crate::time::Time;
 use crate::timers::Wait;
 

@@ -9,7 +9,7 @@ use wire::{Address, Buffer, Class, Flow, Seq};
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
 use crate::node::Core;
 use crate::output::{Event, ReturnReason};
-use crate::peers::Path;
+use crate::path::Path;
 use crate::time::Time;
 use crate::timers::Wait;
 use crate::{EndpointId, FlowId};
