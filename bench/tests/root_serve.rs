@@ -62,7 +62,7 @@ fn a_link_that_goes_down_and_up_while_nobody_measures() {
 fn a_link_that_goes_down_and_up_in_the_middle() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["--serve"]]);
-    for (end, via) in [(0, "udp"), (1, "raw"), (1, "am")] {
+    for (end, via) in [(0, "raw"), (1, "am")] {
         let near = machines.start(0, &[&["bandwidth", "--peer", "beta", "--via", via], ENDLESS]);
         eventually("work", || seconds_worked(near.pid()) > 0.5);
         flap(&machines, end, LONGER_THAN_PATIENCE);
@@ -108,7 +108,7 @@ fn another_mtu() {
 fn clients_that_are_killed_whenever() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["--serve"]]);
-    for millis in [30, 200, 700] {
+    for millis in [30, 700] {
         let begin = Instant::now();
         let near = machines.start(0, &[&["latency", "--peer", "beta", "--rounds", "1000", "--time", "0.01"]]);
         sleep(Duration::from_millis(millis).saturating_sub(begin.elapsed()));

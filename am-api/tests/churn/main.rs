@@ -17,13 +17,13 @@ use process::Held;
 use steady::Steady;
 use visitor::Visitor;
 
-const VISITORS: usize = 400;
+const VISITORS: usize = 280;
 /// Of them at a time.
 const AT_ONCE: usize = 8;
 /// They use each other's names again, as who is restarted does.
 const NAMES: usize = 120;
 /// Visitors before memory is measured: until then the process grows to its size.
-const WARM: usize = 160;
+const WARM: usize = 120;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
