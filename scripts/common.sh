@@ -79,11 +79,12 @@ build_shim() {
         mkdir -p "$TARGET/debug" && cp "$TARGET/release/libdpdk_shim.so" "$TARGET/debug/"
 }
 
+# Every source file of tests.
+test_sources() { find . \( -name target -o -name fuzz -o -name .git \) -prune -o -path '*/tests/*.rs' -print; }
+
 # Names of test targets: a file in a `tests` directory, or a directory with a main.rs.
 targets() {
-    find . \( -name target -o -name fuzz -o -name .git \) -prune -o \
-        \( -path '*/tests/*.rs' -o -path '*/tests/*/main.rs' \) -print |
-        sed -nE 's|.*/tests/([^/]+)\.rs$|\1|p; s|.*/tests/([^/]+)/main\.rs$|\1|p' | sort -u
+    test_sources | sed -nE 's|.*/tests/([^/]+)\.rs$|\1|p; s|.*/tests/([^/]+)/main\.rs$|\1|p' | sort -u
 }
 
 # How many tests passed and failed, as logs of cargo test say.

@@ -1,7 +1,7 @@
 //! The first active messages: a request, the function it runs, the reply.
 //!
-//!     ping                                                     both sides, over a wire in memory
-//!     ping sim:7,loss=0.01                                     or over what joins nodes of one process
+//!     ping                                                     both sides in one process
+//!     ping sim:7,loss=0.01                                     the same on a network that loses one frame of a hundred
 //!     ping serve xdp:eth1                                      on one machine: the node "beta"
 //!     ping beta xdp:eth1                                       on the other
 //!     ping serve udp:10.0.0.7:7000                             over any other transport, too
@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 use std::{error::Error, io::Write, io::stderr, io::stdout};
 
-use am_api::{Handler, Node, Transport};
+use am_api::{Handler, Node};
 
 /// What a message names instead of a function; requests and replies count apart.
 const PING: Handler = Handler(0);
@@ -19,14 +19,15 @@ const PONG: Handler = Handler(0);
 const SECONDS: Duration = Duration::from_secs(10);
 const USAGE: &str = "\
 usage:
-  ping                    both sides, over a wire in memory
-  ping TRANSPORT          both sides, over what joins nodes of one process, as in: ping sim:7,loss=0.01
+  ping                    both sides in one process, over sim:1
+  ping TRANSPORT          both sides in one process, as in: ping sim:7,loss=0.01 or: ping shm:lab
   ping serve TRANSPORT    the node \"beta\", which answers, as in: ping serve xdp:eth1
   ping beta TRANSPORT     who asks it, as in: ping beta udp:10.0.0.8:7000,peer=10.0.0.7:7000
 exit codes: 0 all was answered, or this help; 1 it failed; 2 other arguments than these";
 
-fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
+fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
+    eprintln!("beta serves on {}; Ctrl-C ends it", node.transport());
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_request(PING, |(), request, token| {
         token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
@@ -42,7 +43,7 @@ fn serve(on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
+fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("alpha", on)?;
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
@@ -59,8 +60,11 @@ fn ping(peer: &str, on: Box<dyn Transport>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn open(name: &str) -> Result<Box<dyn Transport>, Box<dyn Error>> {
-    Ok(transports::open(name)?)
+/// A node stays on the thread that opened it, so each has its own.
+fn both(on: &str) -> Result<(), Box<dyn Error>> {
+    let far = on.to_owned();
+    std::thread::spawn(move || serve(&far).unwrap_or_else(|error| eprintln!("ping: {error}")));
+    ping("beta", on)
 }
 
 fn main() {
@@ -72,20 +76,10 @@ fn main() {
         return drop(writeln!(stdout(), "{USAGE}"));
     }
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
-        [] => {
-            let [left, right] = transport::loopback::pair();
-            std::thread::spawn(|| serve(Box::new(right.open().expect("memory"))).expect("beta serves"));
-            ping("beta", Box::new(left.open().expect("memory")))
-        }
-        [on] => {
-            let far = on.to_owned();
-            std::thread::spawn(move || open(&far).and_then(serve).unwrap_or_else(|error| eprintln!("ping: {error}")));
-            open(on).and_then(|on| ping("beta", on))
-        }
-        ["serve", on] => {
-            open(on).inspect(|on| eprintln!("beta serves on {}; Ctrl-C ends it", on.caps().name)).and_then(serve)
-        }
-        [peer, on] => open(on).and_then(|on| ping(peer, on)),
+        [] => both("sim:1"),
+        [on] => both(on),
+        ["serve", on] => serve(on),
+        [peer, on] => ping(peer, on),
         _ => {
             eprintln!("{USAGE}");
             std::process::exit(2)

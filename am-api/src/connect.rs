@@ -1,17 +1,13 @@
 //! Connections: two endpoints agree on a conversation (AM-II's `AM_Map`).
 
-use proto::{FlowId, FlowState, ReturnReason};
+use proto::{FlowState, ReturnReason};
 use wire::WORD;
 use wire::control::{Name, Refusal};
 
+use crate::errors::refusal;
 use crate::names::{self, BadName};
-use crate::{Description, Port};
-
-/// The other side of a conversation, as this node names it: small, copied
-/// freely, a key for maps. It stays valid as a name when the conversation is
-/// over; a later one with the same peer has another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Remote(pub(crate) FlowId);
+use crate::shared::Shared;
+use crate::{Description, Port, Remote};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,14 +66,6 @@ fn unheard(why: ReturnReason) -> &'static str {
              to be told where the other is, in its transport's name or by `introduce`"
         }
         ReturnReason::Closed | ReturnReason::Restarted => "",
-    }
-}
-
-pub(crate) fn refusal(why: Refusal) -> &'static str {
-    match why {
-        Refusal::NoEndpoint => "it has no endpoint of that name",
-        Refusal::Tag => "its endpoint has another tag; both sides must name the same",
-        Refusal::Full => "it has no room for another connection",
     }
 }
 
@@ -169,7 +157,9 @@ impl Port {
     /// End the conversation; the peer is told with the next poll or flush.
     pub fn close(&self, to: Remote) {
         let mut shared = self.shared.borrow_mut();
-        shared.note_closed(to.0);
+        let Shared { log, engine, .. } = &mut *shared;
+        log.note_closed(to.0, engine.core());
+        shared.inboxes.closed(self.id, to.0);
         shared.core().close(to.0);
     }
 }

@@ -8,21 +8,19 @@
 //!   on_late(id)               ◀── the time is over
 //! ```
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use proto::{FlowId, Time};
-use slotmap::{DefaultKey, Key, KeyData, SlotMap};
+use proto::Time;
 use wire::MAX_WORDS;
 
-use crate::{Endpoint, Handler, Id, Message, Port, Remote, RequestError};
+use crate::awaited::Waiting;
+use crate::{Handler, Id, Message, Port, Remote, RequestError};
 
-/// A request that was not answered in time: what [`Endpoint::on_late`] gets.
+/// A request that was not answered in time: what [`Endpoint::on_late`](crate::Endpoint::on_late) gets.
 ///
 /// Its fate is unknown: it may have been handled, its answer may be on its way, or it may be handled later. A program that
 /// sends such a request again needs handlers that may run twice. Where the connection ends afterwards, and the peer had
-/// not received it, it comes back to [`Endpoint::on_returned`] in spite of this, with what is known then.
+/// not received it, it comes back to [`Endpoint::on_returned`](crate::Endpoint::on_returned) in spite of this, with what is known then.
 #[derive(Clone, Copy, Debug)]
 pub struct Late<'a> {
     /// What [`Port::request_within`] had returned.
@@ -35,76 +33,13 @@ pub struct Late<'a> {
     pub port: &'a Port,
 }
 
-/// A request that waits for its answer.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    flow: FlowId,
-    handler: Handler,
-}
-
-/// Those of an endpoint that wait for an answer. No request allocates where as many waited before.
-#[derive(Debug)]
-pub(crate) struct Deadlines {
-    waiting: SlotMap<DefaultKey, Waiting>,
-    /// When each is late, and some that were answered.
-    due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
-    /// The first of these.
-    next: Time,
-}
-
-/// So many more than there are that wait may be in the heap.
-const MAX_STALE: usize = 64;
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Deadlines { waiting: SlotMap::new(), due: BinaryHeap::new(), next: Time::NEVER }
-    }
-}
-
-impl Deadlines {
-    fn add(&mut self, waiting: Waiting, due: Time) -> DefaultKey {
-        let Deadlines { waiting: all, due: heap, .. } = self;
-        let key = all.insert(waiting);
-        if heap.len() > 2 * all.len() + MAX_STALE {
-            heap.retain(|Reverse((_, key))| all.contains_key(*key));
-        }
-        heap.push(Reverse((due, key)));
-        self.next = self.next.min(due);
-        key
-    }
-
-    /// Whether this one waits; it does not any more.
-    fn take(&mut self, id: u64, is_it: impl Fn(&Waiting) -> bool) -> bool {
-        let key = DefaultKey::from(KeyData::from_ffi(id));
-        self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
-    }
-
-    /// When the next one may be late.
-    #[inline]
-    pub(crate) fn next(&self) -> Time {
-        self.next
-    }
-
-    /// One that is late.
-    fn pop(&mut self, now: Time) -> Option<(DefaultKey, Waiting)> {
-        while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
-            self.due.pop();
-            if let Some(waiting) = self.waiting.remove(key) {
-                return Some((key, waiting));
-            }
-        }
-        self.next = self.due.peek().map_or(Time::NEVER, |Reverse((due, _))| *due);
-        None
-    }
-}
-
 impl Port {
     /// A [`request`](Port::request) that is to be answered in time. Until then it has exactly one of three outcomes:
     ///
-    /// - [`on_answer`](Endpoint::on_answer) gets its answer.
-    /// - It comes back: [`on_returned`](Endpoint::on_returned) gets it, and its [fate](crate::Returned::fate) says whether it may
+    /// - [`on_answer`](crate::Endpoint::on_answer) gets its answer.
+    /// - It comes back: [`on_returned`](crate::Endpoint::on_returned) gets it, and its [fate](crate::Returned::fate) says whether it may
     ///   have been handled.
-    /// - It is late: [`on_late`](Endpoint::on_late) gets its id after `within`. An answer that comes then is dropped and counted
+    /// - It is late: [`on_late`](crate::Endpoint::on_late) gets its id after `within`. An answer that comes then is dropped and counted
     ///   (`late_answers`).
     ///
     /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The handler at
@@ -147,17 +82,17 @@ impl Port {
     ) -> Result<Id, RequestError> {
         let mut all = [0; MAX_WORDS];
         let count = words.len() + 1;
-        all.get_mut(1..count).ok_or(RequestError::TooManyWords(count))?.copy_from_slice(words);
+        all.get_mut(1..count).ok_or(RequestError::TooManyWordsWithin(words.len()))?.copy_from_slice(words);
         let due = self.shared.borrow().clock.now() + within;
         let mut deadlines = self.deadlines.borrow_mut();
-        let key = deadlines.add(Waiting { flow: to.0, handler }, due);
-        all[0] = key.data().as_ffi();
-        self.request(to, handler, &all[..count], payload).inspect_err(|_| _ = deadlines.waiting.remove(key))?;
-        Ok(Id(all[0]))
+        let id = deadlines.add(Waiting { flow: to.0, handler }, due);
+        all[0] = id.0;
+        self.request(to, handler, &all[..count], payload).inspect_err(|_| _ = deadlines.take(id.0, |_| true))?;
+        Ok(id)
     }
 
     /// Whether this answers a request that waits still.
-    fn is_in_time(&self, answer: &Message<'_>) -> bool {
+    pub(crate) fn is_in_time(&self, answer: &Message<'_>) -> bool {
         let is_it = self.deadlines.borrow_mut().take(answer.word(0), |waiting| waiting.flow == answer.from().0);
         self.shared.borrow_mut().tally.late_answers += u64::from(!is_it);
         is_it
@@ -171,24 +106,7 @@ impl Port {
     }
 
     pub(crate) fn next_late(&self, now: Time) -> Option<Late<'_>> {
-        let (key, Waiting { flow, handler }) = self.deadlines.borrow_mut().pop(now)?;
-        Some(Late { id: Id(key.data().as_ffi()), to: Remote(flow), handler, port: self })
-    }
-}
-
-impl<S> Endpoint<S> {
-    /// [`on_reply`](Endpoint::on_reply) for what answers [`Port::request_within`]: its first word is the request's id. An
-    /// answer to nothing that waits is dropped and counted (`late_answers`).
-    pub fn on_answer(&mut self, handler: Handler, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
-        self.on_reply(handler, move |state, answer| {
-            if answer.port().is_in_time(&answer) {
-                run(state, answer);
-            }
-        });
-    }
-
-    /// Run this for each [`Port::request_within`] that was not answered in time, and has not come back.
-    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_>) + 'static) {
-        self.handlers.late = Some(Box::new(run));
+        let (id, Waiting { flow, handler }) = self.deadlines.borrow_mut().pop(now)?;
+        Some(Late { id, to: Remote(flow), handler, port: self })
     }
 }

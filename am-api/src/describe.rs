@@ -53,9 +53,9 @@ impl fmt::Display for Description {
         let why = match self.why {
             FramingWhy::Configured => "as configured",
             FramingWhy::NothingLearns => "forged sources pass, nothing learns them",
-            FramingWhy::Shared => "forged sources pass, nothing learns them, but more than two nodes are there",
+            FramingWhy::Shared => "forged sources pass, and not these two nodes alone can send",
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
-            FramingWhy::ForgedDropped => "forged sources do not arrive",
+            FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
         };
         let Description { node, endpoint, framing, max_body, transport, mode, way, .. } = self;
         match way {

@@ -10,9 +10,9 @@ use ring::Frame;
 use wire::{Class, Kind};
 
 use crate::bulk::Source;
-use crate::flow_event::Letter;
 use crate::handler::Handlers;
-use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token};
+use crate::inboxes::Letter;
+use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token, Transfer};
 
 /// The most messages that one poll hands to handlers: a poll ends, however
 /// much arrives, and endpoints that are polled in turn all get theirs.
@@ -23,8 +23,8 @@ impl<S> Endpoint<S> {
         let Endpoint { port, handlers, .. } = self;
         let mut handled = 0;
         if port.shared.borrow().has_news() {
-            handlers.run_flow_events(port, state);
-            handled = handlers.run_returned(port, state);
+            handled = handlers.run_flow_events(port, state);
+            handled += handlers.run_returned(port, state);
         }
         if port.shared.borrow().has_bulk() {
             handled += handlers.run_bulk(port, state);
@@ -122,7 +122,7 @@ impl<S> Handlers<S> {
                 handled += 1;
                 continue;
             }
-            port.shared.borrow_mut().note_returned(port.id, &returned);
+            port.shared.borrow_mut().log.note_returned(port.id, &returned);
             // It was sent from here: what its handler keeps has no credit to return.
             let message = Message::new(port, &returned.message, None);
             if returned.message.class == Class::Request {
@@ -153,7 +153,7 @@ impl<S> Handlers<S> {
     /// Deposit what came in, then tell what is over.
     #[cold]
     fn run_bulk(&mut self, port: &Port, state: &mut S) -> usize {
-        let mut handled = port.shared.borrow_mut().take_in_bulk(port.id);
+        let mut handled = port.shared.borrow_mut().take_in_bulk(port.id, BUDGET);
         while let Some(spent) = port.next_spent() {
             drop(spent);
         }
@@ -161,7 +161,7 @@ impl<S> Handlers<S> {
             let next = port.shared.borrow_mut().bulk.next_over(port.id);
             let Some(over) = next else { break };
             if let Some(run) = &mut self.transfer {
-                run(state, over.told(port));
+                run(state, Transfer::of(&over, port));
             }
             handled += 1;
         }
@@ -169,14 +169,17 @@ impl<S> Handlers<S> {
     }
 
     #[cold]
-    fn run_flow_events(&mut self, port: &Port, state: &mut S) {
-        let Some(run) = &mut self.flow else { return };
-        for _ in 0..BUDGET {
+    fn run_flow_events(&mut self, port: &Port, state: &mut S) -> usize {
+        let Some(run) = &mut self.flow else { return 0 };
+        let mut handled = 0;
+        while handled < BUDGET {
             let next = port.shared.borrow_mut().flow_event(port.id);
             let Some(Letter { change, flow, names, unhandled }) = next else { break };
             // One of ours that was closed meanwhile, by ourselves.
             let Some(names) = names else { continue };
             run(state, FlowEvent { change, remote: Remote(flow), names, unhandled, port });
+            handled += 1;
         }
+        handled
     }
 }

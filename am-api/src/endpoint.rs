@@ -7,7 +7,7 @@ use engine::{Idle, Look};
 use proto::Time;
 
 use crate::handler::Handlers;
-use crate::{FlowEvent, Handler, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};
+use crate::{FlowEvent, Handler, Late, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};
 
 /// An endpoint of a node, with the handlers of the messages that come to it.
 ///
@@ -60,7 +60,22 @@ impl<S> Endpoint<S> {
         self.handlers.transfer = Some(Box::new(run));
     }
 
-    /// Run this when a conversation of this endpoint opens or ends.
+    /// [`on_reply`](Endpoint::on_reply) for what answers [`Port::request_within`]: its first word is the request's id. An
+    /// answer to nothing that waits is dropped and counted (`late_answers`).
+    pub fn on_answer(&mut self, handler: Handler, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
+        self.on_reply(handler, move |state, answer| {
+            if answer.port().is_in_time(&answer) {
+                run(state, answer);
+            }
+        });
+    }
+
+    /// Run this for each [`Port::request_within`] that was not answered in time, and has not come back.
+    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_>) + 'static) {
+        self.handlers.late = Some(Box::new(run));
+    }
+
+    /// Run this when a conversation of this endpoint opens or ends; not when this side closes it.
     pub fn on_flow(&mut self, run: impl FnMut(&mut S, FlowEvent<'_>) + 'static) {
         self.port.shared.borrow_mut().inboxes.listen(self.port.id);
         self.handlers.flow = Some(Box::new(run));
@@ -68,7 +83,7 @@ impl<S> Endpoint<S> {
 
     /// One turn of the node's loop: take in what has arrived, run the handlers
     /// of what is for this endpoint (at most [`BUDGET`](crate::BUDGET)
-    /// messages), let out what is to leave. Returns how many messages were handled.
+    /// messages), let out what is to leave. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
         self.turn(state, Look::AtAll).0
@@ -89,8 +104,8 @@ impl<S> Endpoint<S> {
         (handled, received + handled + sent > 0)
     }
 
-    /// Poll until a message has been handled or the time is over; spin, yield
-    /// or sleep meanwhile. Returns how many were handled.
+    /// Poll until a message or an event has been handled (a connection, a transfer, a deadline) or the time is over; spin,
+    /// yield or sleep meanwhile. Returns how many were handled.
     pub fn wait(&mut self, state: &mut S, timeout: Duration) -> usize {
         let mut handled = 0;
         self.poll_until(state, timeout, |_, _, just| {

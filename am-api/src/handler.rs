@@ -1,17 +1,7 @@
 //! Handlers: what a message runs where it arrives.
 
 use crate::returned::Returned;
-use crate::{FlowEvent, Late, Message, Token, Transfer};
-
-/// Index into the receiving endpoint's table of handlers: what a message names
-/// instead of a function. Requests and replies have a table each.
-///
-/// ```
-/// use am_api::Handler;
-/// const ECHO: Handler = Handler(0);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Handler(pub u8);
+use crate::{FlowEvent, Handler, Late, Message, Token, Transfer};
 
 pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
 pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;

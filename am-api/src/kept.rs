@@ -1,16 +1,13 @@
 //! Received messages that outlive their handler: the frame is kept instead of
 //! being copied (the receiving half of the hybrid of copy and DMA).
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use proto::{Delivery, FlowId, Words};
-use ring::{Frame, Lender, Loan};
-use wire::Class;
+use proto::{Delivery, Words};
+use ring::{Frame, Loan};
 
 use crate::message::Head;
-use crate::shared::Shared;
 use crate::{Handler, Message, Remote};
 
 /// A message kept beyond its handler, in the memory that the NIC wrote it to:
@@ -83,53 +80,5 @@ impl Deref for Kept {
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept").field("words", &self.words()).field("payload", &Head(self)).finish_non_exhaustive()
-    }
-}
-
-/// The credits that stay away because their messages are kept. Those are
-/// dropped on any thread, and only the node's may touch the protocol.
-#[derive(Debug)]
-pub(crate) struct KeptCredits {
-    lender: Lender,
-    /// By place: whose credit it is.
-    whose: Box<[Option<(FlowId, Class)>]>,
-}
-
-impl KeptCredits {
-    /// Places for so many messages.
-    pub(crate) fn new(count: usize) -> Self {
-        KeptCredits { lender: Lender::new(count), whose: vec![None; count].into() }
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lender.is_empty()
-    }
-
-    /// A handle on this message's credit, the first or one more. `None` where
-    /// more is kept than can be on its way: that credit returns at once.
-    fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Loan> {
-        if let Some(place) = kept.get() {
-            return self.lender.lend_again(place);
-        }
-        let loan = self.lender.lend()?;
-        self.whose[loan.place()] = Some((flow, class));
-        kept.set(Some(loan.place()));
-        Some(loan)
-    }
-
-    /// A credit whose message nobody keeps any more.
-    fn gone(&mut self) -> Option<(FlowId, Class)> {
-        self.whose[self.lender.come_back()?].take()
-    }
-}
-
-impl Shared {
-    /// Credits of kept messages that were dropped return to their senders.
-    #[cold]
-    pub(crate) fn release_dropped(&mut self) {
-        while let Some((flow, class)) = self.kept.gone() {
-            self.core().release(flow, class);
-        }
     }
 }

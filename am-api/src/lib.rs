@@ -41,13 +41,11 @@
 //! const SUM: Handler = Handler(0);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let [left, right] = transport::loopback::pair();
-//!
-//! let alpha = Node::open("alpha", Box::new(left.open()?))?;
+//! let alpha = Node::open("alpha", "sim:1")?;
 //! let mut asks = alpha.endpoint::<u64>("main")?;
 //! asks.on_reply(SUM, |sum, reply| *sum = reply.word(0));
 //!
-//! let beta = Node::open("beta", Box::new(right.open()?))?;
+//! let beta = Node::open("beta", "sim:1")?;
 //! let mut adds = beta.endpoint::<()>("main")?;
 //! adds.on_request(ADD, |(), request, token| {
 //!     let sum = request.words().iter().sum();
@@ -79,8 +77,7 @@
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let [left, right] = transport::loopback::pair();
-//! # let (alpha, beta) = (Node::open("alpha", Box::new(left.open()?))?, Node::open("beta", Box::new(right.open()?))?);
+//! # let (alpha, beta) = (Node::open("alpha", "sim:2")?, Node::open("beta", "sim:2")?);
 //! let (mut sends, mut takes) = (alpha.endpoint::<bool>("main")?, beta.endpoint::<bool>("main")?);
 //! sends.on_transfer(|is_over, put| *is_over = put.kind == TransferKind::Put && put.result.is_ok());
 //! takes.on_transfer(|is_here, put| match put.result {
@@ -131,10 +128,7 @@
 //! fn collect(endpoint: &mut Endpoint<Vec<Kept>>) {
 //!     endpoint.on_request(LINES, |all: &mut Vec<Kept>, message, _token| all.push(message.keep()));
 //! }
-//! # let [left, right] = transport::loopback::pair();
-//! # let [alpha, beta] = [("alpha", left), ("beta", right)].map(|(name, plug)| {
-//! #     am_api::Node::open(name, Box::new(plug.open().unwrap())).unwrap()
-//! # });
+//! # let [alpha, beta] = ["alpha", "beta"].map(|name| am_api::Node::open(name, "sim:3").unwrap());
 //! # let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint("main").unwrap());
 //! # collect(&mut takes);
 //! # let to = sends.connect("beta", "main").unwrap();
@@ -154,6 +148,7 @@
 //! [`request_within`](Port::request_within) gives up waiting for an answer after a while; [`cancel`](Port::cancel) stops a transfer.
 #![forbid(unsafe_code)]
 
+mod awaited;
 mod bulk;
 mod connect;
 mod counters;
@@ -161,10 +156,13 @@ mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
+mod errors;
 mod flow_event;
 mod handler;
 mod ids;
+mod inboxes;
 mod kept;
+mod kept_credits;
 pub mod log;
 mod message;
 mod names;
@@ -176,18 +174,22 @@ mod reply;
 mod request;
 mod returned;
 mod shared;
+mod target;
+mod transfer;
+pub mod transports;
 
-pub use bulk::{Region, RegionId, RegionInUse, Rights, Transfer, TransferError, TransferId, TransferKind};
-pub use connect::{ConnectError, NotOpen, Remote};
+pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
+pub use connect::{ConnectError, NotOpen};
 pub use counters::Counters;
 pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
 pub use endpoint::Endpoint;
 pub use engine::{Clock, Hand, Idle, PinError, pin};
-pub use flow_event::{FlowChange, FlowEvent};
-pub use handler::Handler;
+pub use errors::RequestError;
+pub use flow_event::FlowEvent;
 pub use ids::{Id, Ids};
+pub use inboxes::FlowChange;
 pub use kept::Kept;
 pub use message::Message;
 pub use names::BadName;
@@ -197,8 +199,9 @@ pub use port::Port;
 pub use prepare::Prepared;
 pub use proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
 pub use reply::{ReplyError, Token};
-pub use request::RequestError;
 pub use returned::Returned;
+pub use target::{Handler, Remote};
+pub use transfer::Transfer;
 pub use transport::{IntroduceError, Transport};
 pub use wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use wire::{Address, Class, EtherType, Framing};

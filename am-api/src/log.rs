@@ -16,9 +16,7 @@
 //! # let log = std::sync::Arc::new(std::fs::File::create("/dev/null").unwrap());
 //! # let subscriber = tracing_subscriber::fmt().with_writer(log).finish();
 //! # tracing::subscriber::with_default(subscriber, || {
-//! let [left, right] = transport::loopback::pair();
-//! let alpha = am_api::Node::open("alpha", Box::new(left.open().unwrap())).unwrap();
-//! let beta = am_api::Node::open("beta", Box::new(right.open().unwrap())).unwrap();
+//! let [alpha, beta] = ["alpha", "beta"].map(|name| am_api::Node::open(name, "sim:1").unwrap());
 //! let (mut asks, mut adds) = (alpha.endpoint::<()>("asks").unwrap(), beta.endpoint::<()>("adds").unwrap());
 //! let to = asks.connect("beta", "adds").unwrap();
 //! while !asks.is_open(to) {
@@ -30,6 +28,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::mem;
 use std::time::Duration;
 
 use proto::{Contest, Core, Ending, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, Returned, Time};
@@ -39,8 +38,7 @@ use tracing::{info, warn};
 use wire::Class;
 use wire::control::Name;
 
-use crate::connect::refusal;
-use crate::shared::Shared;
+use crate::errors::refusal;
 
 const TARGET: &str = "am_api";
 
@@ -57,8 +55,7 @@ pub(crate) struct Log {
     names: HashMap<FlowId, Names>,
     /// Messages that came back, by those that belong together.
     returned: Vec<Batch>,
-    /// The counter of contests when it was last looked at.
-    contests: u64,
+    is_contested: bool,
     contest: Option<(Contest, Time)>,
 }
 
@@ -79,64 +76,57 @@ struct Batch {
 }
 
 impl Log {
+    #[inline]
+    pub(crate) fn has_returned(&self) -> bool {
+        !self.returned.is_empty()
+    }
+
     pub(crate) fn note(&mut self, event: &Event) {
         match *event {
             Event::Settled(endpoint, flow) => self.changes.push((endpoint, flow, Change::Settled)),
             Event::Accepted(endpoint, flow, _) => self.changes.push((endpoint, flow, Change::Accepted)),
             Event::Ended(endpoint, flow, ending) => self.changes.push((endpoint, flow, Change::Ended(ending))),
+            Event::Contested => self.is_contested = true,
             Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) | Event::Silent(_) => (),
         }
     }
-}
 
-impl Shared {
-    /// Part of each turn, behind the news.
-    #[inline]
-    pub(crate) fn tell(&mut self) {
-        if !self.log.changes.is_empty() {
-            self.tell_changes();
-        }
+    /// Part of a turn that brought events, or in which messages came back.
+    #[cold]
+    pub(crate) fn tell(&mut self, core: &mut Core<Frame>) {
+        self.tell_changes(core);
         // Behind the end of their conversation, which says whose they are.
-        if !self.log.returned.is_empty() {
-            self.tell_returned();
-        }
-        if self.log.contests != self.engine.core().counters().names_contested {
-            self.tell_contest();
+        self.tell_returned(core);
+        if mem::take(&mut self.is_contested) {
+            self.tell_contest(core);
         }
     }
 
-    #[cold]
-    fn tell_changes(&mut self) {
-        let Shared { log, engine, .. } = self;
-        let core = engine.core_mut();
-        log.names.retain(|flow, _| core.has_returned() || core.remote(*flow).is_some());
-        for (endpoint, flow, change) in log.changes.drain(..) {
+    fn tell_changes(&mut self, core: &mut Core<Frame>) {
+        self.names.retain(|flow, _| core.has_returned() || core.remote(*flow).is_some());
+        for (endpoint, flow, change) in self.changes.drain(..) {
             if let Change::Ended(Ending { node, endpoint, .. }) = change {
-                log.names.insert(flow, (node, endpoint));
+                self.names.insert(flow, (node, endpoint));
             }
-            let Some(names) = core.remote(flow).or_else(|| log.names.get(&flow).copied()) else { continue };
+            let Some(names) = core.remote(flow).or_else(|| self.names.get(&flow).copied()) else { continue };
             tell_change(core, endpoint, flow, names, change);
         }
     }
 
-    #[cold]
-    fn tell_contest(&mut self) {
-        let Shared { log, engine, .. } = self;
-        let core = engine.core();
-        log.contests = core.counters().names_contested;
+    fn tell_contest(&mut self, core: &Core<Frame>) {
         let Some(contest) = core.contested() else { return };
-        if log.contest.is_some_and(|(told, at)| told == contest && core.now() - at < PAUSE) {
+        if self.contest.is_some_and(|(told, at)| told == contest && core.now() - at < PAUSE) {
             return;
         }
-        log.contest = Some((contest, core.now()));
+        self.contest = Some((contest, core.now()));
         let Contest { name, addresses: [first, second] } = contest;
         warn!(target: TARGET, node = %core.config().name, %name, %first, %second, "contested");
     }
 
     /// This side closes a conversation: what was on its way comes back later.
-    pub(crate) fn note_closed(&mut self, flow: FlowId) {
-        let names = self.engine.core().remote(flow);
-        self.log.names.extend(names.map(|names| (flow, names)));
+    pub(crate) fn note_closed(&mut self, flow: FlowId, core: &Core<Frame>) {
+        let names = core.remote(flow);
+        self.names.extend(names.map(|names| (flow, names)));
     }
 
     /// A message came back to its endpoint.
@@ -144,7 +134,7 @@ impl Shared {
     pub(crate) fn note_returned(&mut self, endpoint: EndpointId, back: &Returned<Frame>) {
         let &Returned { reason, fate, ref message } = back;
         let is_more = |batch: &Batch| (batch.endpoint, batch.flow, batch.reason) == (endpoint, message.flow, reason);
-        let all = &mut self.log.returned;
+        let all = &mut self.returned;
         if !all.last().is_some_and(is_more) {
             all.push(Batch { endpoint, flow: message.flow, reason, counts: [0; 2], unknown: 0 });
         }
@@ -154,15 +144,12 @@ impl Shared {
     }
 
     /// Where no more of them wait.
-    #[cold]
-    fn tell_returned(&mut self) {
-        let Shared { log, engine, .. } = self;
-        let core = engine.core_mut();
-        log.returned.retain(|&Batch { endpoint, flow, reason, counts: [requests, replies], unknown }| {
+    fn tell_returned(&mut self, core: &mut Core<Frame>) {
+        self.returned.retain(|&Batch { endpoint, flow, reason, counts: [requests, replies], unknown }| {
             if core.has_returned_to(endpoint) {
                 return true;
             }
-            let names = core.remote(flow).or_else(|| log.names.get(&flow).copied());
+            let names = core.remote(flow).or_else(|| self.names.get(&flow).copied());
             let (peer_node, peer_endpoint) = names.map(|(node, endpoint)| (display(node), display(endpoint))).unzip();
             let (node, endpoint) = (core.config().name, core.endpoint_name(endpoint).map(display));
             warn!(

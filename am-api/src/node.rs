@@ -5,13 +5,13 @@ use std::fmt;
 
 use engine::Idle;
 use proto::Peer;
-use transport::{IntroduceError, Transport};
+use transport::IntroduceError;
 use wire::Address;
 use wire::control::Name;
 
 use crate::names::{self, BadName};
 use crate::shared::Strong;
-use crate::{Builder, Counters, Endpoint, OpenError, Port};
+use crate::{Counters, Endpoint, Port};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -48,19 +48,6 @@ impl From<proto::EndpointError> for EndpointError {
 }
 
 impl Node {
-    /// A node of this name (1 to 31 bytes) with the settings that suit most.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub fn open(name: &str, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
-        Node::builder(name).open(transport)
-    }
-
-    /// A node of this name, with settings to choose.
-    pub fn builder(name: &str) -> Builder {
-        Builder::new(name)
-    }
-
     /// A new endpoint. `S` is the state that its handlers work on.
     ///
     /// # Errors
@@ -105,8 +92,8 @@ impl Node {
 
     /// Somebody may be at this place, named as their transport is:
     /// `udp:10.0.0.7:7000`, which is what [`Node::place`] says over there. They
-    /// are asked for their name, and this node is introduced; it makes no difference
-    /// which of the two does this, or whether both do, or when.
+    /// are asked for their name, and this node is introduced. It is enough that one of the two does this. The other one
+    /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
     ///
     /// Over a transport that reaches everybody on its link (AF_XDP, shared
     /// memory) nobody needs to be introduced.
@@ -129,7 +116,7 @@ impl Node {
         self.shared.borrow_mut().transport.forget(place)
     }
 
-    /// A peer that is known without discovery, from now on: as [`Builder::peer`], while the node runs.
+    /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
     ///
     /// # Errors
     /// The name is none.

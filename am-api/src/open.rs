@@ -12,14 +12,17 @@ use transport::{Caps, Transport};
 use wire::control::Incarnation;
 use wire::{Address, EtherType, Framing};
 
-use crate::Node;
 use crate::names::{self, BadName};
 use crate::request::LARGE;
 use crate::shared::Shared;
+use crate::{Node, transports};
 
 /// Why a node could not be opened.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// Its transport could not be opened.
+    #[error(transparent)]
+    Transport(#[from] transports::OpenError),
     /// Of the node or of a peer in the static table.
     #[error(transparent)]
     Name(#[from] BadName),
@@ -78,6 +81,30 @@ struct Adjust {
     receive_frames: Option<usize>,
     send_frames: Option<usize>,
     incarnation: Option<Incarnation>,
+}
+
+impl Node {
+    /// A node of this name (1 to 31 bytes), on the transport of that name, as in `udp:10.0.0.7:7000`
+    /// (see [`transports`](crate::transports)), with the settings that suit most.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(name: &str, transport: &str) -> Result<Node, OpenError> {
+        Node::builder(name).open(transport)
+    }
+
+    /// The same on a transport that is open, which may be one of the program's own.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_on(name: &str, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
+        Node::builder(name).open_on(transport)
+    }
+
+    /// A node of this name, with settings to choose.
+    pub fn builder(name: &str) -> Builder {
+        Builder::new(name)
+    }
 }
 
 impl Builder {
@@ -143,7 +170,7 @@ impl Builder {
 
     /// A peer that has not been heard for so long, and answers no question, is given up though nothing was sent to it: 20 s
     /// without this. It is asked four times in that time, and noticed a quarter later at most. A process that is stopped for
-    /// longer loses its conversations.
+    /// longer loses its conversations; those with messages on their way are given up after the [patience](Builder::patience).
     pub fn keepalive(mut self, keepalive: Duration) -> Self {
         self.adjust.keepalive = Some(keepalive);
         self
@@ -182,11 +209,19 @@ impl Builder {
         self
     }
 
-    /// Open the node on a transport.
+    /// Open the node on the transport of this name, as in `udp:10.0.0.7:7000`: see [`transports`].
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
+    pub fn open(self, transport: &str) -> Result<Node, OpenError> {
+        self.open_on(transports::open(transport)?)
+    }
+
+    /// Open the node on a transport that is open, which may be one of the program's own.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_on(self, transport: Box<dyn Transport>) -> Result<Node, OpenError> {
         let name = names::parse(&self.name)?;
         let peers =
             self.peers.iter().map(|(name, address)| names::fixed(name, *address)).collect::<Result<Vec<_>, _>>()?;
@@ -213,6 +248,7 @@ impl Adjust {
             config = config.reliable();
         }
         config.framing = self.framing;
+        config.hears_all = caps.hears_all;
         config.ethertype = self.ethertype;
         config.max_frame = caps.max_frame;
         config.window = self.window.unwrap_or(config.window);

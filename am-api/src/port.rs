@@ -6,7 +6,7 @@ use std::fmt;
 use proto::EndpointId;
 use wire::control::Name;
 
-use crate::deadline::Deadlines;
+use crate::awaited::Deadlines;
 use crate::shared::Strong;
 
 /// An endpoint without its handlers and its state: it connects and sends, but

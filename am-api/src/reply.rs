@@ -6,9 +6,9 @@ use std::io::IoSlice;
 use proto::{FlowId, FlowState, ReturnReason};
 use wire::{Class, WORD};
 
-use crate::request::{Payload, RequestError};
+use crate::request::Payload;
 use crate::shared::Remembered;
-use crate::{Handler, Remote};
+use crate::{Handler, Remote, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,8 +16,8 @@ pub enum ReplyError {
     /// The one who asked is gone.
     #[error("nobody is left to reply to: {0}")]
     Dead(ReturnReason),
-    /// The conversation, the endpoint or the node was closed on this side.
-    #[error("this side has closed the connection that the request came on")]
+    /// The connection is over and forgotten: the peer closed it or was given up, or this side closed it.
+    #[error("the connection that the request came on is over; nobody waits for the reply")]
     Closed,
     /// It does not fit into one frame.
     #[error(

@@ -2,69 +2,12 @@
 
 use std::io::IoSlice;
 
-use proto::{FlowId, ReturnReason, SendError};
+use proto::FlowId;
 use ring::Frame;
-use wire::control::Refusal;
 use wire::{Class, MAX_WORDS, WORD};
 
-use crate::connect::refusal;
 use crate::shared::Shared;
-use crate::{Handler, Port, Remote};
-
-/// Why a request was not sent. Nothing left, nothing is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// As many requests as the receiver has room for are on their way.
-    #[error("no credit now: the receiver has not made room yet; poll, then try again")]
-    NoCredit,
-    /// This node's frames are all in use.
-    #[error("all frames of this node are in use; poll, then try again")]
-    NoFrame,
-    /// The conversation is being set up.
-    #[error("not connected yet; poll until it is, or use `wait_open`")]
-    Connecting,
-    /// The peer refused the conversation.
-    #[error("the peer refused the connection: {}", refusal(*.0))]
-    Refused(Refusal),
-    /// The conversation is over.
-    #[error("the connection is dead: {0}; connect again when the peer is back")]
-    Dead(ReturnReason),
-    /// This side has closed it.
-    #[error("this connection was closed on this side; connect again")]
-    Closed,
-    /// It does not fit into one frame.
-    #[error("{needs} bytes of words (8 each) and payload, but one message to this peer carries at most {most}")]
-    TooLarge {
-        /// Bytes of words and payload.
-        needs: usize,
-        /// The most that there may be.
-        most: usize,
-    },
-    /// More than four word arguments.
-    #[error("{0} words, but a message has at most 4; put the rest into the payload")]
-    TooManyWords(usize),
-}
-
-impl RequestError {
-    /// Whether polling and trying again may help.
-    pub fn is_temporary(&self) -> bool {
-        matches!(self, RequestError::NoCredit | RequestError::NoFrame | RequestError::Connecting)
-    }
-}
-
-impl From<SendError> for RequestError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::NoCredit => RequestError::NoCredit,
-            SendError::Full(_) => RequestError::NoFrame,
-            SendError::Connecting => RequestError::Connecting,
-            SendError::Dead(reason) => RequestError::Dead(reason),
-            SendError::Refused(why) => RequestError::Refused(why),
-            SendError::Unknown => RequestError::Closed,
-            SendError::TooLarge { needs, most } => RequestError::TooLarge { needs, most },
-        }
-    }
-}
+use crate::{Handler, Port, Remote, RequestError};
 
 impl Port {
     /// Send a request: at the other side, its function for `handler` runs with

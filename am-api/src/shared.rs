@@ -10,8 +10,8 @@ use ring::Frame;
 use transport::Transport;
 
 use crate::bulk::Bulk;
-use crate::flow_event::{Inboxes, Letter};
-use crate::kept::KeptCredits;
+use crate::inboxes::{Inboxes, Letter};
+use crate::kept_credits::KeptCredits;
 use crate::log::Log;
 
 pub(crate) type Strong = Rc<RefCell<Shared>>;
@@ -113,6 +113,14 @@ impl Shared {
         self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
     }
 
+    /// Credits of kept messages that were dropped return to their senders.
+    #[cold]
+    fn release_dropped(&mut self) {
+        while let Some((flow, class)) = self.kept.gone() {
+            self.core().release(flow, class);
+        }
+    }
+
     /// Whether there is anything for handlers to do.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
@@ -122,21 +130,38 @@ impl Shared {
     /// Second half of a turn; see [`Engine::exhale`].
     #[inline]
     pub(crate) fn exhale(&mut self) -> usize {
-        self.pump();
-        let Shared { inboxes, bulk, log, .. } = self;
-        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport, &mut |event| {
+        // Nearly every turn has neither transfers nor events.
+        let has_transfers = !self.bulk.is_quiet();
+        if has_transfers {
+            self.bulk.pump(&mut self.engine, &mut *self.transport, self.prepared);
+        }
+        let has_events = self.engine.core().has_events();
+        if has_events {
+            self.take_events();
+        }
+        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport);
+        if has_transfers || has_events {
+            self.bulk.end_dead(self.engine.core_mut());
+        }
+        if has_events || self.log.has_returned() {
+            self.log.tell(self.engine.core_mut());
+        }
+        if sent > 0 {
+            self.set_aside();
+        }
+        sent
+    }
+
+    #[cold]
+    fn take_events(&mut self) {
+        let Shared { engine, transport, inboxes, bulk, log, .. } = self;
+        engine.take_events(&mut **transport, &mut |event| {
             if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(&event);
             inboxes.put(event);
         });
-        self.end_transfers();
-        self.tell();
-        if sent > 0 {
-            self.set_aside();
-        }
-        sent
     }
 
     /// Frames for the replies to requests that are yet to be given out. One
@@ -164,6 +189,17 @@ impl Shared {
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.engine.core().has_returned() || !self.inboxes.is_empty() || self.bulk.has_over()
+    }
+
+    /// Whether endpoints have anything to do for transfers.
+    #[inline]
+    pub(crate) fn has_bulk(&self) -> bool {
+        self.engine.core().has_bulk() || self.bulk.has_over()
+    }
+
+    /// Deposit what waits for this endpoint, at most so many segments; how many there were.
+    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId, most: usize) -> usize {
+        self.bulk.take_in(self.engine.core_mut(), endpoint, most)
     }
 
     /// The next message for an endpoint, replies first. A request is given out

@@ -25,7 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const HEADER: u64 = 12_288;
 
 fn open(name: &str, on: &str) -> Side<u64> {
-    let transport = transports::open(on).unwrap_or_else(|error| panic!("{error}"));
+    let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<u64>::open(plain(name).patience(HOUR).keepalive(HOUR), transport);
     side.endpoint.on_request(ECHO, |_, asked, token| _ = token.reply(ECHO, asked.words(), b""));
     side.endpoint.on_reply(ECHO, |last, reply| *last = reply.word(0));

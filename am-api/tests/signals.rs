@@ -36,7 +36,7 @@ impl Fates {
 #[test]
 #[ignore = "started by over_udp"]
 fn receives() {
-    let transport = transports::open(&env::var(PLACE).unwrap()).unwrap();
+    let transport = am_api::transports::open(&env::var(PLACE).unwrap()).unwrap();
     let mut side: Side<()> = Side::open(plain("beta").patience(LONG), transport);
     side.endpoint.on_request(ECHO, |(), asked, token| token.reply(ECHO, asked.words(), asked.payload()).unwrap());
     doomed::is_open();
@@ -58,7 +58,8 @@ struct Talk {
 impl Talk {
     /// `here` is alpha's transport, and from where that is follows beta's.
     fn over(here: &str, there: &dyn Fn(&str) -> String, patience: Duration) -> Talk {
-        let mut alpha: Side<Fates> = Side::open(plain("alpha").patience(patience), transports::open(here).unwrap());
+        let mut alpha: Side<Fates> =
+            Side::open(plain("alpha").patience(patience), am_api::transports::open(here).unwrap());
         alpha.endpoint.on_reply(ECHO, |fates, reply| {
             let number = reply.word(0);
             fates.answered[number as usize] += 1;
@@ -72,7 +73,7 @@ impl Talk {
                 fates.wrong.push(format!("{back:?}"));
             }
         });
-        let beta = Receiver::start_at(&there(&alpha.node.place()));
+        let beta = Receiver::start("receives", &there(&alpha.node.place()));
         let to = alpha.endpoint.connect("beta", "main").unwrap();
         let mut talk = Talk { alpha, beta, to };
         talk.until("connected", |talk| talk.alpha.endpoint.is_open(to));

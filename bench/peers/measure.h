@@ -7,10 +7,7 @@
  *
  * A program that includes this has `put` and `get`, which block, and the same of
  * several messages of one size at once. Arguments: nanoseconds of a measurement,
- * nanoseconds before it, sizes. What comes out, a line each, times in nanoseconds:
- *
- *   one-way SIZE P50 P99 MEAN        half of a round trip
- *   stream SIZE MESSAGES-PER-SECOND CPU-OF-BOTH-SIDES-PER-MESSAGE
+ * nanoseconds before it, sizes. What comes out are the lines of peer.sh.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -90,7 +87,7 @@ static void one_way(int size, uint64_t *times, uint64_t count)
     for (uint64_t i = 0; i < count; i++)
         sum += (double)times[i];
     qsort(times, count, sizeof *times, compare);
-    printf("one-way %d %.1f %.1f %.1f\n", size, times[count / 2] / 2.0, times[count * 99 / 100] / 2.0,
+    printf("{\"size\":%d,\"p50\":%.1f,\"p99\":%.1f,\"mean\":%.1f}\n", size, times[count / 2] / 2.0, times[count * 99 / 100] / 2.0,
            sum / (double)count / 2.0);
     fflush(stdout);
 }
@@ -165,7 +162,7 @@ static void stream(int side, char *messages, int size, uint64_t length, uint64_t
     uint64_t begin = now(), used = cpu();
     struct counted counted = put_windows(messages, size, length);
     double count = (double)counted.messages;
-    printf("stream %d %.3f %.1f\n", size, count * 1e9 / (double)(now() - begin),
+    printf("{\"size\":%d,\"messages\":%.3f,\"cpu\":%.1f}\n", size, count * 1e9 / (double)(now() - begin),
            (double)(cpu() - used + counted.cpu) / count);
     fflush(stdout);
 }

@@ -24,6 +24,7 @@
 mod ablation;
 mod batching;
 mod bounce;
+mod chart;
 mod cli;
 mod compare;
 mod content;
@@ -50,7 +51,6 @@ mod session;
 mod side;
 mod size;
 mod stats;
-mod svg;
 mod sweep;
 mod torture;
 mod values;
@@ -126,13 +126,13 @@ fn run(cli: &Cli) -> Result<(), Error> {
             torture::run(&args, how, (&sides, &place), cores, options, &watch)
         }
         Task::Tortured => torture::child(&watch),
-        Task::Room(words) => compare::room(&words, &watch),
+        Task::Turn => compare::take_turn(&watch),
     }
 }
 
 /// What this transport needs of rights; those that are no interface's say so themselves.
 fn rights_on(on: &str) -> Result<(), Error> {
-    let has_interface = transports::split(on).iter().any(|name| name.starts_with("xdp:"));
+    let has_interface = am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:"));
     if has_interface { rights::check(false, &[Via::Am]) } else { Ok(()) }
 }
 
@@ -208,7 +208,7 @@ fn lose(
     // One size: of a curve over loss.
     let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
     let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
-    let svg = plot.map(|_| report::loss_curve(&session.all, bench));
+    let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
     let printed = print(session, place, options);
     if let Some((file, svg)) = plot.zip(svg) {
         fs::write(file, svg).map_err(Error::system("writing the plot"))?;
@@ -225,7 +225,7 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
     let sweep = Sweep::new(&session.all, session.cores);
     tell(sweep.json(), || sweep.table(), &Origin::of(place, session.mtu), options)?;
     if let Some(file) = plot {
-        fs::write(file, sweep.svg(&title(&sweep))).map_err(Error::system("writing the plot"))?;
+        fs::write(file, sweep.svg(&title(&sweep))?).map_err(Error::system("writing the plot"))?;
     }
     session.end
 }

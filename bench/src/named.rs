@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use am_api::transports::OpenError;
 use transport::{Name, Transport};
-use transports::OpenError;
 use wire::Address;
 use wire::frame::ETHERNET;
 
@@ -71,7 +71,7 @@ pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Err
     let (text, begin) = (name.to_string(), Instant::now());
     let meets = MEET.iter().any(|device| text.starts_with(device));
     loop {
-        match transports::open(&text) {
+        match am_api::transports::open(&text) {
             Err(OpenError::Kind { .. }) if meets && begin.elapsed() < THERE => {
                 watch.check()?;
                 sleep(AGAIN);
@@ -106,7 +106,7 @@ impl NamedLink {
     /// # Errors
     /// The text names no transport, or a NIC that DPDK does not get.
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
-        let on: Vec<String> = transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
+        let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
         let on: Name = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
         let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };

@@ -6,28 +6,7 @@ use aya::programs::xdp::XdpLink;
 use aya::programs::{Xdp, XdpMode};
 
 use crate::mark::{Mark, sibling};
-use crate::{AttachError, extack};
-
-/// Where on the receive path the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum AttachMode {
-    /// In the driver: the fast way, and the only one to zero-copy.
-    #[default]
-    Native,
-    /// In the kernel's generic receive path, after it has made a buffer of the
-    /// frame: for drivers that know no XDP. Never chosen silently.
-    Generic,
-}
-
-impl AttachMode {
-    /// Its name: `native` or `generic`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            AttachMode::Native => "native",
-            AttachMode::Generic => "generic",
-        }
-    }
-}
+use crate::{AttachError, AttachMode, extack};
 
 /// A program on an interface, until this is dropped or the process ends.
 ///

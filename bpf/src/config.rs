@@ -35,6 +35,27 @@ fn of_all(per_million: u32) -> u32 {
     (u64::from(per_million) * (1 << 32)).div_ceil(1_000_000).try_into().unwrap_or(u32::MAX)
 }
 
+/// Where on the receive path the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum AttachMode {
+    /// In the driver: the fast way, and the only one to zero-copy.
+    #[default]
+    Native,
+    /// In the kernel's generic receive path, after it has made a buffer of the
+    /// frame: for drivers that know no XDP. Never chosen silently.
+    Generic,
+}
+
+impl AttachMode {
+    /// Its name: `native` or `generic`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttachMode::Native => "native",
+            AttachMode::Generic => "generic",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

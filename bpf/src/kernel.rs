@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use crate::LoadError;
-
 /// `bpf_link` for XDP.
 const NEEDED: Version = Version(5, 9);
 /// `xdp.frags`: frames in several pieces.
@@ -31,16 +29,16 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// # Errors
-    /// [`LoadError::KernelTooOld`].
-    pub(crate) fn check() -> Result<Kernel, LoadError> {
+    /// It is too old: its release.
+    pub(crate) fn check() -> Result<Kernel, String> {
         Kernel::of(fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim())
     }
 
-    fn of(release: &str) -> Result<Kernel, LoadError> {
+    fn of(release: &str) -> Result<Kernel, String> {
         // Where it says nothing that can be read, we try and see.
         let version = parse(release).unwrap_or(Version(u32::MAX, 0));
         if version < NEEDED {
-            return Err(LoadError::KernelTooOld { found: release.to_owned() });
+            return Err(release.to_owned());
         }
         Ok(Kernel { release: release.to_owned(), version })
     }
@@ -74,7 +72,7 @@ mod tests {
 
     #[test]
     fn an_old_kernel_is_named_with_what_is_needed() {
-        let error = Kernel::of("5.4.0-91-generic").unwrap_err();
+        let error = crate::LoadError::KernelTooOld { found: Kernel::of("5.4.0-91-generic").unwrap_err() };
         assert_eq!(error.to_string(), "kernel 5.4.0-91-generic is too old: XDP through a bpf_link needs 5.9 or newer");
     }
 

@@ -58,8 +58,8 @@ mod share;
 mod steer;
 mod table;
 
-pub use attach::{AttachMode, Attachment};
-pub use config::Config;
+pub use attach::Attachment;
+pub use config::{AttachMode, Config};
 pub use counters::Counters;
 pub use error::{AttachError, CountersError, LoadError, SocketError};
 pub use kernel::needs_perfmon;

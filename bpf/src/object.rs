@@ -33,7 +33,7 @@ impl Object {
         name: &Name,
         global: Option<(&'a str, GlobalData<'a>)>,
     ) -> Result<Object, LoadError> {
-        let kernel = Kernel::check()?;
+        let kernel = Kernel::check().map_err(|found| LoadError::KernelTooOld { found })?;
         if kernel.locks_memory() {
             lift_memory_limit();
         }

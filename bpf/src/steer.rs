@@ -10,7 +10,7 @@ use wire::bounce::Back;
 use crate::error::root_cause;
 use crate::object::{Name, Object};
 use crate::share::Program;
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::{AttachError, AttachMode, Attachment, Config, Counters, CountersError, LoadError, SocketError};
 
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -30,7 +30,7 @@ pub struct Steer {
 impl Steer {
     /// The largest index that a socket can have: a flow's entry is its
     /// socket's index plus one, in a byte.
-    pub const LAST_SOCKET: u8 = u8::MAX - 1;
+    pub const LAST_SOCKET: u8 = table::LAST_SOCKET;
 
     /// Load the program into the kernel. No flow exists yet.
     ///

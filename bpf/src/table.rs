@@ -13,10 +13,13 @@ use wire::bounce::Back;
 use wire::{Flow, gate};
 
 use crate::object::Object;
-use crate::{Config, LoadError, Steer};
+use crate::{Config, LoadError};
 
 /// Sockets that a program can steer to.
 const SOCKETS: usize = 256;
+
+/// The largest index that a socket can have: a flow's entry is its socket's index plus one, in a byte.
+pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 
 /// `struct table` in `decide.h`.
 #[repr(C)]
@@ -132,7 +135,7 @@ impl Table {
 
     /// The socket's index plus one, because 0 is for nowhere, and its queue.
     fn entry(&self, socket: u8) -> u16 {
-        let socket = socket.min(Steer::LAST_SOCKET);
+        let socket = socket.min(LAST_SOCKET);
         let queue = self.queues[socket as usize].load(Ordering::Relaxed);
         (socket as u16 + 1) | (queue as u16) << 8
     }

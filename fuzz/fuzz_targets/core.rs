@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../datapath/proto/tests/forger/mod.rs"]
+#[path = "../../datapath/proto/tests/all/forger/mod.rs"]
 mod forger;
-#[path = "../../datapath/proto/tests/harness/mod.rs"]
+#[path = "../../datapath/proto/tests/all/harness/mod.rs"]
 mod harness;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../am-api/tests/forger/mod.rs"]
+#[path = "../../am-api/tests/all/forger/mod.rs"]
 mod forger;
 
 fuzz_target!(|bytes: &[u8]| {

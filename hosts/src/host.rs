@@ -8,8 +8,8 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
+use crate::HostError;
 use crate::tool::{IP, Tool};
-use crate::{HostError, Interface};
 
 /// A host: one network namespace with a loopback interface that is up.
 ///
@@ -94,14 +94,6 @@ impl Host {
                 .map_err(|e| HostError::system(format!("entering host {}", self.name()), e))?;
             Ok(work())
         })?
-    }
-
-    /// The interface of this name.
-    ///
-    /// # Errors
-    /// [`HostError::NoSuchInterface`].
-    pub fn interface(&self, name: &str) -> Result<Interface, HostError> {
-        Interface::find(self, name)
     }
 
     /// Where another process can open this namespace, as long as we live.

@@ -32,8 +32,18 @@ struct Link {
     xdp: Option<serde_json::Value>,
 }
 
+impl Host {
+    /// The interface of this name.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchInterface`].
+    pub fn interface(&self, name: &str) -> Result<Interface, HostError> {
+        Interface::find(self, name)
+    }
+}
+
 impl Interface {
-    pub(crate) fn find(host: &Host, name: &str) -> Result<Interface, HostError> {
+    fn find(host: &Host, name: &str) -> Result<Interface, HostError> {
         let link = Link::show(host, name)?;
         let address = parse_address(&link.address).unwrap_or_default();
         Ok(Interface { host: host.clone(), name: name.to_owned(), index: link.ifindex, address })

@@ -1,14 +1,15 @@
 //! Any number of simulated networks, each from its seed, each with all checkers on:
-//! what `tests/seeds.rs` runs, for as long as you like.
+//! what `tests/networks/seeds.rs` runs, for as long as you like.
 //!
 //!     scripts/soak 200000           seeds 0 to 199999
 //!     scripts/soak 5000..6000       those
 //!
 //! Exit status 0 only when none failed; the last line says the count and the
-//! rate. `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` are as for `tests/seeds.rs`.
+//! rate. `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` are as for `tests/networks/seeds.rs`.
 #![forbid(unsafe_code)]
 
-#[path = "../tests/nodes/mod.rs"]
+#[path = "../tests/networks/nodes/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the tests use the rest")]
 mod nodes;
 
 use std::io::{self, IsTerminal, Write};

@@ -8,15 +8,13 @@ use wire::bounce::Back;
 use wire::{Address, Buffer, EtherType, Flow};
 
 use crate::clock::Nanos;
+use crate::driver::Driver;
 use crate::fault::Dice;
 use crate::options::Options;
 use crate::signal::{Buffers, Signal};
 use bouncer::Bouncer;
 
 mod bouncer;
-mod driver;
-
-pub use driver::Driver;
 
 /// A NIC without the memory of its node: its rings, and what it does by itself.
 /// It goes to any thread, where the [pool](Pool) of the node does not.

@@ -41,21 +41,21 @@
 //!
 //! ```text
 //! seed 29: endings: flow 0x3000100000002 was given up, but the other side lives and would answer
-//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p netdev-sim --test seeds one_seed -- --nocapture
+//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p netdev-sim --test networks seeds::one_seed -- --exact --nocapture
 //! ```
 //!
 //! That one has a bug on purpose. `proto` has several behind its feature
 //! `planted`, which only the tests here switch on (they cost nothing without
 //! it), and [`Options`] has two more: each checker must catch its own, or it
-//! checks nothing (`tests/planted.rs`). `NETDEV_SIM_PCAP=FILE` adds what passed
+//! checks nothing (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` adds what passed
 //! the switch, for tcpdump.
 //!
 //! # Read first
 //!
 //! [`Options`], the whole list of what can go wrong; [`Card`], for what AF_XDP
 //! asks of who uses it; then [`check`], one file for each promise. In `tests/`
-//! whole nodes run on it: `tests/seeds.rs` says how to repeat one seed, and
-//! `tests/coverage.rs` what really happens in them.
+//! whole nodes run on it: `tests/networks/seeds.rs` says how to repeat one seed, and
+//! `tests/networks/coverage.rs` what really happens in them.
 //!
 //! ```
 //! use netdev_sim::{Happening, Net, Options};
@@ -87,6 +87,7 @@ mod capture;
 mod card;
 pub mod check;
 mod clock;
+mod driver;
 mod fault;
 mod link;
 pub mod live;
@@ -98,8 +99,9 @@ mod signal;
 mod switch;
 
 pub use capture::Capture;
-pub use card::{Card, Driver, NicCount};
+pub use card::{Card, NicCount};
 pub use clock::{Clock, MS, Nanos, US};
+pub use driver::Driver;
 pub use link::{Link, LinkCount};
 pub use net::{Happening, Net, Step};
 pub use nic::{Nic, Station};

@@ -62,6 +62,7 @@ pub(crate) fn caps(options: &Options, address: Address) -> Result<Caps, LayoutEr
         max_frame: options.max_frame,
         reliable: false,
         ordered: false,
+        hears_all: true,
         pool: Pool::heap(Layout { frames: options.frames, stride, headroom: 0 })?,
         wake: None,
     })

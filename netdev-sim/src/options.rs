@@ -3,8 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::card::Driver;
 use crate::clock::{MS, Nanos, US};
+use crate::driver::Driver;
 
 /// A network and all that goes wrong with it. Probabilities are per frame, and
 /// strike until [`faults_until`](Self::faults_until).

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   every file, lexed ──┬─▶ edges     who may depend on whom
-//!   cargo metadata ─────┤   unsafety  where `unsafe` may be, and its SAFETY comments
+//!   cargo metadata ─────┤   circles   which modules of a crate need each other
+//!                       │   unsafety  where `unsafe` may be, and its SAFETY comments
 //!                       │   sizes     lines of a file, lines of a function
 //!                       │   words     paths of one machine, things left for later
 //!                       │   skips     nothing ignored, nothing skipped
@@ -19,8 +20,10 @@
 //! Each check is a function from files to violations, and has a planted one in its tests.
 #![forbid(unsafe_code)]
 
+pub mod circles;
 pub mod edges;
 pub mod links;
+mod modules;
 pub mod pages;
 pub mod repository;
 pub mod sizes;

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use tidy::repository::Repository;
-use tidy::{Violation, edges, links, pages, sizes, skips, unsafety, words};
+use tidy::{Violation, circles, edges, links, pages, sizes, skips, unsafety, words};
 
 static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| Repository::load().expect("the repository can be read"));
 
@@ -17,6 +17,11 @@ fn none(check: fn(&Repository) -> Vec<Violation>) {
 #[test]
 fn dependencies_point_down() {
     none(edges::check);
+}
+
+#[test]
+fn modules_need_each_other_one_way() {
+    none(circles::check);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! loses none. (A mapping would do the same with fewer system calls, but takes `unsafe`.)
 //!
 //! ```text
-//!   total  u64        requests, for who shows progress
+//!   total  u64        requests so far, for the line of progress
 //!   record 32 bytes   connection u64 | time u64 | kind u32 | first u32 | count u32 | reason u32
 //! ```
 //!

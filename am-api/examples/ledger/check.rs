@@ -19,7 +19,7 @@ pub(crate) struct World<'a> {
     pub(crate) silences: &'a [Silence],
 }
 
-/// One of the two reasons for which nobody can say what became of a message.
+/// The two reasons for which the fate of a message may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excuse {
     Killed,
@@ -54,7 +54,7 @@ impl World<'_> {
         self.lives.get((connection >> 32) as usize).filter(|life| life.player > 0)
     }
 
-    /// Why nobody knows what a connection's peer has done, that ended at this time: the one whose player this is.
+    /// Why it may be unknown what the server, or else the client, has done on a connection that ended at this time.
     fn excuse(&self, name: u64, connection: &Connection, of_server: bool, ended: u64) -> Option<Excuse> {
         let client = self.client(name)?;
         let server = connection.server.map(|at| &self.lives[at]);

@@ -35,9 +35,9 @@ pub(crate) enum Carrier {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
     /// Clients that are killed, over each transport
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
-    /// Seconds after which the server gives up who is silent
+    /// Seconds after which the server gives up a silent client
     #[arg(long, default_value_t = 20.0)]
     keepalive: f64,
     /// A line of JSON for each row of the table, too
@@ -126,7 +126,7 @@ impl Churn {
         let directory = process::directory()?;
         let path = directory.path();
         let server = start("stay", &carrier.server(path), &path.join("server"), "server", 0, keepalive)?;
-        // Who opens a segment first says what it is like.
+        // The process that opens a segment first sets its size.
         appears(&stop, "the server does not open", || path.join("server").exists())?;
         let steady = start("steady", &carrier.client(path), &path.join("steady"), "steady", 1, keepalive)?;
         appears(&stop, "the server does not answer", || book::total(&path.join("steady")) > 0)?;

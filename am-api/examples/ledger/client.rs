@@ -18,7 +18,7 @@ const BURST: u32 = 32;
 const LANES: usize = 3;
 /// After an end what comes back is heard within this time.
 pub(crate) const SETTLES: Duration = Duration::from_millis(300);
-/// Who wants to leave with everything answered waits so long for it.
+/// A client that leaves with everything answered waits so long for it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct State {

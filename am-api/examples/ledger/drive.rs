@@ -21,8 +21,8 @@ const TURN: Duration = Duration::from_millis(10);
 /// What a run is to be like.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Requests, of all transports together
-    #[arg(long, default_value_t = 100_000_000)]
+    /// Requests, of all transports together: at least so many, and as many more as fit until there were --faults
+    #[arg(long, default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
     /// Clients of each server
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -120,7 +120,7 @@ fn transport(
 
 /// In place on a terminal; elsewhere a line now and then.
 fn progress(kind: Kind, sent: u64, of: u64, done: &Done, time: Duration) {
-    let percent = sent * 100 / of.max(1);
+    let percent = (sent * 100 / of.max(1)).min(100);
     let line = format!("{}  {sent} requests, {percent} %, {} s; {done}", kind.name(), time.as_secs());
     if stderr().is_terminal() {
         _ = write!(stderr(), "\r\x1b[K{line}");

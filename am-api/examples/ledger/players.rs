@@ -61,7 +61,7 @@ pub(crate) struct Players {
     pub(crate) silences: Vec<Silence>,
 }
 
-/// Who is told to leave and does not is at fault.
+/// A process that was told to leave and has not by then is at fault.
 const LEAVES: Duration = Duration::from_secs(15);
 
 impl Players {
@@ -100,7 +100,7 @@ impl Players {
         Ok(())
     }
 
-    /// Whoever has ended without having been told to.
+    /// An error where a process has ended that was not told to.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         for (child, run) in self.running.iter_mut().flatten() {
             if let Some(status) = child.try_wait()? {
@@ -123,7 +123,7 @@ impl Players {
     pub(crate) fn leave(&mut self, players: &[usize]) -> Result<(), Error> {
         for &player in players {
             if let Some((child, _)) = &mut self.running[player] {
-                // Whoever has died already is found below.
+                // A process that has died already is found below.
                 _ = child.stdin.as_mut().map(|stdin| stdin.write_all(b"leave\n"));
             }
         }

@@ -52,7 +52,7 @@ pub(crate) struct Place {
     pub(crate) patience: f64,
 }
 
-/// Whether the driver, or who started that, wants it to end.
+/// Whether it is to end: the driver says so, or a signal does to the driver.
 pub(crate) type Leave = Arc<AtomicBool>;
 
 /// Ctrl-C and the like, for the driver: what it has started and made has to go with it.
@@ -92,12 +92,9 @@ pub(crate) fn open(place: &Place, leave: &Leave) -> Result<Option<Node>, Error> 
     let begin = Instant::now();
     while !leave.load(Relaxed) {
         let [keepalive, patience] = [place.keepalive, place.patience].map(Duration::from_secs_f64);
-        let opened = transports::open(&place.on).map_err(Error::from).and_then(|transport| {
-            Ok(Node::builder(&place.name).keepalive(keepalive).patience(patience).open(transport)?)
-        });
-        match opened {
+        match Node::builder(&place.name).keepalive(keepalive).patience(patience).open(&place.on) {
             Ok(node) => return Ok(Some(node)),
-            Err(error) if begin.elapsed() > LONG => return Err(error),
+            Err(error) if begin.elapsed() > LONG => return Err(error.into()),
             Err(error) => eprintln!("{error}; once more"),
         }
         thread::sleep(Duration::from_millis(50));

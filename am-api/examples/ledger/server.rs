@@ -16,7 +16,7 @@ struct State {
     book: Book,
     run: u64,
     twice: bool,
-    /// Who has asked: the client's name of the connection.
+    /// The client's name of the connection that was asked on.
     connections: HashMap<Remote, u64>,
 }
 

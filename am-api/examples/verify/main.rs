@@ -22,7 +22,7 @@ use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
-use am_api::{Builder, Framing, Node, Transport};
+use am_api::{Builder, Framing, Node};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -93,10 +93,6 @@ impl Settings {
             None => builder,
         }
     }
-
-    fn transport(&self) -> Result<Box<dyn Transport>, Error> {
-        Ok(transports::open(&self.on)?)
-    }
 }
 
 /// The number of a setting.
@@ -120,8 +116,12 @@ fn run(arguments: &[String]) -> Result<bool, Error> {
         "both" => {
             let far = settings.clone();
             let serving = std::thread::spawn(move || server::run(&far));
-            let good = client::run(&settings)?;
-            Ok(serving.join().map_err(|_| "the server panicked")?? && good)
+            let good = client::run(&settings);
+            // The server says why it could not start; the client knows only that no answer came.
+            if good.is_err() && !serving.is_finished() {
+                return good;
+            }
+            Ok(serving.join().map_err(|_| "the server panicked")?? && good?)
         }
         _ => Err(USAGE.into()),
     }

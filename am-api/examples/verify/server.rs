@@ -27,7 +27,7 @@ struct State {
 
 /// Serve until the peer says goodbye. `false` where something arrived wrong.
 pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
-    let node = settings.builder("beta").receive_frames(ROOM).open(settings.transport()?)?;
+    let node = settings.builder("beta").receive_frames(ROOM).open(&settings.on)?;
     let mut main = node.endpoint::<State>(MAIN)?;
     let region = main.register(vec![0; REGION_BYTES], Rights::BOTH);
     if region.id() != REGION {

@@ -4,7 +4,7 @@
 use std::mem;
 use std::rc::Weak;
 
-use proto::{Delivery, EndpointId, FlowId};
+use proto::{Core, Delivery, EndpointId, FlowId};
 use ring::Frame;
 use wire::Kind;
 use wire::bulk::{Notice, Segment, What};
@@ -14,8 +14,20 @@ use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::sending::{Sending, Source};
 use super::{ANSWER, Bulk, LONGEST, MOST, Over, REFUSED, TransferError, TransferKind};
-use crate::BUDGET;
-use crate::shared::Shared;
+
+/// A get that is not here yet.
+pub(super) struct Asked {
+    pub(super) over: Over,
+    pub(super) memory: Memory,
+    pub(super) extent: Extent,
+    pub(super) is_cancelled: bool,
+}
+
+impl Asked {
+    pub(super) fn key(&self) -> Key {
+        (self.over.flow, self.over.transfer)
+    }
+}
 
 /// So many puts at once a peer may have begun when others have begun many.
 const FEW: usize = 32;
@@ -50,8 +62,24 @@ impl Arriving {
 }
 
 impl Bulk {
+    /// Deposit what waits for this endpoint, at most so many segments; how many there were.
+    pub(crate) fn take_in(&mut self, core: &mut Core<Frame>, endpoint: EndpointId, most: usize) -> usize {
+        for count in 0..most {
+            let Some(delivery) = core.poll_bulk(endpoint) else { return count };
+            let waiting = self.notices.len();
+            self.on_delivery(endpoint, &delivery);
+            let (flow, class) = (delivery.flow, delivery.class);
+            mem::drop(delivery);
+            let told = self.notices.len() > waiting;
+            if !(told && self.notices.holds(flow)) {
+                core.release(flow, class);
+            }
+        }
+        most
+    }
+
     /// A part of a transfer, for this endpoint.
-    pub(crate) fn on_delivery(&mut self, endpoint: EndpointId, delivery: &Delivery<Frame>) {
+    fn on_delivery(&mut self, endpoint: EndpointId, delivery: &Delivery<Frame>) {
         let (flow, body) = (delivery.flow, delivery.payload());
         let understood = match delivery.kind {
             Kind::Put => Segment::parse(body).map(|(segment, data)| self.on_put(endpoint, flow, &segment, data)),
@@ -230,30 +258,6 @@ impl Bulk {
                 self.notices.push(flow, Notice::of(why, transfer));
             }
         }
-    }
-}
-
-impl Shared {
-    /// Whether endpoints have anything to do for transfers.
-    #[inline]
-    pub(crate) fn has_bulk(&self) -> bool {
-        self.engine.core().has_bulk() || self.bulk.has_over()
-    }
-
-    /// Deposit what waits for this endpoint, at most a budget of it; how many segments.
-    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId) -> usize {
-        for count in 0..BUDGET {
-            let Some(delivery) = self.core().poll_bulk(endpoint) else { return count };
-            let waiting = self.bulk.notices.len();
-            self.bulk.on_delivery(endpoint, &delivery);
-            let (flow, class) = (delivery.flow, delivery.class);
-            mem::drop(delivery);
-            let told = self.bulk.notices.len() > waiting;
-            if !(told && self.bulk.notices.holds(flow)) {
-                self.core().release(flow, class);
-            }
-        }
-        BUDGET
     }
 }
 

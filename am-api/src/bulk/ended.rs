@@ -8,17 +8,6 @@ use ring::Frame;
 
 use super::arriving::Arriving;
 use super::{Bulk, TransferError};
-use crate::shared::Shared;
-
-impl Shared {
-    /// Part of each turn, behind the news of what has ended.
-    #[inline]
-    pub(crate) fn end_transfers(&mut self) {
-        if !(self.bulk.is_idle() && self.bulk.ended.is_empty()) {
-            self.bulk.end_dead(self.engine.core_mut());
-        }
-    }
-}
 
 impl Bulk {
     /// A conversation has ended, not by our own doing.
@@ -26,8 +15,9 @@ impl Bulk {
         self.ended.insert(flow, (endpoint, reason));
     }
 
+    /// Part of a turn with transfers or events, behind these.
     #[inline(never)]
-    fn end_dead(&mut self, core: &mut Core<Frame>) {
+    pub(crate) fn end_dead(&mut self, core: &mut Core<Frame>) {
         for at in (0..self.sending.len()).rev() {
             let (over, from) = (self.sending[at].over, self.sending[at].arrived());
             if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {

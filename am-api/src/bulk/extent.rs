@@ -94,7 +94,7 @@ mod tests {
     /// A flow of a node of its own.
     fn key() -> Key {
         let [left, _] = transport::loopback::pair();
-        let node = crate::Node::open("alpha", Box::new(left.open().unwrap())).unwrap();
+        let node = crate::Node::open_on("alpha", Box::new(left.open().unwrap())).unwrap();
         (node.endpoint::<()>("main").unwrap().connect("beta", "main").unwrap().0, 7)
     }
 

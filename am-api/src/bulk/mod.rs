@@ -28,7 +28,7 @@ use wire::bulk::What;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use sending::Source;
 
-use crate::{Port, Remote, RequestError};
+use crate::RequestError;
 
 /// A transfer: unique among those that this side of a conversation asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,9 +37,9 @@ pub struct TransferId(pub(crate) u32);
 /// What a transfer was, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferKind {
-    /// Our [`put`](Port::put) into the peer's region.
+    /// Our [`put`](crate::Port::put) into the peer's region.
     Put,
-    /// Our [`get`](Port::get) out of the peer's region.
+    /// Our [`get`](crate::Port::get) out of the peer's region.
     Get,
     /// A put of the peer, into a region of ours: one of which something has arrived.
     Deposited,
@@ -97,29 +97,6 @@ impl TransferError {
     }
 }
 
-/// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
-/// once for each at either end.
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer<'a> {
-    /// What it was.
-    pub kind: TransferKind,
-    /// Which; of [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) what these calls returned.
-    pub id: TransferId,
-    /// With whom.
-    pub remote: Remote,
-    /// The region that was written, or for [`Served`](TransferKind::Served) and
-    /// [`Put`](TransferKind::Put) the peer's.
-    pub region: RegionId,
-    /// Where in that region it starts.
-    pub offset: u64,
-    /// Its bytes.
-    pub length: u64,
-    /// How it ended.
-    pub result: Result<(), TransferError>,
-    /// The endpoint, as far as handlers may use it.
-    pub port: &'a Port,
-}
-
 /// A transfer is over: for the endpoint's handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Over {
@@ -137,12 +114,6 @@ impl Over {
     /// Whether it is this transfer of this endpoint.
     pub(crate) fn is(&self, endpoint: EndpointId, flow: FlowId, transfer: u32) -> bool {
         (self.endpoint, self.flow, self.transfer) == (endpoint, flow, transfer)
-    }
-
-    pub(crate) fn told<'a>(&self, port: &'a Port) -> Transfer<'a> {
-        let &Over { kind, flow, transfer, region, offset, length, result, .. } = self;
-        let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));
-        Transfer { kind, id, remote, region, offset, length, result, port }
     }
 }
 
@@ -165,7 +136,7 @@ pub(crate) struct Bulk {
     sending: VecDeque<sending::Sending>,
     /// Which of `sending` has its turn next.
     next: usize,
-    asked: Vec<start::Asked>,
+    asked: Vec<arriving::Asked>,
     arriving: Vec<arriving::Arriving>,
     /// What has come of `asked` and `arriving` beyond gaps.
     pieces: extent::Pieces,
@@ -207,6 +178,12 @@ impl Bulk {
         self.sending.is_empty() && self.notices.is_empty() && self.asked.is_empty() && self.arriving.is_empty()
     }
 
+    /// Nor is anything known of transfers that have ended.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_idle() && self.ended.is_empty()
+    }
+
     #[inline]
     pub(crate) fn has_over(&self) -> bool {
         !self.over.is_empty()
@@ -221,6 +198,11 @@ impl Bulk {
         self.over.remove(at)
     }
 
+    /// Memory for the peers of this endpoint, as far as `rights` go.
+    pub(crate) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
+        self.regions.register(endpoint, memory, rights)
+    }
+
     /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.
     #[must_use]
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
@@ -232,7 +214,7 @@ impl Bulk {
         self.asked.retain(|asked| asked.over.endpoint != endpoint);
         self.arriving.retain(|arriving| arriving.endpoint != endpoint);
         let Bulk { asked, arriving, pieces, .. } = self;
-        let all = || asked.iter().map(start::Asked::key).chain(arriving.iter().map(arriving::Arriving::key));
+        let all = || asked.iter().map(arriving::Asked::key).chain(arriving.iter().map(arriving::Arriving::key));
         pieces.keep(|key| all().any(|left| left == key));
         self.over.retain(|over| over.endpoint != endpoint);
         self.regions.forget(endpoint);

@@ -8,8 +8,6 @@ use std::rc::{Rc, Weak};
 use proto::EndpointId;
 use wire::bulk::{Segment, What};
 
-use crate::Port;
-
 pub(super) type Memory = Rc<RefCell<Box<[u8]>>>;
 
 /// What peers may do with a region.
@@ -97,16 +95,6 @@ impl fmt::Debug for Region {
     }
 }
 
-impl Port {
-    /// Let peers of this endpoint use this memory, as far as `rights` go.
-    pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
-        let memory = Rc::new(RefCell::new(memory.into()));
-        let open = Rc::new(());
-        let id = self.shared.borrow_mut().bulk.regions.add(self.id, (&memory, &open), rights);
-        Region { id, memory, open }
-    }
-}
-
 /// An entry of the table.
 #[derive(Debug)]
 struct Entry {
@@ -129,6 +117,13 @@ pub(super) struct Regions {
 const FEW: usize = 64;
 
 impl Regions {
+    /// Memory for the peers of this endpoint.
+    pub(super) fn register(&mut self, endpoint: EndpointId, memory: Box<[u8]>, rights: Rights) -> Region {
+        let (memory, open) = (Rc::new(RefCell::new(memory)), Rc::new(()));
+        let id = self.add(endpoint, (&memory, &open), rights);
+        Region { id, memory, open }
+    }
+
     fn add(&mut self, endpoint: EndpointId, (memory, open): (&Memory, &Rc<()>), rights: Rights) -> RegionId {
         if self.entries.len() >= self.full {
             self.entries.retain(|_, entry| entry.open.strong_count() > 0);

@@ -10,7 +10,6 @@ use wire::{Class, Kind};
 use super::notices::{Notices, TRIES};
 use super::regions::Memory;
 use super::{Bulk, Over};
-use crate::shared::Shared;
 
 /// Where the bytes are.
 pub(crate) enum Source {
@@ -109,25 +108,6 @@ impl Sending {
             Source::Region(memory) => self.is_cancelled || memory.try_borrow().is_ok(),
             Source::Lent(_) => true,
         }
-    }
-}
-
-impl Shared {
-    /// Part of each turn's second half.
-    #[inline]
-    pub(crate) fn pump(&mut self) {
-        if !self.bulk.is_idle() {
-            self.pump_bulk();
-        }
-    }
-
-    #[inline(never)]
-    fn pump_bulk(&mut self) {
-        let Shared { bulk, engine, transport, prepared, .. } = self;
-        let mut way = Way { engine, transport: &mut **transport, prepared: *prepared };
-        way.ask_whom_we_wait_for(bulk);
-        way.send_notices(&mut bulk.notices);
-        way.send_segments(bulk);
     }
 }
 
@@ -241,6 +221,15 @@ impl Way<'_> {
 }
 
 impl Bulk {
+    /// Part of the second half of a turn with transfers.
+    #[inline(never)]
+    pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {
+        let mut way = Way { engine, transport, prepared };
+        way.ask_whom_we_wait_for(self);
+        way.send_notices(&mut self.notices);
+        way.send_segments(self);
+    }
+
     /// A segment could not be delivered.
     pub(crate) fn on_returned(&mut self, endpoint: EndpointId, message: &Delivery<Frame>) {
         let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {

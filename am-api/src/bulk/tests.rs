@@ -21,7 +21,7 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let open = |name: &str, plug: loopback::Plug| {
-            let node = Node::builder(name).framing(Framing::Plain).open(Box::new(plug.open().unwrap())).unwrap();
+            let node = Node::builder(name).framing(Framing::Plain).open_on(Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<News>("main").unwrap();
             endpoint.on_transfer(|news, over| news.push((over.kind, over.id, over.result)));
             endpoint

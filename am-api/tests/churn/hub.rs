@@ -53,10 +53,10 @@ impl Seen {
 
 impl Hub {
     pub(crate) fn open(link: &str) -> Hub {
-        let transport = transports::open(link).unwrap_or_else(|error| panic!("{error}"));
+        let transport = am_api::transports::open(link).unwrap_or_else(|error| panic!("{error}"));
         let pool = transport.caps().pool.clone();
         let free = pool.available();
-        let node = Node::builder("hub").patience(PATIENCE).open(transport).unwrap();
+        let node = Node::builder("hub").patience(PATIENCE).open_on(transport).unwrap();
         let mut endpoint = node.endpoint::<Seen>("main").unwrap();
         endpoint.on_request(LOAD, |seen, message, token| {
             let number = message.word(0);

@@ -20,6 +20,10 @@ impl Held {
         Held { files: files.map(|path| path.display().to_string()).collect(), kib }
     }
 
+    pub(crate) fn larger(self, other: Held) -> Held {
+        if other.kib > self.kib { other } else { self }
+    }
+
     pub(crate) fn assert_no_more_files_than(&self, before: &Held) {
         assert_eq!(self.files.len(), before.files.len(), "{:?} then {:?}", before.files, self.files);
     }

@@ -33,8 +33,8 @@ impl Steady {
 
 /// Send until told to stop; how many were sent, each answered once.
 fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
-    let transport = transports::open(link).unwrap_or_else(|error| panic!("{error}"));
-    let node = Node::builder("steady").patience(PATIENCE).open(transport).unwrap();
+    let transport = am_api::transports::open(link).unwrap_or_else(|error| panic!("{error}"));
+    let node = Node::builder("steady").patience(PATIENCE).open_on(transport).unwrap();
     if let Some(place) = hub {
         node.introduce(place).unwrap();
     }

@@ -47,10 +47,10 @@ impl Visitor {
             tell(hub);
             hub.poll();
         }
-        let transport = transports::open(&link).unwrap_or_else(|error| panic!("{error}"));
+        let transport = am_api::transports::open(&link).unwrap_or_else(|error| panic!("{error}"));
         let (transport, switch) = Cut::new(&link, transport);
         let builder = Node::builder(&name).patience(PATIENCE).receive_frames(64).send_frames(64);
-        let node = builder.open(Box::new(transport)).unwrap();
+        let node = builder.open_on(Box::new(transport)).unwrap();
         if introduced.is_none() || is_mutual {
             hub.place().iter().for_each(|place| node.introduce(place).unwrap());
         }

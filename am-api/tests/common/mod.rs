@@ -42,7 +42,7 @@ pub(crate) struct Side<S> {
 
 impl<S: Default> Side<S> {
     pub(crate) fn open(builder: Builder, transport: Box<dyn Transport>) -> Self {
-        let node = builder.open(transport).expect("a node");
+        let node = builder.open_on(transport).expect("a node");
         let endpoint = node.endpoint("main").expect("an endpoint");
         Side { node, endpoint, state: S::default() }
     }

@@ -1,4 +1,4 @@
-//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p am-api --test ping_pong`.
+//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p am-api --test all ping_pong::`.
 //! `scripts/test` does so for all of them.
 
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
 }
 
 fn open(name: &str) -> Box<dyn Transport> {
-    transports::open(name).unwrap_or_else(|error| panic!("{error}"))
+    am_api::transports::open(name).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn number() -> u64 {

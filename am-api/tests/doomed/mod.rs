@@ -1,5 +1,4 @@
-//! A process that is killed: this test program once more, which runs its test
-//! `receives` alone.
+//! A process that is killed: this test program once more, which runs one of its ignored tests alone.
 #![allow(unreachable_pub, dead_code, reason = "a module of several tests, of which each uses a part")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -17,15 +16,10 @@ pub const PLACE: &str = "AM_TEST_PLACE";
 pub struct Receiver(pub Child);
 
 impl Receiver {
-    /// Start it on the host of the calling thread.
-    pub fn start() -> Receiver {
-        Receiver::start_at("")
-    }
-
-    /// Start it with something to read in [`PLACE`].
-    pub fn start_at(place: &str) -> Receiver {
+    /// Start this test on the host of the calling thread, with something to read in [`PLACE`].
+    pub fn start(test: &str, place: &str) -> Receiver {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["receives", "--exact", "--ignored", "--nocapture"])
+            .args([test, "--exact", "--ignored", "--nocapture"])
             .env(PLACE, place)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -28,7 +28,7 @@ pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
     if let Some(framing) = framing {
         builder = builder.framing(framing);
     }
-    let node = builder.open(Box::new(transport)).unwrap();
+    let node = builder.open_on(Box::new(transport)).unwrap();
     let mut endpoint = node.endpoint::<Seen>("app").unwrap();
     endpoint.on_request(ECHO, |seen, message, token| {
         seen.requests += 1;

@@ -186,7 +186,7 @@ fn open(name: &str, on: &str, (plan, room): (Plan, Option<usize>), untold: bool,
     let seen = seam.seen();
     let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
     let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };
-    let node = builder.open(Box::new(seam)).map_err(facility)?;
+    let node = builder.open_on(Box::new(seam)).map_err(facility)?;
     Ok(Open { node, seen, mode, xdp })
 }
 

@@ -104,13 +104,9 @@ pub(crate) enum Command {
     /// One of the two processes of torture: started by it only.
     #[command(hide = true)]
     Tortured,
-    /// A part of a room for other programs: started by compare only.
+    /// The process of one turn: started by compare only.
     #[command(hide = true)]
-    Room {
-        /// Which part, and what it is told.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
+    Turn,
 }
 
 /// What can be said of a bandwidth alone.
@@ -164,8 +160,8 @@ pub(crate) enum Task {
     Torture(TortureArgs, Where),
     /// One of its two processes.
     Tortured,
-    /// A part of a room.
-    Room(Vec<String>),
+    /// The process of one turn of compare.
+    Turn,
 }
 
 impl Cli {
@@ -187,7 +183,7 @@ impl Cli {
         match &self.command {
             Some(Command::Far) => return Ok(Task::Far(options.on.clone().unwrap_or_default())),
             Some(Command::Tortured) => return Ok(Task::Tortured),
-            Some(Command::Room { words }) => return Ok(Task::Room(words.clone())),
+            Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
         options.check(self.has_its_cable())?;
@@ -214,7 +210,7 @@ impl Cli {
             }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far | Command::Tortured | Command::Room { .. }) | None => {
+            Some(Command::Far | Command::Tortured | Command::Turn) | None => {
                 return Err(usage(
                     "what shall be measured? latency, bandwidth, rate, compare, ablation, bounce or torture; `--help` has examples",
                 ));

@@ -279,7 +279,7 @@ impl Options {
     /// The transport of `--on`.
     pub(super) fn on(&self) -> Result<String, Error> {
         let on = self.on.as_deref().ok_or_else(|| usage("which transport? as in --on xdp:eth1"))?;
-        let names = transports::split(on);
+        let names = am_api::transports::split(on);
         names.iter().try_for_each(|name| self.fits(name, names.len() > 1))?;
         match self.via.iter().find(|via| !vias_on(on).contains(via)) {
             Some(via) => {
@@ -292,10 +292,11 @@ impl Options {
 
     /// Whether this can be measured, alone or as one of several.
     fn fits(&self, on: &str, is_one_of_several: bool) -> Result<(), Error> {
-        let kind =
-            transports::kinds().iter().find(|kind| on.split_once(':').is_some_and(|(its, _)| its == kind.scheme));
+        let kind = am_api::transports::kinds()
+            .iter()
+            .find(|kind| on.split_once(':').is_some_and(|(its, _)| its == kind.scheme));
         let bad = || {
-            let kinds = transports::kinds().iter().filter(|kind| kind.scheme != SIM);
+            let kinds = am_api::transports::kinds().iter().filter(|kind| kind.scheme != SIM);
             let known: Vec<&str> = kinds.map(|kind| kind.example).collect();
             Error::Usage(format!("`{on}` is no transport that am-bench knows: {}", known.join(", ")))
         };
@@ -329,14 +330,14 @@ const XDP: &str = "xdp:";
 
 /// Whether that is an interface, and nothing besides.
 pub(crate) fn is_interface(on: &str) -> bool {
-    on.starts_with(XDP) && transports::split(on).len() == 1
+    on.starts_with(XDP) && am_api::transports::split(on).len() == 1
 }
 
 /// The vias between two machines, by the transport between them.
 fn vias_on(on: &str) -> &'static [Via] {
     match on.split(':').next() {
         // Bare frames have one way.
-        _ if transports::split(on).len() > 1 => &[Via::Am],
+        _ if am_api::transports::split(on).len() > 1 => &[Via::Am],
         Some("xdp") => &[Via::Am, Via::Raw, Via::Udp],
         Some("udp" | "tcp") => &[Via::Am, Via::Raw],
         // NICs have addresses that bare frames can be sent to; other devices only where their names say so.

@@ -1,7 +1,7 @@
 //! A turn in a process of its own, for what a process can start only once, and not end: DPDK.
 //!
 //! ```text
-//!   am-bench compare           am-bench room turn: the near side         am-bench far
+//!   am-bench compare           am-bench turn: the near side              am-bench far
 //!     │ which row, on which      │ a session as any other                   │
 //!     │ two hosts ──────────────▶│ ────────────── frames ──────────────────▶│
 //!     │◀─────────── what it took │
@@ -47,7 +47,7 @@ pub(super) fn turn(name: &str, pair: &Pair, asked: &Asked, watch: &Watch) -> Res
     let [near, far] = &pair.hosts;
     let order = Order { name: name.to_owned(), asked: asked.clone(), networks: [near.path(), far.path()] };
     // DPDK's libraries say what is nobody's business.
-    let (child, errors) = Child::start_aside(&["room", "turn"])?;
+    let (child, errors) = Child::start_aside(&["turn"])?;
     let turn = order_turn(child, &order, watch);
     turn.map_err(|why| match why {
         Error::Facility(why) => Error::Facility(with_reasons(why, &errors.join().unwrap_or_default())),

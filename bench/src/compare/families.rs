@@ -11,7 +11,7 @@ pub(super) struct Family {
 /// All plots. A peer may be in two of them, as what others are measured by.
 pub(super) const FAMILIES: [Family; 6] = [
     Family {
-        title: "On the cable, past the kernel's sockets, and the kernel's UDP beside it",
+        title: "On the cable, past the kernel's sockets, and its UDP",
         members: &["am", "am-bundles", "am-dpdk-af_packet", "am-dpdk-af_xdp", "raw", "udp"],
     },
     Family { title: "UDP", members: &["am-udp", "am-udp-bundles", "udp", "udp-sleeping", "sockperf-udp", "fi-udp"] },

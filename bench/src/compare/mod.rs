@@ -3,36 +3,27 @@
 //! ```text
 //!   peers.rs ─▶ each Peer: is it there? ─▶ rounds: each has its turn ─▶ rows.rs ─▶ table, json, plot
 //!                  │                          │
-//!                  │       house.rs  sessions, as the other commands have them: am, kernel UDP and TCP
-//!                  └────── the others  programs that were not written here, each turn in a room of its own
+//!                  │       house.rs   sessions, as the other commands have them: am, kernel UDP and TCP
+//!                  └────── others.rs  programs that were not written here, each turn in a sandbox of its own
 //! ```
 //!
 //! A peer that is not installed, or does not run, has a row that says why.
 //!
-//! Read first: [`peer`], then [`rows`]; of the others [`room`], then [`sockperf`].
+//! Read first: [`peer`], then [`rows`]; of the others [`others`], then `bench/peers/peer.sh`.
 
 mod apart;
-mod fabric;
 mod families;
-mod heard;
 mod house;
-mod iperf3;
 mod json;
-mod labels;
-mod lines;
-mod mpi;
 mod offload;
+mod others;
 mod over;
 mod peer;
 mod peers;
 mod plot;
-mod pvm;
-mod room;
 mod rows;
-mod sockperf;
+mod subprocess;
 mod table;
-mod tool;
-mod ucx;
 
 use std::fs;
 use std::time::Duration;
@@ -82,7 +73,7 @@ pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(
     let comparison = Comparison { rows, asked, offload };
     tell(comparison.json(), || comparison.table(), &origin, options)?;
     if let Some(file) = &wanted.plot {
-        fs::write(file, comparison.svg()).map_err(Error::system("writing the plot"))?;
+        fs::write(file, comparison.svg()?).map_err(Error::system("writing the plot"))?;
     }
     end
 }
@@ -114,23 +105,12 @@ fn bytes(size: &Size) -> Option<usize> {
     }
 }
 
-/// A process of the comparison's: one that keeps a room for other programs, process 1 in it, one that becomes a
-/// program; the same for a program alone; or one that takes a turn.
+/// Be a process that takes one row's turn.
 ///
 /// # Errors
 /// What is missing.
-pub(crate) fn room(words: &[String], watch: &Watch) -> Result<(), Error> {
-    match words {
-        [inside] if inside == "inside" => room::inside::serve(),
-        [turn] if turn == "turn" => {
-            apart::serve(|name, pair, asked| house::named(name)?.turn_here(pair, asked, watch), watch)
-        }
-        [enter, program @ ..] if enter == "enter" => Err(room::enter::become_it(program)),
-        [alone, program @ ..] if alone == "alone" => room::alone::keep(program),
-        [first, program @ ..] if first == "first" => room::alone::become_it(program),
-        [limit] => room::keep(limit, watch),
-        _ => Err(Error::Usage("room is a part of compare".to_owned())),
-    }
+pub(crate) fn take_turn(watch: &Watch) -> Result<(), Error> {
+    apart::serve(|name, pair, asked| house::named(name)?.turn_here(pair, asked, watch), watch)
 }
 
 /// It takes long: say how long.

@@ -1,30 +1,15 @@
 //! All the rows that there are, in the order of the table.
 
-use super::fabric::PROVIDERS;
 use super::house::HOUSE;
-use super::iperf3::Iperf3;
-use super::mpi::MPIS;
-use super::peer::{Peer, Wire};
-use super::pvm::Pvm;
-use super::sockperf::Sockperf;
-use super::ucx::Ucx;
+use super::others::OTHERS;
+use super::peer::Peer;
 use crate::deploy::joined::Joint;
 use crate::error::Error;
 
 /// Each of them.
 fn all() -> Vec<Box<dyn Peer>> {
     let house = HOUSE.iter().map(|row| Box::new(row) as Box<dyn Peer>);
-    let fabric = PROVIDERS.iter().map(|row| Box::new(row) as Box<dyn Peer>);
-    let mpis = MPIS.iter().map(|row| Box::new(row) as Box<dyn Peer>);
-    let pvms = [false, true].map(|sleeps| Box::new(Pvm { sleeps }) as Box<dyn Peer>);
-    let others: [Box<dyn Peer>; 5] = [
-        Box::new(Sockperf { tcp: false }),
-        Box::new(Sockperf { tcp: true }),
-        Box::new(Iperf3),
-        Box::new(Ucx { wire: Wire::Veth }),
-        Box::new(Ucx { wire: Wire::Memory }),
-    ];
-    house.chain(others).chain(fabric).chain(mpis).chain(pvms).collect()
+    house.chain(OTHERS.iter().map(|row| Box::new(row) as Box<dyn Peer>)).collect()
 }
 
 /// Whether `wanted` means the peer of this name: itself, or its family (`tcp` is also `tcp-nagle`).

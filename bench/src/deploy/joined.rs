@@ -229,7 +229,7 @@ mod tests {
         for joint in [Joint::Udp, Joint::Tcp, Joint::Shm] {
             for mtu in [*joint.mtus().start(), *joint.mtus().end()] {
                 let ends = joint.ends(Some(mtu)).unwrap();
-                let transport = transports::open(&ends.names[0]).unwrap();
+                let transport = am_api::transports::open(&ends.names[0]).unwrap();
                 assert_eq!(transport.caps().max_frame, mtu as usize + ETHERNET, "{}", ends.names[0]);
             }
         }

@@ -108,8 +108,8 @@ fn messages_in_bundles_are_more_than_their_frames() {
         assert_eq!(line["bundles"], line["via"] == "am", "{line}");
     }
     assert!(sweep.table().contains("one way, am in bundles, as"), "{}", sweep.table());
-    let svg = sweep.svg("");
-    assert!(svg.contains(">am in bundles: t0") && svg.contains(">raw: t0"), "{svg}");
+    let svg = sweep.svg("").unwrap();
+    assert!(svg.contains("\nam in bundles: t0") && svg.contains("\nraw: t0"), "{svg}");
 }
 
 #[test]
@@ -136,11 +136,14 @@ fn people_get_curves_and_figures() {
 
 #[test]
 fn the_picture_has_every_curve_and_step() {
-    let svg = Sweep::new(&all(), CORES).svg("a < b & c");
-    assert_eq!(svg.matches("<polyline").count(), 2);
-    assert_eq!(svg.matches("class=\"step\"").count(), 3, "{svg}");
+    let svg = Sweep::new(&all(), CORES).svg("a < b & c").unwrap();
+    // A line each in the curve and in the box of names.
+    assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4, "{svg}");
+    for frames in ["1 frame", "2"] {
+        assert!(svg.contains(&format!("\n{frames}\n")), "{frames}: {svg}");
+    }
     assert!(svg.contains("a &lt; b &amp; c") && svg.contains("n1/2") && svg.ends_with("</svg>\n"), "{svg}");
     assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
-    let nothing = Sweep::new(&[], CORES).svg("");
+    let nothing = Sweep::new(&[], CORES).svg("").unwrap();
     assert!(!nothing.contains("NaN"), "{nothing}");
 }

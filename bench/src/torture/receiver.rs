@@ -135,7 +135,7 @@ mod tests {
     /// What the receiver says of a hundred messages and a transfer, after they were spoilt.
     fn outcome(spoil: impl Fn(&mut Vec<u8>)) -> Outcome {
         let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
-        let mut node = |name| Node::open(name, Box::new(ends.next().unwrap())).unwrap();
+        let mut node = |name| Node::open_on(name, Box::new(ends.next().unwrap())).unwrap();
         let (near, far) = (node("alpha"), node("beta"));
         let recipe = Recipe::of_mean(4000, 500.0, 1000, 7).expect("they fit");
         let mut sender = near.endpoint::<()>("sender").unwrap();

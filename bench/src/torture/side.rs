@@ -53,7 +53,7 @@ pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {
         Some(framing) => builder.framing(framing),
         None => builder,
     };
-    builder.open(transport).map_err(facility)
+    builder.open_on(transport).map_err(facility)
 }
 
 pub(super) fn facility(error: impl ToString) -> Error {

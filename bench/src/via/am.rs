@@ -91,7 +91,7 @@ pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Tra
         Some(framing) => builder.framing(framing),
         None => builder,
     };
-    builder.open(transport).map_err(facility)
+    builder.open_on(transport).map_err(facility)
 }
 
 impl Am {

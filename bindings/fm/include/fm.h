@@ -83,7 +83,7 @@ typedef void (*FM_handler)(void *context, const FM_message *message);
  *   "shm:NAME"          the processes of this machine that name it
  *   "udp:IP:PORT,peer=IP:PORT"   the kernel's UDP, to another node's place; "tcp:..." likewise
  *   "dpdk:DEVICE" or "sim:SEED"; or several with `+` between them, as "shm:lab+udp:10.0.0.7:7000"
- * docs/transports.md has their settings.
+ * docs/transport-settings.md has their settings.
  * The strings are not needed afterwards. */
 int FM_initialize(const char *transport, int node, int nodes, const char *const names[]);
 

@@ -1,12 +1,12 @@
-//! Transports by name: every one of `transports`, and a wire in memory.
+//! Transports by name: every one of `am_api::transports`, and a wire in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use am_api::transports::OpenError;
 use fm::Transport;
 use transport::NameError;
 use transport::loopback::{Plug, wire};
-use transports::OpenError;
 
 /// What the name of a wire in memory begins with.
 const LOOPBACK: &str = "loopback:";
@@ -14,7 +14,7 @@ const LOOPBACK: &str = "loopback:";
 /// Why there is no such transport.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// One that `transports` opens.
+    /// One that `am_api::transports` opens.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A scheme that there is not.
@@ -47,7 +47,7 @@ pub(crate) enum PlaceError {
 /// Open the transport of node `own` of so many, on the thread that will use it.
 pub(crate) fn open(name: &str, own: usize, nodes: usize) -> Result<Box<dyn Transport>, PlaceError> {
     let Some(wire) = name.strip_prefix(LOOPBACK) else {
-        return transports::open(name).map_err(|error| match error {
+        return am_api::transports::open(name).map_err(|error| match error {
             OpenError::Name(NameError::Unknown { scheme, .. }) if scheme == "loopback" => PlaceError::Nameless,
             OpenError::Name(unknown @ NameError::Unknown { .. }) => PlaceError::Unknown(unknown),
             error => error.into(),
@@ -112,10 +112,10 @@ mod tests {
         }
     }
 
-    /// A kind that is added to `transports` is one that C programs have.
+    /// A kind that is added to `am_api::transports` is one that C programs have.
     #[test]
     fn every_kind_is_known() {
-        for kind in transports::kinds() {
+        for kind in am_api::transports::kinds() {
             // A setting that none has: the kind itself has to refuse it.
             let error = open(&format!("{},no-such-setting=1", kind.example), 0, 2).err().expect(kind.scheme);
             assert!(matches!(error, PlaceError::Open(_)), "{}: {error}", kind.scheme);

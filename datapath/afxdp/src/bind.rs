@@ -134,7 +134,9 @@ impl Attempt<'_> {
             Some(libc::ENETDOWN) => OpenError::Down { interface },
             Some(libc::ENODEV) => OpenError::NoSuchInterface { interface, have: Vec::new() },
             Some(libc::ENOMEM | libc::ENOBUFS) => OpenError::Memory { what: "the rings of a socket".to_owned() },
-            Some(libc::EPERM) => rights::check().err().unwrap_or_else(|| OpenError::system(doing(), source)),
+            Some(libc::EPERM) => {
+                rights::check().err().map_or_else(|| OpenError::system(doing(), source), OpenError::Rights)
+            }
             _ => OpenError::system(doing(), source),
         }
     }

@@ -7,8 +7,47 @@ use transport::memory::NoMemory;
 
 use crate::holders::Holders;
 use crate::kernel::NEEDED;
-use crate::options::OptionsError;
 use crate::rights::{Missing, setcap};
+
+/// Well above what any NIC has; keeps a typing error from locking all memory.
+pub(crate) const MOST_ENTRIES: u32 = 1 << 15;
+
+/// Options that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// A ring's size.
+    #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MOST_ENTRIES}")]
+    Ring {
+        /// Which one.
+        ring: &'static str,
+        /// What was asked for.
+        entries: u32,
+    },
+    /// Too few frames.
+    #[error(
+        "frames={frames} are too few: the fill ring takes half of {least}, and sending needs some too; ask for at least {least}"
+    )]
+    Frames {
+        /// What was asked for.
+        frames: u32,
+        /// What is needed.
+        least: u32,
+    },
+    /// Zero-copy where there is none.
+    #[error(
+        "attach=generic with copy=never: the generic receive path copies every frame; \
+         leave copy=never out, or take attach=native, which a driver with zero-copy has"
+    )]
+    GenericCopies,
+    /// Rings that a long frame does not fit.
+    #[error(
+        "a frame of this MTU takes {pieces} entries of a ring: ask for rings of at least as many, or lower the MTU"
+    )]
+    Pieces {
+        /// Entries that the longest frame takes.
+        pieces: usize,
+    },
+}
 
 /// Why an interface could not be opened. Nothing of the attempt is left.
 #[derive(Debug, thiserror::Error)]

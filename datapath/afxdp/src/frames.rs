@@ -14,7 +14,7 @@ use xsk_rs::{FrameDesc, Umem};
 
 use crate::OpenError;
 use crate::cut::HEADROOM;
-use crate::options::MOST_ENTRIES;
+use crate::errors::MOST_ENTRIES;
 use crate::umem::Memory;
 
 /// Shared memory as frames.

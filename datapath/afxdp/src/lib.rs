@@ -88,6 +88,8 @@
 //! [`flush`]: transport::Transport::flush
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod anew;
+mod attach;
 mod bind;
 mod busy_poll;
 mod bypass;
@@ -128,11 +130,11 @@ mod xdp;
 
 pub use busy_poll::{BusyPoll, Defer};
 pub use cut::{MOST_MTU, ONE_CHUNK_MTU, ZERO_COPY_MTU};
-pub use errors::OpenError;
+pub use errors::{OpenError, OptionsError};
 pub use holders::Holders;
 pub use interface::Interface;
 pub use mode::Mode;
 pub use open::open;
-pub use options::{Attach, Copying, HugePages, MultiBuffer, Options, OptionsError, Program, Rings};
+pub use options::{Attach, Copying, HugePages, MultiBuffer, Options, Program, Rings};
 pub use rights::Missing;
 pub use xdp::Xdp;

@@ -8,6 +8,7 @@ use ring::Pool;
 use transport::Caps;
 use wire::Address;
 
+use crate::anew::Anew;
 use crate::bind::Bound;
 use crate::busy_poll::{self, Deferred};
 use crate::bypass::Bypass;
@@ -19,7 +20,6 @@ use crate::mode::Mode;
 use crate::options::Options;
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
-use crate::reopen::Anew;
 use crate::rules::{self, Steered};
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};
@@ -37,8 +37,8 @@ use crate::{OpenError, kernel, rights, send_room};
 pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     // 1. Is it possible at all?
     options.check()?;
-    kernel::check()?;
-    rights::check()?;
+    kernel::check().map_err(|found| OpenError::KernelTooOld { found })?;
+    rights::check().map_err(OpenError::Rights)?;
     let interface = Interface::find(&options.interface)?;
     interface.check_queue(options.queue)?;
 
@@ -136,6 +136,7 @@ fn caps(
         reliable: false,
         // One queue, one ring: in the order of the wire.
         ordered: true,
+        hears_all: true,
         pool,
         wake: Some(wake.collect()),
     }

@@ -5,8 +5,6 @@ use std::fmt;
 
 use caps::{CapSet, Capability, has_cap};
 
-use crate::OpenError;
-
 /// A right, and what for.
 const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_NET_RAW, "to make an AF_XDP socket"),
@@ -25,12 +23,12 @@ fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
 pub struct Missing(Vec<(Capability, &'static str)>);
 
 /// # Errors
-/// [`OpenError::Rights`] with all that is missing.
-pub(crate) fn check() -> Result<(), OpenError> {
+/// All that is missing.
+pub(crate) fn check() -> Result<(), Missing> {
     // Where capabilities cannot be read, the kernel's own refusal will do.
     let lacks = |right| !has_cap(None, CapSet::Effective, right).unwrap_or(true);
     let missing = missing(lacks);
-    if missing.0.is_empty() { Ok(()) } else { Err(OpenError::Rights(missing)) }
+    if missing.0.is_empty() { Ok(()) } else { Err(missing) }
 }
 
 fn missing(lacks: impl Fn(Capability) -> bool) -> Missing {

@@ -8,7 +8,7 @@
 //!
 //! The kernel redirects a frame only to a socket that is bound to the queue on which it came in. What is for one
 //! address can be steered to a queue by the NIC, or by the sender where that chooses; what is for everybody comes in
-//! on one queue, and its node hands a copy to the others ([decision 70](../../../docs/decisions/0070-nodes-on-queues.md)).
+//! on one queue, and its node hands a copy to the others ([decision 70](../../../docs/decisions/0070-one-queue-and-address-for-each-node.md)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,12 +22,12 @@ use bpf::{AttachMode, Attachment, Program, Share, Steer};
 use wire::Address;
 
 use crate::OpenError;
+use crate::attach;
 use crate::busy_poll::Deferred;
 use crate::interface::Interface;
 use crate::listening::Listening;
 use crate::mailbox::Mailbox;
 use crate::options::Options;
-use crate::program;
 
 /// A network namespace, and an interface's number in it.
 type Key = (u64, u32);
@@ -115,7 +115,7 @@ impl Place {
         let listening = listening(own, interface)?;
         let mailbox = Mailbox::new().map_err(|error| OpenError::system("opening a pipe", error))?;
         let mailbox = Arc::new(mailbox);
-        let mut steer = program::load(options, own, socket)?;
+        let mut steer = attach::load(options, own, socket)?;
         let seat = Seat::take(&mut open, (options, interface), &mut steer, own, &mailbox)?;
         Ok((Place { seat, own, mailbox, deferred: Deferred::default(), _listening: listening }, steer))
     }
@@ -151,7 +151,7 @@ impl Place {
         let is_attached = on.attachment.as_ref().is_some_and(Attachment::is_attached);
         let Some(lost) = on.repairs.next(is_attached, Instant::now()) else { return Ok(None) };
         on.attachment = None;
-        let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+        let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
         on.attachment = Some(match &mut on.share {
             Some(share) => share.replace(attachment)?,
             None => attachment,
@@ -238,7 +238,7 @@ impl Seat {
                 on
             }
             None => {
-                let attachment = program::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
+                let attachment = attach::attach(options, interface, |mode| steer.attach(&interface.name, mode))?;
                 open.entry(key).or_insert_with(|| OnInterface::new(attachment))
             }
         };

@@ -20,8 +20,9 @@ use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
 
 use crate::cut::Cut;
+use crate::errors::OptionsError;
 use crate::errors::system_error;
-use crate::options::{HugePages, Options, OptionsError, Rings};
+use crate::options::{HugePages, Options, Rings};
 use crate::{OpenError, rights};
 
 /// Memory that was just given back is free a moment later, as the kernel lets go of it on the side: wait so long for it.
@@ -130,7 +131,7 @@ impl Shape {
             Some(libc::ENOBUFS) => OpenError::LockedMemory { bytes: self.bytes() },
             Some(libc::ENOMEM) => OpenError::Memory { what: format!("{} frames and their rings", self.chunks) },
             // Rights may be there and not count, in a user namespace for one.
-            Some(libc::EPERM | libc::EACCES) => rights::check().err().unwrap_or_else(|| doing(source)),
+            Some(libc::EPERM | libc::EACCES) => rights::check().err().map_or_else(|| doing(source), OpenError::Rights),
             _ => doing(source),
         }
     }

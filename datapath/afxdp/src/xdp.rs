@@ -7,6 +7,7 @@ use transport::{Caps, Transport};
 use wire::bounce::Back;
 use wire::{Address, Buffer, Flow};
 
+use crate::anew::Anew;
 use crate::busy_poll::Deferred;
 use crate::bypass::Bypass;
 use crate::carrier::Carrier;
@@ -14,7 +15,6 @@ use crate::close::CloseOnDrop;
 use crate::frames::Frames;
 use crate::mode::Mode;
 use crate::program::Attached;
-use crate::reopen::Anew;
 use crate::rules::Steered;
 use crate::rx::Rx;
 use crate::sg::{self, LongFrames};

@@ -144,7 +144,7 @@ fn seam(pair: &str) -> Costs {
 /// A node, and an endpoint that counts.
 fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
     let end = dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
-    let node = Node::builder(name).bundles(bundles).open(Box::new(end)).expect("the transport has room");
+    let node = Node::builder(name).bundles(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");
     endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, &[], request.payload()).expect("it fits"));
     endpoint.on_request(SINK, |count, _, _| *count += 1);

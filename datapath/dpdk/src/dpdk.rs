@@ -41,6 +41,7 @@ pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
         reliable: false,
         // One queue, one ring: in the order of the wire.
         ordered: true,
+        hears_all: true,
         pool: opened.pool.clone(),
         wake: None,
     };

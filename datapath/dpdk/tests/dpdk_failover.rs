@@ -2,7 +2,7 @@
 
 #[path = "../../../am-api/tests/common/mod.rs"]
 mod common;
-#[path = "../../../am-api/tests/mortal/mod.rs"]
+#[path = "../../../am-api/tests/all/mortal/mod.rs"]
 mod mortal;
 
 use std::fs;

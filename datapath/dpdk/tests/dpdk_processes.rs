@@ -26,7 +26,7 @@ const BUSY: Duration = Duration::from_millis(20);
 
 fn node(name: &str, device: &str) -> Node {
     let transport = ends::open(device).unwrap_or_else(|error| panic!("{error}"));
-    Node::builder(name).patience(Duration::from_secs(2)).open(Box::new(transport)).unwrap()
+    Node::builder(name).patience(Duration::from_secs(2)).open_on(Box::new(transport)).unwrap()
 }
 
 /// Bytes that depend on the number, and their sum.

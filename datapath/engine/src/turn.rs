@@ -130,7 +130,8 @@ impl Engine {
         events: &mut dyn FnMut(Event),
     ) -> Turn {
         let received = self.inhale(Look::AtAll, &now, transport);
-        let sent = self.exhale(&now, transport, events);
+        self.take_events(transport, events);
+        let sent = self.exhale(&now, transport);
         Turn { received, sent }
     }
 
@@ -155,20 +156,21 @@ impl Engine {
         self.received
     }
 
+    /// Between the halves: what happened besides messages. The transport gets its part, `events` the rest. It comes before
+    /// the second half: the frame that tells a peer its flow id must not be answered before the answer would be let in.
+    #[inline]
+    pub fn take_events<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
+        if self.core.has_events() {
+            self.give_events(transport, events);
+        }
+    }
+
     /// The second half: what is to leave, and one doorbell for all of it. Then
     /// the clock is read, and what could wait is looked at: while the frames
     /// are on their way. A turn that brought something and has nothing to send
     /// leaves that to the next, which probably has the answer to send.
     #[inline]
-    pub fn exhale<T: Transport + ?Sized>(
-        &mut self,
-        now: impl FnOnce() -> Time,
-        transport: &mut T,
-        events: &mut dyn FnMut(Event),
-    ) -> usize {
-        if self.core.has_events() {
-            self.steer(transport, events);
-        }
+    pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
         self.hand_over(BURST, transport);
         transport.flush();
         let sent = mem::take(&mut self.sent);
@@ -246,10 +248,8 @@ impl Engine {
         }
     }
 
-    /// Steering comes before sending: the frame that tells a peer its flow id
-    /// must not be answered before the answer would be let in.
     #[cold]
-    fn steer<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
+    fn give_events<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Steer(flow, open) => transport.steer(flow, open),
@@ -273,35 +273,43 @@ impl Engine {
     }
 
     /// This node goes: what was sent is acknowledged, then every peer hears what has arrived here. A peer that is silent is not
-    /// waited for long.
+    /// waited for long; one whose queue is full, since its handlers take their time, is given its patience.
     pub fn shut_down<T: Transport + ?Sized>(&mut self, now: impl Fn() -> Time, transport: &mut T) {
-        self.turn_while(&now, transport, |core| core.kept());
+        let until = now() + self.core.config().patience;
+        self.turn_while(&now, until, transport, |core| core.kept());
         self.core.shut_down();
-        self.turn_while(&now, transport, Core::leaving);
-        self.turn_while(&now, transport, |core| core.has_output() as usize);
+        self.turn_while(&now, until, transport, Core::leaving);
+        self.turn_while(&now, until, transport, |core| core.has_output() as usize);
     }
 
-    /// Turn until nothing is left, or it does not get less for [`FAREWELL`].
+    /// Turn until nothing is left, or it does not get less for [`FAREWELL`]. While the transport is full it goes on, at most
+    /// until this time.
     fn turn_while<T: Transport + ?Sized>(
         &mut self,
         now: &impl Fn() -> Time,
+        until: Time,
         transport: &mut T,
         left: impl Fn(&Core<Frame>) -> usize,
     ) {
         // A clock that is set by hand may stand still.
         const TURNS: usize = 64;
-        let (mut since, mut before, mut turns) = (now(), usize::MAX, 0);
+        let begin = now();
+        let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);
         loop {
-            let count = left(&self.core);
-            if count < before {
-                (since, before, turns) = (now(), count, 0);
+            let (time, count) = (now(), left(&self.core));
+            let is_full = self.has_output() && time < until;
+            if is_full || count < before {
+                since = time;
             }
-            let waited = now() - since;
-            if count == 0 || waited >= FAREWELL || (waited.is_zero() && turns >= TURNS) {
+            if count < before {
+                (before, turns) = (count, 0);
+            }
+            let stands = time == begin;
+            if count == 0 || time - since >= FAREWELL || (stands && turns >= TURNS) {
                 return;
             }
             turns += 1;
-            if self.turn(now, transport, &mut |_| ()).is_idle() && !waited.is_zero() {
+            if self.turn(now, transport, &mut |_| ()).is_idle() && !stands && (is_full || time > since) {
                 std::thread::sleep(PAUSE);
             }
         }

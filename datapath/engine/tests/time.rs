@@ -23,7 +23,8 @@ fn inhale(host: &mut Host, now: Time) -> usize {
 
 fn exhale(host: &mut Host, now: Time) -> usize {
     let events = &mut host.events;
-    host.engine.exhale(|| now, &mut host.notes, &mut |event| events.push(event))
+    host.engine.take_events(&mut host.notes, &mut |event| events.push(event));
+    host.engine.exhale(|| now, &mut host.notes)
 }
 
 fn later(now: Time, microseconds: u64) -> Time {

@@ -102,7 +102,7 @@ fn what_is_released_in_an_idle_turn_is_told_soon() {
     let request = beta.engine.core_mut().poll_deliver(beta.endpoint).unwrap();
     beta.engine.core_mut().forgo(request.flow);
     beta.engine.core_mut().release(request.flow, request.class);
-    beta.engine.exhale(|| later, &mut beta.notes, &mut |_| ());
+    beta.engine.exhale(|| later, &mut beta.notes);
     assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the news of credit is due");
 }
 

@@ -4,11 +4,9 @@ use transport::{Caps, Transport};
 use wire::EtherType;
 
 use crate::Paths;
+use crate::peers::MOST_WAYS;
 use crate::wake::Joint;
 use crate::way::Way;
-
-/// More ways than anybody has.
-pub(crate) const MOST_WAYS: usize = 8;
 
 /// Why ways do not become one transport.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +44,7 @@ impl Paths {
             // Each way may be, all together are not: a frame that is in one when it dies is lost.
             reliable: false,
             ordered: false,
+            hears_all: all().all(|caps| caps.hears_all),
             wake,
             ..first
         };

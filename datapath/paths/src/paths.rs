@@ -165,7 +165,7 @@ impl Transport for Paths {
         self.ways.iter_mut().find_map(|way| way.inner.stray())
     }
 
-    /// Who is known elsewhere too may only have left this way.
+    /// A peer that is known on another way, too, may only have left this one.
     fn gone(&mut self) -> Option<Address> {
         let Paths { ways, arrivals, .. } = self;
         let mut all = ways.iter_mut().enumerate().filter_map(|(way, it)| Some((way, it.inner.gone()?)));

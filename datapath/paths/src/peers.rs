@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use wire::Address;
 use wire::control::{Beacon, Incarnation, NodeId};
 
-use crate::open::MOST_WAYS;
+/// Transports of one node, at most: more than a program opens.
+pub(crate) const MOST_WAYS: usize = 8;
 
 /// Peers that are known at once; the one that was not heard longest gives way.
 pub(crate) const MOST_PEERS: usize = 16_384;

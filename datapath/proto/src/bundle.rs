@@ -11,8 +11,8 @@ use wire::{Buffer, Class, Header, Kind, Seq};
 
 use crate::flow::Route;
 use crate::node::Core;
+use crate::order::REORDERING;
 use crate::output::Transmit;
-use crate::send_queue::REORDERING;
 use crate::slots::{Link, Skip};
 
 /// The most messages of a bundle. When it is lost, a selective acknowledgement

@@ -31,6 +31,8 @@ pub struct Config {
     pub ethertype: EtherType,
     /// The framing to send with.
     pub framing: FramingChoice,
+    /// Whether each node that can send here is heard. Where strangers are not, as over UDP, frames have a nonce.
+    pub hears_all: bool,
     /// The longest frame of the transport, from the destination address on.
     pub max_frame: usize,
     /// Whether a frame of full length is sent to each peer before the first message, to see that it arrives.
@@ -83,6 +85,7 @@ impl Config {
             address,
             ethertype: EtherType::DEFAULT,
             framing: FramingChoice::Auto,
+            hears_all: true,
             max_frame: 1514,
             probe_length: true,
             receive_frames: 2048,
@@ -100,6 +103,7 @@ impl Config {
             first_number: None,
         }
     }
+
     /// How often a peer that is not heard is asked.
     pub(crate) fn quiet_round(&self) -> Duration {
         self.keepalive / 4

@@ -1,8 +1,6 @@
 //! Discovery: nodes introduce themselves, at the start to everybody and then
 //! from time to time, so that switches remember where their true address is.
 
-use core::time::Duration;
-
 use wire::control::{Beacon, Control, NodeId};
 use wire::{Address, Buffer, Framings};
 
@@ -11,12 +9,8 @@ use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::{Peer, ReturnReason};
 use crate::peers::News;
-use crate::sparing::Rate;
 use crate::time::Time;
 use crate::timers::Wait;
-
-/// Anybody can ask in the name of anybody. Who is not answered asks again, and hears our next beacon.
-pub(crate) const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 
 impl<B: Buffer> Core<B> {
     /// From above: a peer that is known without discovery (a static table).

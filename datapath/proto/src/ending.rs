@@ -5,8 +5,8 @@ use wire::control::{FinalAck, FinalAcks, Name};
 use wire::{Buffer, Class, Kind, Seq};
 
 use crate::control_queue::Later;
+use crate::endpoint::Unhandled;
 use crate::flow::{FlowRecord, Phase};
-use crate::leaving::Unhandled;
 use crate::node::Core;
 use crate::output::{Delivery, Ending, Event, Fate, ReturnReason, Returned};
 use crate::slots::{NONE, Slot};

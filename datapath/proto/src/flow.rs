@@ -6,11 +6,11 @@ use core::time::Duration;
 use wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
 use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
+use crate::order::Order;
 use crate::output::{FlowState, FramingWhy, ReturnReason};
 use crate::path::Known;
 use crate::receive_queue::ReceiveQueue;
 use crate::reject_queue::RejectQueue;
-use crate::reorder::Order;
 use crate::rtt::Rtt;
 use crate::send_queue::SendQueue;
 use crate::time::Time;
@@ -284,12 +284,12 @@ impl FlowRecord {
         self.phase = Phase::Open;
     }
 
-    /// Whether one of our requests was handled, as the replies say that have come: each is to another request, and handlers got
+    /// On an ordered flow: whether one of our requests was handled, as the replies say that have come: each is to another request, and handlers got
     /// the requests in order. So many as there are replies were handled, whether or not that was acknowledged.
     pub(crate) fn is_answered(&self, request: Seq) -> bool {
         let before = self.receive[Class::Reply].near().plus(self.answers);
         // A request that waits here is within a window of what was handled. Numbers wrap.
-        self.setup.is_ordered && (1..=WINDOW as i32).contains(&before.since(request))
+        (1..=WINDOW as i32).contains(&before.since(request))
     }
 
     /// When the peer was last heard, or waited for.

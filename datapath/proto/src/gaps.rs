@@ -1,7 +1,7 @@
 //! What has arrived beyond a gap: a bitmap for each receive queue that has
 //! one, and for no other, so that memory grows with what is outstanding and
 //! not with the number of peers (FM 1.0 §4.5). Likewise the network's
-//! [order](crate::reorder), for each flow that has had a gap.
+//! [order](crate::order), for each flow that has had a gap.
 //!
 //! Pushed by: a queue whose last gap is closed; a flow that ends. Popped by: a
 //! queue that gets its first gap; a flow that does, or gets a duplicate. Bounded
@@ -12,7 +12,7 @@ use std::mem;
 use wire::Seq;
 
 use crate::WINDOW;
-use crate::reorder::Order;
+use crate::order::Order;
 
 /// So many of each are there from the start.
 const READY: usize = 16;

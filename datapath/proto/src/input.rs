@@ -1,6 +1,7 @@
 //! From below: a frame.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use wire::control::Control;
 use wire::frame::{self, Parsed};
@@ -13,6 +14,9 @@ use crate::node::Core;
 use crate::output::Delivery;
 use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
+
+/// Between two answers to strays, whoever sent them.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What is kept of a message's frame when the frame itself moves on.
 struct Message {
@@ -61,6 +65,43 @@ impl<B: Buffer> Core<B> {
         if let Err(reason) = outcome {
             self.refused(reason, &header, framing);
         }
+    }
+
+    /// From below: a frame came on a flow that is not open here, and steering
+    /// kept it; several count as one. On [`Flow::NODE`] it was for an earlier run of this node.
+    #[cold]
+    pub fn on_stray(&mut self, flow: Flow) {
+        self.stray(flow, None);
+    }
+
+    /// A frame that is not taken.
+    #[cold]
+    pub(crate) fn refused(&mut self, reason: Reason, header: &Header, framing: Framing) {
+        self.counters.drop(reason);
+        if matches!(reason, Reason::NoFlow | Reason::Nonce) {
+            self.stray(header.flow, (framing != Framing::Bare).then_some(header.nonce));
+        }
+    }
+
+    fn stray(&mut self, flow: Flow, nonce: Option<u16>) {
+        let is_known = |record: &&mut FlowRecord| match record.phase {
+            Phase::Asking | Phase::Open => true,
+            // Its first Close is still behind what was sent before. An answer would overtake that.
+            Phase::Leaving => record.setup.asked == 0,
+            _ => false,
+        };
+        let record = self.flows.by_flow(flow).filter(is_known);
+        let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
+        if !is_none || self.now < self.strays.next {
+            return;
+        }
+        match self.strays.farewell(flow, nonce) {
+            Some(said) => self.control.push(said.to, Control::Closed(said.closed)),
+            None if self.strays.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
+            None => return,
+        }
+        self.strays.next = self.now + PAUSE;
+        self.counters.strays_answered += 1;
     }
 
     /// Set-up is rare: it is kept out of the way of messages.
@@ -121,7 +162,7 @@ impl<B: Buffer> Core<B> {
             seq: seq.0 as u16,
             frame,
         };
-        self.endpoints.arrive(record, seq, delivery);
+        self.endpoints.arrive(record, verdict, seq, delivery);
         Ok(())
     }
 

@@ -12,12 +12,12 @@
 //! What was admitted before is still sent, ahead of the Close; what has no credit is not waited for.
 
 use core::time::Duration;
-use std::collections::HashMap;
 
 use wire::control::{Close, Closed, Control, FinalAcks};
 use wire::{Address, Buffer, Class, Flow, Seq, expand};
 
 use crate::control_queue::Later;
+use crate::endpoint::Unhandled;
 use crate::flow::{FlowRecord, Phase, Setup};
 use crate::node::Core;
 use crate::output::ReturnReason;
@@ -26,9 +26,6 @@ use crate::{EndpointId, FlowId};
 
 /// A Close is repeated for so long at least. What answers none of them is gone, or as good as gone.
 const LEAVING: Duration = Duration::from_millis(100);
-
-/// The low bits of the numbers of messages that were accepted, and that no handler will get, by flow and class.
-pub(crate) type Unhandled = HashMap<(Flow, Class), Vec<u16>>;
 
 impl<B: Buffer> Core<B> {
     /// From above: close a flow; the peer is told, and from now on the flow is unknown here. What the peer did not receive

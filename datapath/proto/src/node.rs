@@ -1,6 +1,7 @@
 //! The core's state, its getters, and which file handles what.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use wire::control::Name;
 use wire::{Acks, Address, Buffer, Class, Flow};
@@ -11,7 +12,6 @@ use crate::config::Config;
 use crate::control_queue::{ControlQueue, Later};
 use crate::counters::Counters;
 use crate::credits::Budget;
-use crate::discovery::ANSWERS;
 use crate::endpoint::{Endpoints, room_for_requests};
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
@@ -19,6 +19,7 @@ use crate::gaps::Gaps;
 use crate::output::{Contest, Event, FlowState, Peer};
 use crate::peers::Peers;
 use crate::planted::{self, Bug};
+use crate::quiet::Vigil;
 use crate::rtt::Waits;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
@@ -26,8 +27,10 @@ use crate::sparing::{Rate, Sparing};
 use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
-use crate::vigil::Vigil;
 use crate::{EndpointId, FlowId, WINDOW};
+
+/// A beacon can be forged in any node's name, so answers have a rate. A node without an answer asks again, and receives our next beacon.
+const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
 ///

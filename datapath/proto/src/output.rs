@@ -161,7 +161,8 @@ pub enum FramingWhy {
     Configured,
     /// Forged source addresses pass, and nothing between learns them: a cable.
     NothingLearns,
-    /// The same, but more than two nodes were heard: no cable, but a hub, or a switch whose learning is off.
+    /// Forged source addresses pass, and more than two nodes were heard where nothing learns: a hub, or a switch whose
+    /// learning is off. Or nodes that are not heard may send here, as over UDP and TCP.
     Shared,
     /// Forged source addresses pass, through a switch that learns them.
     SwitchLearns,
@@ -216,6 +217,8 @@ pub enum Event {
     Accepted(EndpointId, FlowId, (Name, Name)),
     /// A flow that was open is over. Messages on it come back as [`Returned`].
     Ended(EndpointId, FlowId, Ending),
+    /// Two nodes that live claim one name: see [`Core::contested`](crate::Core::contested). As often as this is found.
+    Contested,
     /// This flow id is used from now on (or no longer): tell the transport.
     Steer(Flow, bool),
     /// Requests of this flow can be returned so: tell the transport.

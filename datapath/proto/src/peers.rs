@@ -140,7 +140,7 @@ impl Peers {
         (record.peer, record.mute) = (peer, false);
     }
 
-    /// One without flows that is not being probed: of those the one that came first, so that who has just come has time to ask for a flow.
+    /// One without flows that is not being probed: of those the one that came first, so that a newcomer has time to ask for a flow.
     fn least_wanted(&self) -> Option<usize> {
         let mut around = (0..MOST).map(|n| (self.hand + n) % MOST);
         around.find(|&at| self.records[at].is_unused())
@@ -228,12 +228,16 @@ impl Peers {
 
     /// The peers that were probed, and what was found.
     pub(crate) fn known(&self) -> impl Iterator<Item = (&Peer, &Known)> {
-        let live = self.records.iter().filter(|record| record.stay != Stay::Vacant);
-        live.filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
+        self.live()
+            .filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.records.iter().filter(|record| record.stay != Stay::Vacant).map(|record| &record.peer)
+        self.live().map(|record| &record.peer)
+    }
+
+    fn live(&self) -> impl Iterator<Item = &PeerRecord> {
+        self.records.iter().filter(|record| record.stay != Stay::Vacant)
     }
 }
 

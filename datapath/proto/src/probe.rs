@@ -8,7 +8,7 @@
 //! peer's NIC cuts them or an MTU between is smaller, and ours are shorter.
 //!
 //! ```text
-//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐          (where a third was heard: split)
+//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐          (where a third was heard, or would not be: split)
 //!          │                  └─ no:  split ─┼─▶ Long ─┬─ yes ──────────────▶ known
 //!          └─ no: plain ─────────────────────┘    ▲    └─ no: half of it ─┐
 //!                                                 └───────────────────────┘
@@ -210,7 +210,8 @@ impl<B: Buffer> Core<B> {
     fn conclude(&mut self, now: Time, at: usize, yes: bool) {
         let Some(Path::Probing(probing)) = self.peers.get(at).map(|record| record.path) else { return };
         match (probing.question, yes) {
-            (Step::Forged, true) => self.question(now, at, Probing::new(Step::Learned)),
+            (Step::Forged, true) if self.config.hears_all => self.question(now, at, Probing::new(Step::Learned)),
+            (Step::Forged, true) => self.probe_length(now, at, (Framing::Split, FramingWhy::Shared)),
             (Step::Forged, false) => self.probe_length(now, at, (Framing::Plain, FramingWhy::ForgedDropped)),
             (Step::Learned, true) => self.probe_length(now, at, (Framing::Bare, FramingWhy::NothingLearns)),
             (Step::Learned, false) => self.probe_length(now, at, (Framing::Split, FramingWhy::SwitchLearns)),

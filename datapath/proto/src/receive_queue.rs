@@ -13,8 +13,8 @@ use wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::gaps::{Ahead, Gaps};
+use crate::order::REORDERING;
 use crate::planted::{self, Bug};
-use crate::send_queue::REORDERING;
 use crate::share::Use;
 
 /// Whether a message is taken.

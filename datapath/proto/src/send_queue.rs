@@ -18,13 +18,9 @@ use wire::control::FinalAck;
 use wire::{Buffer, Seq};
 
 use crate::WINDOW;
-use crate::reorder::Rule;
+use crate::order::Rule;
 use crate::slots::{Link, NONE, Skip, Slot, Slots};
 use crate::time::Time;
-
-/// Later messages that must have arrived before an earlier one counts as lost, where nothing says
-/// that the network reorders more than a little: see [`crate::reorder`].
-pub(crate) const REORDERING: i32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct SendQueue {

@@ -8,34 +8,29 @@
 //! ```
 //!
 //! What is told is a control frame, which is never a stray: there are no answers
-//! to answers. One stray brings about one answer at most, and in [`PAUSE`] there
+//! to answers. One stray brings about one answer at most, and in five milliseconds there
 //! is one; beacons, which everybody hears, are [rarer](crate::sparing) where many do. A forged stray ends nothing: the farewell goes to the peer of the flow
 //! that is over, with the nonce of its half; the beacon says what is true.
 
-use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 
 use wire::control::{Closed, Control, FinalAcks};
-use wire::{Address, Buffer, Flow, Framing, Header, Reason};
+use wire::{Address, Flow};
 
 use crate::FlowId;
-use crate::flow::{FlowRecord, Phase, Route};
-use crate::node::Core;
+use crate::flow::{FlowRecord, Route};
 use crate::sparing::Sparing;
 use crate::time::Time;
-
-/// Between two answers to strays, whoever sent them.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// So many set-ups are remembered that nobody waited for until they were answered.
 const UNANSWERED: usize = 1024;
 
 /// A flow of ours that is over, and how its peer is told.
 #[derive(Clone, Copy, Debug)]
-struct Farewell {
+pub(crate) struct Farewell {
     nonce: u16,
-    to: Address,
-    closed: Closed,
+    pub(crate) to: Address,
+    pub(crate) closed: Closed,
 }
 
 #[derive(Debug, Default)]
@@ -45,8 +40,8 @@ pub(crate) struct Strays {
     /// Set-ups of ours that ended before they were answered, the last ones.
     unanswered: VecDeque<u32>,
     /// No answer before.
-    next: Time,
-    everybody: Sparing,
+    pub(crate) next: Time,
+    pub(crate) everybody: Sparing,
 }
 
 impl Strays {
@@ -88,40 +83,7 @@ impl Strays {
     }
 
     /// The farewell to a flow of this id and, where it is known, nonce.
-    fn farewell(&self, flow: Flow, nonce: Option<u16>) -> Option<Farewell> {
+    pub(crate) fn farewell(&self, flow: Flow, nonce: Option<u16>) -> Option<Farewell> {
         self.farewells.get(&flow).copied().filter(|said| nonce.is_none_or(|nonce| said.nonce == nonce))
-    }
-}
-
-impl<B: Buffer> Core<B> {
-    /// From below: a frame came on a flow that is not open here, and steering
-    /// kept it; several count as one. On [`Flow::NODE`] it was for an earlier run of this node.
-    #[cold]
-    pub fn on_stray(&mut self, flow: Flow) {
-        self.stray(flow, None);
-    }
-
-    /// A frame that is not taken.
-    #[cold]
-    pub(crate) fn refused(&mut self, reason: Reason, header: &Header, framing: Framing) {
-        self.counters.drop(reason);
-        if matches!(reason, Reason::NoFlow | Reason::Nonce) {
-            self.stray(header.flow, (framing != Framing::Bare).then_some(header.nonce));
-        }
-    }
-
-    fn stray(&mut self, flow: Flow, nonce: Option<u16>) {
-        let record = self.flows.by_flow(flow).filter(|record| matches!(record.phase, Phase::Asking | Phase::Open));
-        let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
-        if !is_none || self.now < self.strays.next {
-            return;
-        }
-        match self.strays.farewell(flow, nonce) {
-            Some(said) => self.control.push(said.to, Control::Closed(said.closed)),
-            None if self.strays.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
-            None => return,
-        }
-        self.strays.next = self.now + PAUSE;
-        self.counters.strays_answered += 1;
     }
 }

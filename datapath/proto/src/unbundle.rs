@@ -107,7 +107,7 @@ impl<B: Buffer> Arrival<'_, B> {
                 self.outcome.owes_ack |= record.accept(self.class, seq, verdict, self.ack_every, self.gaps);
                 self.outcome.accepted += 1;
                 let delivery = self.delivery(record, seq, item);
-                self.endpoints.arrive(record, seq, delivery);
+                self.endpoints.arrive(record, verdict, seq, delivery);
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::control::{Accept, Control, Incarnation, NodeId, Still};
+use wire::control::{Accept, Control, Still};
 use wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
@@ -16,8 +16,9 @@ use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
 use crate::output::ReturnReason;
 use crate::planted::{self, Bug};
+use crate::quiet::{Quiet, Run};
 use crate::time::Time;
-use crate::timers::{Armed, Wait};
+use crate::timers::Wait;
 
 /// Flows about which is asked at once. A node with more quiet ones takes
 /// several rounds to ask about all.
@@ -25,27 +26,6 @@ const FLOWS_AT_ONCE: usize = 512;
 
 /// In so many rounds a peer is asked without an answer before it is given up: it may be us who were away.
 const ROUNDS: u32 = 3;
-
-/// A peer with open flows, none of which was heard on for long.
-#[derive(Clone, Copy, Debug)]
-struct Quiet {
-    /// When it was last heard, on whichever flow.
-    heard: Time,
-    /// On this one, or another that is as good.
-    flow: Flow,
-    /// In so many rounds it was asked since.
-    asked: u32,
-}
-
-type Run = (NodeId, Incarnation);
-
-/// The rounds of questions.
-#[derive(Debug, Default)]
-pub(crate) struct Vigil {
-    pub(crate) armed: Armed,
-    /// Peers that were asked in the last round.
-    quiet: BTreeMap<Run, Quiet>,
-}
 
 impl<B: Buffer> Core<B> {
     /// Ask, where nothing was heard since the last round; give up what has not answered for too long.
@@ -72,9 +52,10 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
         if self.vigil.armed.fired(at) {
             self.look_after_quiet(now);
-            // Nodes that were started together must not ask together.
+            // Nodes that were started together must not ask together. Rounds are not longer than a quarter of
+            // the time, so that a peer is asked often enough in it, and given up a quarter later at most.
             let round = self.config.quiet_round().as_nanos() as u64;
-            let next = now.later(round / 2 + self.random.next() % (round + 1));
+            let next = now.later(round - self.random.next() % (round / 4 + 1));
             self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, next);
         }
     }
@@ -101,8 +82,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From below: the peer at this address has ended for good. What it did not acknowledge comes back; whoever has its name
-    /// next is found anew.
+    /// From below: the peer at this address has ended for good. What it did not acknowledge comes back; the next run of its
+    /// name is found anew.
     #[cold]
     pub fn on_gone(&mut self, address: Address) {
         for id in self.flows.those(|record| record.route.to == address) {

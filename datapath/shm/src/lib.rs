@@ -14,7 +14,7 @@
 //!
 //! Each member has a lane to each other, of which it is the only writer ([`ring::lane`]): who polls it polls the
 //! line that the next frame comes in, and a small frame is that one line. Nothing is interpreted where others can write it:
-//! frames are copied out first ([decision 30](../../../docs/decisions/0030-shared-memory-is-copied.md)).
+//! frames are copied out first ([decision 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
 //! Who is alive the kernel knows: each member holds a lock on the file, which is given up with its process, however that
 //! ends (`locks.rs`). Its place, its lanes and its FIFO are then the next one's; the last that leaves removes the file,
@@ -125,6 +125,7 @@ pub fn open(options: &Options) -> Result<Shm, OpenError> {
         max_frame: own.geometry.frame,
         reliable: true,
         ordered: true,
+        hears_all: true,
         pool: map::pool(options.frames, own.geometry.frame)?,
         wake: Some(vec![bell.wake()]),
     };
@@ -145,6 +146,20 @@ impl Shm {
     fn look(&mut self) {
         if self.own.header.changes().load(Acquire) != self.seen {
             self.refresh();
+        }
+    }
+
+    /// A member that was killed has sent no farewell. What it sent before is still taken in.
+    fn look_for_dead(&mut self) {
+        if !self.gone.is_time() {
+            return;
+        }
+        for at in 0..self.present.len() {
+            let peer = &mut self.peers[self.present[at]];
+            if peer.is_here() && !self.own.is_alive(peer.member, peer.birth) {
+                self.own.header.bury(peer.member, peer.birth);
+                peer.is_leaving = true;
+            }
         }
     }
 }

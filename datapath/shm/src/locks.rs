@@ -24,7 +24,7 @@ const RUNS: libc::off_t = 1 << 41;
 /// Bytes of each member there: more than any birth.
 const RUN: libc::off_t = 1 << 33;
 
-/// As many bytes as a number says that each draws who passes the gate: so those who wait see that it is another each time.
+/// As many bytes as a number says that a process draws when it passes the gate: processes that wait see by it that the holder is another.
 const TURN: libc::off_t = 1 << 60;
 
 /// Opening and closing take one process a few milliseconds, and on a busy machine some hundred.
@@ -32,21 +32,27 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Those who wait look again after so long: many who look often keep who is in from getting on.
 const LOOKS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
 
-fn lock(kind: libc::c_int, byte: libc::off_t) -> libc::flock {
-    libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: byte, l_len: 1, l_pid: 0 }
+fn lock(kind: libc::c_int, byte: libc::off_t, length: libc::off_t) -> libc::flock {
+    libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: byte, l_len: length, l_pid: 0 }
+}
+
+/// Lock these bytes. An error, `EAGAIN` or `EACCES`, where another process has one of them.
+fn take(file: &File, byte: libc::off_t, length: libc::off_t) -> nix::Result<()> {
+    fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, byte, length))).map(|_| ())
 }
 
 fn try_lock(file: &File, byte: libc::off_t) -> nix::Result<bool> {
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, byte))) {
-        Ok(_) => Ok(true),
+    match take(file, byte, 1) {
+        Ok(()) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
         Err(why) => Err(why),
     }
 }
 
-fn unlock(file: &File, byte: libc::off_t) {
+/// As far as they are ours. No length: all bytes from there on.
+fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
     // It cannot fail for a descriptor that is open.
-    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, byte)));
+    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, byte, length)));
 }
 
 /// The right to change who is a member; given up when dropped.
@@ -86,18 +92,15 @@ impl Gate<'_> {
             return Ok(None);
         }
         let gate = Gate(file);
-        let turn = libc::flock { l_len: draw().into(), ..lock(libc::F_WRLCK, TURN) };
-        fcntl(file, FcntlArg::F_OFD_SETLK(&turn))?;
+        take(file, TURN, draw().into())?;
         Ok(Some(gate))
     }
 }
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        let turn = libc::flock { l_len: 0, ..lock(libc::F_UNLCK, TURN) };
-        // It cannot fail for a descriptor that is open.
-        let _ = fcntl(self.0, FcntlArg::F_OFD_SETLK(&turn));
-        unlock(self.0, GATE);
+        unlock(self.0, TURN, 0);
+        unlock(self.0, GATE, 1);
     }
 }
 
@@ -111,8 +114,7 @@ pub(crate) fn be(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
     if !try_lock(file, GATE + 1 + member as libc::off_t)? {
         return Ok(false);
     }
-    let run = libc::flock { l_len: birth.into(), ..lock(libc::F_WRLCK, run_at(member)) };
-    fcntl(file, FcntlArg::F_OFD_SETLK(&run)).map(|_| true)
+    take(file, run_at(member), birth.into()).map(|()| true)
 }
 
 fn run_at(member: usize) -> libc::off_t {
@@ -121,17 +123,13 @@ fn run_at(member: usize) -> libc::off_t {
 
 /// Be seen no more by those who are there. The number is kept for now.
 pub(crate) fn end_run(file: &File, member: usize) {
-    let run = libc::flock { l_len: RUN, ..lock(libc::F_UNLCK, run_at(member)) };
-    // It cannot fail for a descriptor that is open.
-    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&run));
+    unlock(file, run_at(member), RUN);
 }
 
 /// Be no member any more, before the gate is given up: the file is closed later.
 pub(crate) fn cease(file: &File) {
     // The runs too.
-    let all = libc::flock { l_len: TURN - GATE - 1, ..lock(libc::F_UNLCK, GATE + 1) };
-    // It cannot fail for a descriptor that is open.
-    let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&all));
+    unlock(file, GATE + 1, TURN - GATE - 1);
 }
 
 /// Whether somebody else is this member. Does not wait.
@@ -147,7 +145,7 @@ pub(crate) fn is_run(file: &File, member: usize, birth: u32) -> bool {
 
 /// How many bytes from this one on are locked by another.
 fn held(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
-    let mut asked = lock(libc::F_WRLCK, byte);
+    let mut asked = lock(libc::F_WRLCK, byte, 1);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
     Ok((asked.l_type != libc::F_UNLCK as libc::c_short).then_some(asked.l_len))
 }

@@ -256,17 +256,17 @@ fn the_forgotten_hear_nothing_more() {
 }
 
 #[test]
-fn there_is_room_for_a_thousand_places_and_no_more() {
+fn there_is_room_for_so_many_places_and_no_more() {
     let mut end = udp(ANY);
     let nth = |number: usize| format!("127.0.{}.{}:9", 1 + number / 250, 1 + number % 250);
-    for number in 0..1024 {
+    for number in 0..16_384 {
         end.introduce(&nth(number)).unwrap();
         end.introduce(&nth(number)).unwrap();
     }
-    let error = end.introduce(&nth(1024)).unwrap_err();
-    assert_eq!(error, IntroduceError::TooMany { known: 1024 });
+    let error = end.introduce(&nth(16_384)).unwrap_err();
+    assert_eq!(error, IntroduceError::TooMany { known: 16_384 });
     end.forget(&nth(7)).unwrap();
-    end.introduce(&nth(1024)).unwrap();
+    end.introduce(&nth(16_384)).unwrap();
     assert!(matches!(end.introduce("localhost:9"), Err(IntroduceError::NoPlace { .. })));
 }
 

@@ -21,6 +21,9 @@ pub struct Caps {
     pub reliable: bool,
     /// Whether frames arrive in the order in which they were sent.
     pub ordered: bool,
+    /// Whether a frame to everybody reaches each node that can send here, and theirs reach this one: then a third node
+    /// does not stay unheard.
+    pub hears_all: bool,
     /// Where frames to send come from, and arriving ones are.
     pub pool: Pool,
     /// One of them becomes readable when frames arrive, where the transport can be

@@ -69,7 +69,7 @@ pub enum NameError {
         /// The scheme.
         scheme: String,
         /// What the program knows.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
 }
 
@@ -146,8 +146,8 @@ impl Name {
     }
 
     /// The error for a scheme that is none of `known`.
-    pub fn unknown(&self, known: &'static [&'static str]) -> NameError {
-        NameError::Unknown { scheme: self.scheme.clone(), known }
+    pub fn unknown(&self, known: &[&'static str]) -> NameError {
+        NameError::Unknown { scheme: self.scheme.clone(), known: known.to_vec() }
     }
 }
 

@@ -10,15 +10,15 @@
 //! The form is the kind and the number of words: 0 to 4 a request with so many
 //! words, 8 to 12 a reply, 7 an extended kind, which the handler field names.
 
-use crate::Reason;
 use crate::header::{Flow, Header, Kind, MAX_WORDS};
 use crate::length::NARROW;
+use crate::{Framing, Reason};
 
 /// Bits of a source address that are free: all but the group and the local bit.
 pub(crate) const FREE: u32 = 46;
 
 /// Bits of the sequence number.
-pub(crate) const SEQ_BITS: u32 = 12;
+const SEQ_BITS: u32 = Framing::Bare.seq_bits();
 
 const LENGTH_BITS: u32 = 7;
 const CODE_BITS: u32 = 8;

@@ -13,8 +13,8 @@
 //! rings and kernel; in a bundle, many share that.
 
 use crate::Reason;
-use crate::frame::Parsed;
 use crate::header::{MAX_WORDS, WORD};
+use crate::parsed::Parsed;
 
 /// Bytes before each message.
 pub const ITEM: usize = 4;

@@ -8,12 +8,8 @@ use crate::trailer::{self, Piggyback};
 use crate::usual::Usual;
 use crate::{Address, EtherType, Flow, Framing, Reason, bare, plain, split};
 
-/// Bytes of an Ethernet header.
-pub const ETHERNET: usize = 14;
-
-/// Bytes of the smallest Ethernet frame, without its check sequence.
-pub const SMALLEST: usize = 60;
-
+pub use crate::length::{ETHERNET, SMALLEST};
+pub use crate::parsed::Parsed;
 pub use crate::trailer::has_room;
 
 /// Who sends to whom on the link.
@@ -135,23 +131,6 @@ fn write_header(frame: &mut [u8; SMALLEST], framing: Framing, link: &Link, heade
 /// with which discovery probes what the network lets through.
 pub const fn split_source(flow: Flow, from: Address) -> Address {
     Address::from_u64(split::source(flow, from))
-}
-
-/// A frame taken apart; borrows its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
-    /// How it carried its header.
-    pub framing: Framing,
-    /// The header.
-    pub header: Header,
-    /// The word arguments, [`WORD`] bytes each, network byte order.
-    pub words: &'a [u8],
-    /// What follows the words: the user's bytes.
-    pub payload: &'a [u8],
-    /// Acknowledgements that rode in the padding.
-    pub piggyback: Option<Piggyback>,
-    /// The source address as it stands; the sender's own only in `plain`.
-    pub source: Address,
 }
 
 /// Take a frame of ours apart. The caller has made sure that the EtherType is

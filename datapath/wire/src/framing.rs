@@ -3,8 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::frame::ETHERNET;
-use crate::{bare, split};
+use crate::length::ETHERNET;
 
 /// Where a frame carries its header. As a number it is what that costs, which every message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,8 +39,8 @@ impl Framing {
     #[inline]
     pub const fn seq_bits(self) -> u32 {
         match self {
-            Framing::Bare => bare::SEQ_BITS,
-            Framing::Split => split::SEQ_BITS,
+            Framing::Bare => 12,
+            Framing::Split => 24,
             Framing::Plain => u32::BITS,
         }
     }

@@ -82,8 +82,9 @@ impl Gate {
             return Err(Refused::Senseless);
         };
         let from = source(smallest);
-        let each = &mut self.each[bucket_of(from)];
-        let all_burst = if self.known[bucket_of(from)] == from { KNOWN_BURST } else { ALL_BURST };
+        let at = bucket_of(from);
+        let each = &mut self.each[at];
+        let all_burst = if self.known[at] == from { KNOWN_BURST } else { ALL_BURST };
         if !each.has_room(now, EACH_NS, EACH_BURST) || !self.all.has_room(now, ALL_NS, all_burst) {
             return Err(Refused::OverLimit);
         }

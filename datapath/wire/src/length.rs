@@ -12,7 +12,11 @@
 //! All other lengths share the rest of the codes. Both moduli are odd: no
 //! missing piece of 16, 32, 64, ... bytes leaves the code as it was.
 
-use crate::frame::SMALLEST;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
+
+/// Bytes of the smallest Ethernet frame, without its check sequence.
+pub const SMALLEST: usize = 60;
 
 /// The code of a short frame: it has [`SMALLEST`] bytes, and its trailer says how many are its body's.
 pub(crate) const SHORT: u16 = 0;

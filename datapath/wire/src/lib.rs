@@ -53,6 +53,7 @@ mod framing;
 pub mod gate;
 mod header;
 mod length;
+mod parsed;
 mod plain;
 #[cfg(feature = "planted")]
 pub mod planted;

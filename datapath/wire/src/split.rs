@@ -18,7 +18,7 @@ const ORIGIN_BITS: u32 = 30;
 const ORIGIN: u64 = (1 << ORIGIN_BITS) - 1;
 
 /// Bits of the sequence number.
-pub(crate) const SEQ_BITS: u32 = 24;
+const SEQ_BITS: u32 = Framing::Split.seq_bits();
 
 // Version, flow, origin; and the payload's part: form, handler, nonce, length, sequence.
 const _: () = assert!(2 + Flow::BITS + ORIGIN_BITS == FREE);

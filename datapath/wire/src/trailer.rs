@@ -11,8 +11,8 @@
 //! ```
 
 use crate::Reason;
-use crate::frame::SMALLEST;
 use crate::framing::Framing;
+use crate::length::SMALLEST;
 
 const ACK: u8 = 0b10;
 const BLOCK: usize = 8;

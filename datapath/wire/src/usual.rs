@@ -2,9 +2,9 @@
 //! one comparison tells, as TCP's header prediction does (Jacobson, 1990). What
 //! is not usual, or makes no sense, goes the long way, which says why.
 
-use crate::frame::{Parsed, SMALLEST};
 use crate::header::{Flow, Header, Kind, WORD};
-use crate::length::SHORT;
+use crate::length::{SHORT, SMALLEST};
+use crate::parsed::Parsed;
 use crate::trailer;
 use crate::{Address, EtherType, Framing, bare};
 

@@ -28,7 +28,7 @@ struct Outgoing<'a> {
 }
 
 /// Why there is no such node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum FmError {
     /// Its transport.
     #[error(transparent)]
@@ -70,7 +70,7 @@ impl<S> Fm<S> {
     /// # Errors
     /// See [`FmError`].
     pub fn open(cluster: Cluster, transport: Box<dyn Transport>) -> Result<Fm<S>, FmError> {
-        let node = Node::open(cluster.own_name(), transport)?;
+        let node = Node::open_on(cluster.own_name(), transport)?;
         Fm::on_node(node, cluster)
     }
 

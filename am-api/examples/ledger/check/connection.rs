@@ -31,8 +31,7 @@ pub(super) struct Connection {
     /// The process that has handled it, and all others that have.
     pub(super) server: Option<usize>,
     pub(super) other_server: bool,
-    /// Numbers by kind, in the order in which they were noted.
-    runs: Vec<(Kind, u32, u32)>,
+    /// In the order in which each process noted them.
     records: Vec<(usize, Record)>,
 }
 
@@ -57,7 +56,7 @@ impl Connection {
                     _ => *over = Some(Over::Left(time)),
                 }
             }
-            _ => self.runs.push((kind, first, count)),
+            _ => {}
         }
         if kind == Kind::Handled {
             self.other_server |= self.server.is_some_and(|server| server != by);
@@ -65,8 +64,10 @@ impl Connection {
         }
     }
 
+    /// First number and count of each record of this kind.
     pub(super) fn runs(&self, kind: Kind) -> impl Iterator<Item = (u32, u32)> {
-        self.runs.iter().filter(move |(other, ..)| *other == kind).map(|&(_, first, count)| (first, count))
+        let records = self.records.iter().map(|(_, record)| record);
+        records.filter(move |record| record.kind == kind).map(|record| (record.first, record.count))
     }
 
     /// Whether this happened, by number.

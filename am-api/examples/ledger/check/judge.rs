@@ -156,7 +156,7 @@ impl Case<'_> {
         let count = if by_client { &mut self.tally.client_closed } else { &mut self.tally.server_closed };
         *count += handled.len() as u64;
         if by_client && matches!(self.connection.server_over, Some(Over::Left(_))) {
-            // Both closed it, the server with what it had not handled: who closes is not told how many.
+            // Both sides closed it, the server with requests that it had not handled: a side that closes is not told how many.
             self.tally.both_closed += lost.len() as u64;
         } else {
             self.lost(&lost);

@@ -18,7 +18,7 @@ pub(crate) fn stay(place: &Place, leave: &Leave) -> Result<(), Error> {
     let Some(node) = open(place, leave)? else { return Ok(()) };
     let mut book = Book::create(&place.book)?;
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
-    // Who is gone needs no answer.
+    // A client that is gone needs no answer.
     endpoint.on_request(WORK, |_, message, token| _ = token.reply(WORK, message.words(), b""));
     endpoint.on_flow(|flows, event| match event.change {
         FlowChange::Accepted => *flows += 1,

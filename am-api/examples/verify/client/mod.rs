@@ -76,7 +76,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
 
 impl Client {
     fn open(settings: &Settings) -> Result<Client, Error> {
-        let node = settings.builder("alpha").open(settings.transport()?)?;
+        let node = settings.builder("alpha").open(&settings.on)?;
         let mut endpoint = node.endpoint::<State>("asks")?;
         endpoint.on_reply(SAME, |state, message| state.ledger.check_echo(&message));
         endpoint.on_reply(SPOILT, |state, message| state.ledger.spoilt(message.word(0)));

@@ -5,9 +5,10 @@ use xsk_rs::FrameDesc;
 use crate::bind::{Bound, borrow};
 use crate::close::CloseOnDrop;
 use crate::cut::{Cut, ZERO_COPY_MTU};
+use crate::errors::OptionsError;
 use crate::interface::Interface;
 use crate::mode::Mode;
-use crate::options::{Attach, Options, OptionsError, Program, Rings};
+use crate::options::{Attach, Options, Program, Rings};
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
 use crate::umem::Memory;
@@ -23,8 +24,8 @@ impl Raw {
     /// # Errors
     /// As [`crate::open`].
     pub fn open(interface: &str, attach: Attach) -> Result<Raw, OpenError> {
-        kernel::check()?;
-        rights::check()?;
+        kernel::check().map_err(|found| OpenError::KernelTooOld { found })?;
+        rights::check().map_err(OpenError::Rights)?;
         let interface = Interface::find(interface)?;
         let options = options(&interface, attach);
         interface.check_queue(options.queue)?;

@@ -8,8 +8,9 @@ use wire::Buffer;
 
 use crate::OpenError;
 use crate::cut::{Cut, HEADROOM};
+use crate::errors::{MOST_ENTRIES, OptionsError};
 use crate::frames::base;
-use crate::options::{MOST_ENTRIES, Options, OptionsError, Rings};
+use crate::options::{Options, Rings};
 use crate::umem::Memory;
 
 use super::Landings;

@@ -38,6 +38,7 @@ impl Notes {
             max_frame: 1514,
             reliable: true,
             ordered: true,
+            hears_all: true,
             pool,
             wake: None,
         };

@@ -8,9 +8,9 @@ use super::cutter::Cutter;
 use super::hello::{HELLO, Hello};
 use super::outbox::Outbox;
 
-/// Who has said no more than who he is after so long may make room for another.
+/// A connection with a hello and no whole frame after so long may make room for another.
 const FIRST_WORD: Duration = Duration::from_millis(500);
-/// So may who has said nothing for so long: three beacons of a node with the usual settings.
+/// So may one that has brought no whole frame for so long: three beacons of a node with the usual settings.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// Who is at the other end.
@@ -31,7 +31,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) out: Outbox,
     pub(super) since: Instant,
-    /// Something came behind the hello since this was last looked at, and when that was last so.
+    /// A whole frame came since this was last looked at, and when that was last so. What is not whole does not count: it
+    /// could be the half of a frame that never ends.
     pub(super) spoke: bool,
     pub(super) heard: Option<Instant>,
     /// The socket may have bytes for us.
@@ -70,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// Whether it could make room for another, now, and how soon: first those who have not said who they are, then those who have said
-    /// nothing else. A node that is there to talk does so at once, and later says at least every few seconds where it is.
+    /// Whether it could make room for another, now, and how soon: first one without a hello, then one with a hello and
+    /// no frame. A node that is there to talk does so at once, and later says at least every few seconds where it is.
     pub(super) fn spare(&self, now: Instant) -> Option<(u8, Instant)> {
         let is_over = |since: Instant, time| now.saturating_duration_since(since) > time;
         match (self.hello(), self.heard) {
@@ -118,8 +119,9 @@ impl Connection {
     fn filled(&mut self, bytes: usize) -> Look {
         match &mut self.peer {
             Peer::Known(_, cutter) => {
-                self.spoke = true;
                 cutter.filled(bytes);
+                // All that were whole before have been taken.
+                self.spoke |= matches!(cutter.peek(), Ok(Some(_)));
             }
             Peer::Silent(hello, have) => {
                 *have += bytes;
@@ -138,5 +140,39 @@ impl Connection {
             Peer::Silent(hello, HELLO) => Hello::parse(hello),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use wire::Address;
+
+    use super::super::cutter::prefix;
+    use super::*;
+
+    #[test]
+    fn half_a_frame_is_nothing_and_one_that_stalls_is_quiet_since_the_last_whole_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, remote) = listener.accept().unwrap();
+        let hello = Hello { address: Address([2, 0, 0, 0, 0, 9]), port: 9, max_frame: 1500 };
+        let mut near = Connection::new(stream, remote, false, &hello);
+        near.peer = Peer::Known(hello, Cutter::new(1500));
+        let begun = near.since;
+        far.write_all(&[&prefix(100)[..], &[7; 50]].concat()).unwrap();
+        assert_eq!((near.look(), near.spare(begun)), (Look::Bytes, None));
+        assert_eq!(near.spare(begun + 2 * FIRST_WORD), Some((1, begun)));
+        far.write_all(&[&[7; 50][..], &prefix(100), &[8; 50]].concat()).unwrap();
+        assert_eq!((near.look(), near.spare(begun + 2 * FIRST_WORD)), (Look::Bytes, None));
+        // Taken, and seen by a tick.
+        let Peer::Known(_, cutter) = &mut near.peer else { unreachable!("its hello was set") };
+        cutter.next();
+        (near.spoke, near.heard) = (false, Some(begun));
+        far.write_all(&[8; 49]).unwrap();
+        assert_eq!((near.look(), near.spare(begun + QUIET)), (Look::Bytes, None));
+        assert_eq!(near.spare(begun + 2 * QUIET), Some((2, begun)));
     }
 }

@@ -1,14 +1,14 @@
 //! Connections come and go: dialed, accepted, greeted, closed.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::mem;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-use transport::{IntroduceError, Transport};
+use transport::IntroduceError;
 
 use super::connection::{Connection, Look, Peer};
 use super::cutter::Cutter;
@@ -27,6 +27,8 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(10);
 /// The same for who sleeps.
 const TICK_ASLEEP: i64 = 50_000_000;
+/// Without a descriptor for a new connection, accept is tried again after so long.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Connections that are accepted at once.
 const ACCEPTS: usize = 16;
 
@@ -94,6 +96,9 @@ impl Tcp {
                 self.end(slot, Look::Nothing, 0);
             }
         }
+        if self.crowded.is_some_and(|again| now >= again) {
+            self.accept();
+        }
         self.set_timer();
     }
 
@@ -101,6 +106,7 @@ impl Tcp {
     fn set_timer(&mut self) {
         let is_known = |slot: &u32| self.connections[*slot as usize].as_ref().is_some_and(|its| its.hello().is_some());
         let wanted = self.places.iter().any(|place| place.slot.is_none() && !self.is_connected(place.at))
+            || self.crowded.is_some()
             || !self.live.iter().all(is_known);
         if wanted != self.is_timing {
             let nanoseconds = if wanted { TICK_ASLEEP } else { 0 };
@@ -158,18 +164,40 @@ impl Tcp {
     }
 
     fn accept(&mut self) {
-        let mut is_crowded = false;
+        let (mut is_crowded, mut again) = (false, None);
         for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok((stream, remote)) => self.accepted(stream, remote),
-                // One for each look: who came a moment ago is to be heard before he makes room.
-                Err(error) if is_out_of_descriptors(&error) && !is_crowded && self.make_room() => is_crowded = true,
+                Err(error) if is_out_of_descriptors(&error) => {
+                    // One for each look: a connection that came a moment ago has to be heard before it makes room.
+                    if is_crowded {
+                        break;
+                    }
+                    is_crowded = self.make_room();
+                    if !is_crowded {
+                        self.count.accept_failed += 1;
+                        again = Some(Instant::now() + PAUSE);
+                        break;
+                    }
+                }
                 Err(error) => {
                     self.count.accept_failed += (error.kind() != ErrorKind::WouldBlock) as u64;
                     break;
                 }
             }
         }
+        self.pause(again);
+    }
+
+    /// Until then, connections that wait to be accepted do not wake the node: without a descriptor they would do so for ever.
+    fn pause(&mut self, again: Option<Instant>) {
+        if again.is_some() != self.crowded.is_some() {
+            let flags = if again.is_some() { EventFlags::empty() } else { EventFlags::IN };
+            // Its only errors are descriptors that are none, or not in it.
+            let _ = epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags);
+        }
+        self.crowded = again;
+        self.set_timer();
     }
 
     fn accepted(&mut self, stream: TcpStream, remote: SocketAddr) {
@@ -318,18 +346,4 @@ impl Tcp {
 /// This process, or the system, has no descriptor left.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::EMFILE, Errno::ENFILE].into_iter().any(|full| error.raw_os_error() == Some(full as i32))
-}
-
-/// A close with bytes that nobody has read is a reset, upon which the other
-/// side may not hear what was said last. So the last is said, and then heard, first.
-impl Drop for Tcp {
-    fn drop(&mut self) {
-        const ENOUGH: usize = 64;
-        let mut bytes = vec![0; 1 << 14];
-        self.flush();
-        for connection in self.connections.iter().flatten() {
-            let _ = connection.stream.shutdown(Shutdown::Write);
-            (0..ENOUGH).any(|_| !matches!((&connection.stream).read(&mut bytes), Ok(1..)));
-        }
-    }
 }

@@ -26,10 +26,11 @@
 //!
 //! Nothing proves who is at the other end. Whoever can connect can claim any address: he gets its frames if he is first,
 //! or when its owner's connection ends. Who says nothing sensible within some seconds, or no sense
-//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room, or a descriptor. Then who has
-//! said who he is and nothing else for half a second makes room, too, and who has been quiet for 15 s. Half of
+//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room, or a descriptor. Then a
+//! connection with a hello and no whole frame for half a second makes room, too, and one that has brought none for 15 s. Half of
 //! the connections are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
 
+mod closing;
 mod connection;
 pub mod cutter;
 mod hello;
@@ -63,6 +64,10 @@ const FEW: usize = 4;
 /// Then, every so many looks, the system is asked what else there is.
 const SELDOM: u32 = 32;
 
+/// What it says when there is no connection, and none can be accepted.
+const NO_DESCRIPTOR: &str =
+    "no descriptor is left for new connections: `ulimit -n` says how many a process may have, and raises it";
+
 /// A listening socket and its connections as a transport.
 pub struct Tcp {
     caps: Caps,
@@ -73,6 +78,8 @@ pub struct Tcp {
     epoll: OwnedFd,
     timer: OwnedFd,
     is_timing: bool,
+    /// No descriptor was left for a new connection: when accept is tried again. Until then the listener does not wake the node.
+    crowded: Option<Instant>,
     events: Vec<Event>,
     inbox: Inbox,
     connections: Vec<Option<Connection>>,
@@ -295,8 +302,12 @@ impl Transport for Tcp {
     }
 
     fn broken(&mut self) -> Option<&str> {
-        let is_alone = !self.places.is_empty() && self.routes.slots().next().is_none();
-        is_alone.then_some(&self.alone)
+        // Existing connections go on, but a node with several transports would not use one that is broken.
+        if self.routes.slots().next().is_some() {
+            return None;
+        }
+        let is_alone = !self.places.is_empty();
+        self.crowded.map(|_| NO_DESCRIPTOR).or_else(|| is_alone.then_some(&self.alone))
     }
 
     fn place_of(&self, to: Address) -> Option<String> {

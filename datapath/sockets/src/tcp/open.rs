@@ -65,6 +65,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError
         hello: Hello { address, port: local.port(), max_frame: max_frame as u32 },
         options: options.clone(),
         is_timing: false,
+        crowded: None,
         events: Vec::with_capacity(EVENTS),
         connections: (0..MOST).map(|_| None).collect(),
         live: Vec::with_capacity(MOST),
@@ -93,6 +94,7 @@ fn caps(local: SocketAddr, max_frame: usize, pool: Pool, wake: OwnedFd) -> Caps 
         max_frame,
         reliable: true,
         ordered: true,
+        hears_all: false,
         pool,
         wake: Some(vec![Arc::new(wake)]),
     }

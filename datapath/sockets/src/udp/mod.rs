@@ -27,8 +27,8 @@
 //!   it has been silent for two beacons;
 //! - become one of those whom frames to everybody are sent to, a small beacon now and then, also in the name of a third;
 //! - have frames for an address that nobody has go to all places, as many in a second as [`unheard`] lets go;
-//! - fill the table with places: then no new stranger is learned until some of them have been
-//!   silent for half a minute. Introduced places are kept.
+//! - fill the table of 16,384 places: then no new stranger is learned until some of them have been
+//!   silent for two beacons. Introduced places are kept. Who is not introduced is forgotten after a minute of silence.
 //!
 //! Like Ethernet it is for networks whose hosts trust each other.
 
@@ -154,6 +154,22 @@ impl Udp {
         true
     }
 
+    /// What is everybody's, or somebody's who was not heard yet: as a switch, to all.
+    #[cold]
+    fn send_to_all(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        let now = Instant::now();
+        self.places.forget_silent(now);
+        if self.places.len() == 0 {
+            self.count.nobody += 1;
+            return Ok(());
+        }
+        if !to.is_group() && !self.unheard.may_go(now, self.places.len()) {
+            self.count.unheard += 1;
+            return Ok(());
+        }
+        self.sender.push(To::All, frame)
+    }
+
     fn introduce_at(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
         // A list of all nodes may be everybody's.
         if place == self.local || self.places.introduce(place) {
@@ -195,16 +211,7 @@ impl Transport for Udp {
         }
         match self.places.find(to) {
             Some(ticket) => self.sender.push(To::One(ticket), frame),
-            None if self.places.len() == 0 => {
-                self.count.nobody += 1;
-                Ok(())
-            }
-            None if !to.is_group() && !self.unheard.may_go(Instant::now(), self.places.len()) => {
-                self.count.unheard += 1;
-                Ok(())
-            }
-            // Everybody's, or somebody's who was not heard yet: as a switch, to all.
-            None => self.sender.push(To::All, frame),
+            None => self.send_to_all(to, frame),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Opening, step by step.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,8 +22,8 @@ use super::{Count, Udp};
 use crate::errors::doing;
 use crate::{OpenError, Options, identity, path, tune};
 
-/// Places that are known, introduced or learned, at most.
-pub(super) const PLACES: usize = 1024;
+/// Places that are known, introduced or learned, at most: as many as a node with several transports knows peers.
+pub(super) const PLACES: usize = 16_384;
 
 /// As long as a frame on Ethernet with jumbo frames: longer ones, which loopback
 /// would carry, take more memory than they save time.
@@ -65,20 +66,12 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
     let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
     let second = second(options).ok().map(Arc::new);
-    let caps = Caps {
-        name: format!("udp:{local}"),
-        mode: mode(gso, gro),
-        address: identity::choose(local),
-        max_frame,
-        reliable: false,
-        ordered: false,
-        pool: tune::pool(pool, options, max_frame)?,
-        wake: Some([Some(Arc::new(wake)), second.clone()].into_iter().flatten().collect()),
-    };
+    let wake = [Some(Arc::new(wake)), second.clone()].into_iter().flatten().collect();
+    let caps = caps(local, mode(gso, gro), max_frame, tune::pool(pool, options, max_frame)?, wake);
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
-        places: Places::new(PLACES),
+        places: Places::new(PLACES, Instant::now()),
         unheard: Unheard::new(Instant::now()),
         sender: Sender::new(gso),
         stage: Stage::new(state, gro, max_frame),
@@ -91,6 +84,20 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     };
     options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
     Ok(udp)
+}
+
+fn caps(local: SocketAddr, mode: String, max_frame: usize, pool: Pool, wake: Vec<Arc<OwnedFd>>) -> Caps {
+    Caps {
+        name: format!("udp:{local}"),
+        mode,
+        address: identity::choose(local),
+        max_frame,
+        reliable: false,
+        ordered: false,
+        hears_all: false,
+        pool,
+        wake: Some(wake),
+    }
 }
 
 /// What the kernel does of what is wanted: GSO, GRO.

@@ -1,27 +1,26 @@
 //! Who is where: the places that frames to everybody go to, and the addresses behind them.
 //!
 //! A place is a socket, and behind a socket is one transport: a place has one
-//! address at a time, and an address one place. Nothing is allocated after the table is made.
+//! address at a time, and an address one place.
 
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
+use slotmap::{SlotMap, new_key_type};
 use wire::Address;
 
-/// A stranger who has been silent for so long gives way to a new one when the table is full.
-const SILENCE: Duration = Duration::from_secs(30);
+/// A stranger who has been silent for so long is forgotten: a peer of a conversation answers more often than that.
+const SILENCE: Duration = Duration::from_secs(60);
 
-/// Who has not been heard at its place for so long, two beacons, may be somewhere else.
+/// Who has not been heard at its place for so long, two beacons, may be somewhere else, and gives way in a full table.
 const HERE: Duration = Duration::from_secs(11);
 
-/// A place in the table, as long as it is somebody's: what waits for one who
-/// has gone does not go to who came after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    slot: u32,
-    /// Counts whose it was.
-    turn: u32,
+new_key_type! {
+    /// A place in the table, as long as it is somebody's: what waits for one who
+    /// has gone does not go to who came after.
+    pub(crate) struct Ticket;
 }
 
 /// What came of an address that was heard.
@@ -43,16 +42,13 @@ pub(crate) enum Learned {
 
 #[derive(Debug)]
 pub(crate) struct Places {
-    slots: Vec<Slot>,
-    /// Sorted by address; few enough for a search by halves.
-    addresses: Vec<(Address, u32)>,
-    live: usize,
-}
-
-#[derive(Debug)]
-struct Slot {
-    place: Option<Place>,
-    turn: u32,
+    all: SlotMap<Ticket, Place>,
+    most: usize,
+    by_socket: HashMap<SocketAddr, Ticket>,
+    /// A tree, since each frame that is sent asks it and it mostly has few.
+    by_address: BTreeMap<Address, Ticket>,
+    /// No stranger here was heard last before this, so that a look for the silent is rarely in vain.
+    earliest: Instant,
 }
 
 #[derive(Debug)]
@@ -67,144 +63,138 @@ struct Place {
 
 impl Places {
     /// Room for so many.
-    pub(crate) fn new(most: usize) -> Places {
-        let slots = (0..most).map(|_| Slot { place: None, turn: 0 }).collect();
-        Places { slots, addresses: Vec::with_capacity(most), live: 0 }
+    pub(crate) fn new(most: usize, now: Instant) -> Places {
+        let (by_socket, by_address) = (HashMap::new(), BTreeMap::new());
+        Places { all: SlotMap::with_key(), most, by_socket, by_address, earliest: now }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.live
+        self.all.len()
     }
 
     /// The place behind which an address is.
     #[inline]
     pub(crate) fn find(&self, address: Address) -> Option<Ticket> {
-        let at = self.addresses.binary_search_by_key(&address, |(its, _)| *its).ok()?;
-        let slot = self.addresses[at].1;
-        Some(Ticket { slot, turn: self.slots[slot as usize].turn })
+        self.by_address.get(&address).copied()
     }
 
     /// The place itself, unless it is no longer theirs.
     #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&SocketAddrAny> {
-        let slot = &self.slots[ticket.slot as usize];
-        slot.place.as_ref().filter(|_| slot.turn == ticket.turn).map(|place| &place.raw)
+        self.all.get(ticket).map(|place| &place.raw)
     }
 
     /// All places.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SocketAddrAny> {
-        self.places().map(|(_, place)| &place.raw)
-    }
-
-    fn places(&self) -> impl Iterator<Item = (u32, &Place)> {
-        let slots = (0..).zip(&self.slots);
-        slots.filter_map(|(at, slot)| Some((at, slot.place.as_ref()?)))
-    }
-
-    fn place(&mut self, slot: u32) -> Option<&mut Place> {
-        self.slots[slot as usize].place.as_mut()
-    }
-
-    fn at(&self, at: SocketAddr) -> Option<u32> {
-        self.places().find(|(_, place)| place.at == at).map(|(slot, _)| slot)
+        self.all.values().map(|place| &place.raw)
     }
 
     /// Keep a place until it is forgotten. Whether there was room.
     pub(crate) fn introduce(&mut self, at: SocketAddr) -> bool {
-        let slot = self.at(at).or_else(|| self.settle(at, Instant::now()));
-        let place = slot.and_then(|slot| self.place(slot));
+        let ticket = self.by_socket.get(&at).copied().or_else(|| self.settle(at, Instant::now()));
+        let place = ticket.and_then(|ticket| self.all.get_mut(ticket));
         place.map(|place| place.introduced = true).is_some()
     }
 
     /// Nobody is there any more.
     pub(crate) fn forget(&mut self, at: SocketAddr) {
-        if let Some(slot) = self.at(at) {
-            self.leave(slot);
+        if let Some(ticket) = self.by_socket.get(&at) {
+            self.leave(*ticket);
         }
+    }
+
+    /// Strangers who have been silent for long leave.
+    pub(crate) fn forget_silent(&mut self, now: Instant) {
+        let silence = if self.all.len() == self.most { HERE } else { SILENCE };
+        let is_silent = |heard: Instant| now.saturating_duration_since(heard) >= silence;
+        if !is_silent(self.earliest) {
+            return;
+        }
+        let silent: Vec<Ticket> = self.strangers().filter(|(_, heard)| is_silent(*heard)).map(|(it, _)| it).collect();
+        silent.into_iter().for_each(|ticket| self.leave(ticket));
+        self.earliest = self.strangers().map(|(_, heard)| heard).min().unwrap_or(now);
+    }
+
+    /// Those who were not introduced, and when they were heard last.
+    fn strangers(&self) -> impl Iterator<Item = (Ticket, Instant)> {
+        self.all.iter().filter(|(_, place)| !place.introduced).map(|(ticket, place)| (ticket, place.heard))
     }
 
     /// An address was heard from a place.
     pub(crate) fn learn(&mut self, address: Address, from: SocketAddr, now: Instant) -> Learned {
-        let known = self.find(address).map(|ticket| ticket.slot);
-        if let Some(place) = known.and_then(|slot| self.place(slot))
+        let known = self.find(address);
+        if let Some(place) = known.and_then(|ticket| self.all.get_mut(ticket))
             && place.at == from
         {
             place.heard = now;
             return Learned::Known;
         }
-        let here = self.at(from);
-        let is_introduced = |slot: Option<u32>| slot.is_some_and(|slot| self.is_introduced(slot));
+        let here = self.by_socket.get(&from).copied();
+        let is_introduced = |ticket: Option<Ticket>| ticket.is_some_and(|ticket| self.all[ticket].introduced);
+        let is_heard = |ticket: Ticket| now.saturating_duration_since(self.all[ticket].heard) < HERE;
         if is_introduced(known) && !is_introduced(here) {
             return Learned::Taken;
         }
-        if !is_introduced(here) && known.is_some_and(|slot| self.is_heard(slot, now)) {
+        if !is_introduced(here) && known.is_some_and(is_heard) {
             return Learned::Elsewhere;
         }
         let Some(here) = here.or_else(|| self.settle(from, now)) else { return Learned::Full };
-        if let Some(known) = known {
+        // To make room it may have left by now.
+        if let Some(known) = known.filter(|known| self.all.contains_key(*known)) {
             self.depart(known);
         }
         self.bind(here, address, now);
         if known.is_some() { Learned::Moved } else { Learned::New }
     }
 
-    fn is_heard(&self, slot: u32, now: Instant) -> bool {
-        let place = self.slots[slot as usize].place.as_ref();
-        place.is_some_and(|place| now.saturating_duration_since(place.heard) < HERE)
-    }
-
-    fn is_introduced(&self, slot: u32) -> bool {
-        self.slots[slot as usize].place.as_ref().is_some_and(|place| place.introduced)
-    }
-
     /// Behind this place is this address from now on.
-    fn bind(&mut self, slot: u32, address: Address, now: Instant) {
-        self.unbind(slot);
-        if let Some(place) = self.place(slot) {
-            place.address = Some(address);
-            place.heard = now;
-        }
-        let at = self.addresses.partition_point(|(its, _)| *its < address);
-        self.addresses.insert(at, (address, slot));
+    fn bind(&mut self, ticket: Ticket, address: Address, now: Instant) {
+        self.unbind(ticket);
+        let place = &mut self.all[ticket];
+        (place.address, place.heard) = (Some(address), now);
+        self.by_address.insert(address, ticket);
     }
 
-    fn unbind(&mut self, slot: u32) {
-        let before = self.place(slot).and_then(|place| place.address.take());
-        self.addresses.retain(|(its, _)| Some(*its) != before);
+    fn unbind(&mut self, ticket: Ticket) {
+        if let Some(address) = self.all[ticket].address.take() {
+            self.by_address.remove(&address);
+        }
     }
 
     /// An address is no longer behind this place, where a stranger's ends with it.
-    fn depart(&mut self, slot: u32) {
-        if self.is_introduced(slot) { self.unbind(slot) } else { self.leave(slot) }
+    fn depart(&mut self, ticket: Ticket) {
+        if self.all[ticket].introduced { self.unbind(ticket) } else { self.leave(ticket) }
     }
 
-    fn leave(&mut self, slot: u32) {
-        self.unbind(slot);
-        let slot = &mut self.slots[slot as usize];
-        self.live -= slot.place.take().is_some() as usize;
-        slot.turn = slot.turn.wrapping_add(1);
-    }
-
-    /// A slot for a new place; where none is free, that of the stranger who has been silent for longest.
-    fn settle(&mut self, at: SocketAddr, now: Instant) -> Option<u32> {
-        if self.live == self.slots.len() {
-            let silent = |place: &Place| !place.introduced && now.saturating_duration_since(place.heard) > SILENCE;
-            let strangers = self.places().filter(|(_, place)| silent(place));
-            let (slot, _) = strangers.min_by_key(|(_, place)| place.heard)?;
-            self.leave(slot);
+    fn leave(&mut self, ticket: Ticket) {
+        self.unbind(ticket);
+        if let Some(place) = self.all.remove(ticket) {
+            self.by_socket.remove(&place.at);
         }
-        let free = self.slots.iter().position(|slot| slot.place.is_none())?;
+    }
+
+    /// A new place, if there is room.
+    fn settle(&mut self, at: SocketAddr, now: Instant) -> Option<Ticket> {
+        self.forget_silent(now);
+        if self.all.len() == self.most {
+            return None;
+        }
         let place = Place { at, raw: at.as_any(), address: None, introduced: false, heard: now };
-        self.slots[free].place = Some(place);
-        self.live += 1;
-        Some(free as u32)
+        let ticket = self.all.insert(place);
+        self.by_socket.insert(at, ticket);
+        Some(ticket)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn table(most: usize) -> (Places, Instant) {
+        let now = Instant::now();
+        (Places::new(most, now), now)
+    }
 
     fn socket(number: u16) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 1000 + number))
@@ -221,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_address_is_where_it_is_heard_and_elsewhere_only_after_a_silence() {
-        let (mut places, now) = (Places::new(4), Instant::now());
+        let (mut places, now) = table(4);
         assert_eq!(places.learn(address(1), socket(1), now), Learned::New);
         assert_eq!(places.learn(address(1), socket(1), now), Learned::Known);
         assert_eq!(places.learn(address(1), socket(2), now + HERE / 2), Learned::Elsewhere);
@@ -232,18 +222,18 @@ mod tests {
 
     #[test]
     fn a_restarted_peer_takes_the_place_of_its_old_address() {
-        let (mut places, now) = (Places::new(4), Instant::now());
+        let (mut places, now) = table(4);
         assert!(places.introduce(socket(1)));
         for run in 1..100 {
             assert_eq!(places.learn(address(run), socket(1), now), Learned::New);
             assert_eq!((place_of(&places, run), place_of(&places, run - 1)), (Some(socket(1)), None));
         }
-        assert_eq!((places.len(), places.addresses.len()), (1, 1));
+        assert_eq!((places.len(), places.by_address.len()), (1, 1));
     }
 
     #[test]
     fn a_stranger_does_not_get_what_is_an_introduced_places() {
-        let (mut places, now) = (Places::new(4), Instant::now());
+        let (mut places, now) = table(4);
         assert!(places.introduce(socket(1)));
         places.learn(address(1), socket(1), now);
         assert_eq!(places.learn(address(1), socket(9), now), Learned::Taken);
@@ -255,20 +245,49 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_keeps_whom_it_has_and_lets_the_silent_go() {
-        let (mut places, then) = (Places::new(3), Instant::now());
+    fn in_a_full_table_who_was_silent_for_two_beacons_gives_way() {
+        let (mut places, then) = table(3);
         assert!(places.introduce(socket(0)));
-        places.learn(address(1), socket(1), then);
-        places.learn(address(2), socket(2), then + Duration::from_secs(1));
-        assert_eq!(places.learn(address(3), socket(3), then + SILENCE), Learned::Full);
-        assert!(!places.introduce(socket(3)) || places.len() == 3);
-        assert_eq!(places.learn(address(3), socket(4), then + SILENCE + Duration::from_millis(1)), Learned::New);
-        assert_eq!((place_of(&places, 1), place_of(&places, 2).is_some()), (None, true));
+        let (a, b, just) = (then, then + Duration::from_secs(1), Duration::from_millis(1));
+        places.learn(address(1), socket(1), a);
+        places.learn(address(2), socket(2), b);
+        assert_eq!(places.learn(address(3), socket(3), a + HERE - just), Learned::Full);
+        assert!(!places.introduce(socket(3)));
+        assert_eq!(places.learn(address(3), socket(3), a + HERE), Learned::New);
+        assert_eq!((place_of(&places, 1), place_of(&places, 2)), (None, Some(socket(2))));
+        // Who was heard since stays.
+        places.learn(address(2), socket(2), b + HERE);
+        assert_eq!(places.learn(address(4), socket(4), b + HERE), Learned::Full);
+        assert_eq!(places.learn(address(4), socket(4), a + 2 * HERE), Learned::New);
+        assert_eq!((place_of(&places, 2), place_of(&places, 3)), (Some(socket(2)), None));
+    }
+
+    #[test]
+    fn a_stranger_who_is_silent_for_long_is_forgotten_and_an_introduced_place_is_not() {
+        let (mut places, now) = table(9);
+        assert!(places.introduce(socket(0)));
+        (0..3).for_each(|number| _ = places.learn(address(number), socket(number as u16), now));
+        places.learn(address(2), socket(2), now + SILENCE / 2);
+        places.forget_silent(now + SILENCE - Duration::from_millis(1));
+        assert_eq!(places.len(), 3);
+        places.forget_silent(now + SILENCE);
+        assert_eq!((places.len(), place_of(&places, 2), place_of(&places, 0)), (2, Some(socket(2)), Some(socket(0))));
+        places.forget_silent(now + 2 * SILENCE);
+        assert_eq!((places.len(), places.by_socket.len(), places.by_address.len()), (1, 1, 1));
+    }
+
+    /// The one who gives way is who has moved.
+    #[test]
+    fn one_who_has_moved_is_found_where_it_is_though_the_table_is_full() {
+        let (mut places, now) = table(1);
+        places.learn(address(1), socket(1), now);
+        assert_eq!(places.learn(address(1), socket(2), now + HERE), Learned::Moved);
+        assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 1));
     }
 
     #[test]
     fn what_waits_for_the_forgotten_is_nobodys() {
-        let (mut places, now) = (Places::new(1), Instant::now());
+        let (mut places, now) = table(1);
         places.learn(address(1), socket(1), now);
         let ticket = places.find(address(1)).unwrap();
         places.forget(socket(1));
@@ -279,7 +298,7 @@ mod tests {
 
     #[test]
     fn many_addresses_are_found() {
-        let (mut places, now) = (Places::new(500), Instant::now());
+        let (mut places, now) = table(500);
         for number in 0..500 {
             let mixed = number * 7919 % 500;
             places.learn(address(mixed), socket(mixed as u16), now);

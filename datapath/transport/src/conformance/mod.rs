@@ -79,7 +79,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// `allocations` runs a closure and says how many allocations it made on this
 /// thread (from a counting allocator of the test target).
 pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Report {
-    let mut report = Report::of(&make());
+    let mut report = Report::of(make().near.caps());
     for name in names() {
         report.add(name, check(name, make(), &allocations));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Pair;
+use crate::Caps;
 
 /// A check that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn of(pair: &Pair) -> Report {
-        let caps = pair.near.caps();
+    pub(super) fn of(caps: &Caps) -> Report {
         Report { transport: format!("{} ({})", caps.name, caps.mode), checks: vec![] }
     }
 

@@ -88,6 +88,7 @@ impl Plug {
             max_frame,
             reliable: true,
             ordered: true,
+            hears_all: true,
             pool: Pool::heap(Layout { frames, stride, headroom: 0 })?,
             wake: None,
         };

@@ -54,6 +54,7 @@ impl Plug {
             max_frame: MAX_FRAME,
             reliable: true,
             ordered: true,
+            hears_all: true,
             pool: Pool::heap(layout).map_err(std::io::Error::other)?,
             wake: Some(vec![Arc::new(socket.try_clone()?.into())]),
         };

@@ -1,4 +1,4 @@
-//! What `docs/transports.md` says of writing a transport is so: its example
+//! What `docs/writing-a-transport.md` says of writing a transport is so: its example
 //! passes the suite, and is quoted as it is.
 
 mod link;
@@ -10,7 +10,7 @@ use transport::Transport;
 use transport::conformance::{self, Pair};
 use wire::{Address, Buffer};
 
-const PAGE: &str = include_str!("../../../../docs/transports.md");
+const PAGE: &str = include_str!("../../../../docs/writing-a-transport.md");
 const EXAMPLE: &str = include_str!("link.rs");
 const HERE: &str = include_str!("main.rs");
 
@@ -59,7 +59,7 @@ fn the_guide_quotes_this_file() {
     let blocks: Vec<&str> = blocks.collect();
     assert_eq!(blocks.len(), 2);
     for block in blocks.iter().flat_map(|block| block.split("\n\n")) {
-        assert!(HERE.contains(block), "docs/transports.md quotes what guide/main.rs does not say:\n{block}");
+        assert!(HERE.contains(block), "docs/writing-a-transport.md quotes what guide/main.rs does not say:\n{block}");
     }
 }
 
@@ -70,7 +70,7 @@ fn the_guide_quotes_the_example() {
     let quoted: Vec<&str> = blocks.flat_map(str::lines).filter(|line| !line.is_empty()).collect();
     let code: Vec<&str> = EXAMPLE.lines().filter(|line| !line.is_empty()).collect();
     for (number, (quoted, line)) in quoted.iter().zip(&code).enumerate() {
-        assert_eq!(quoted, line, "line {number} of the code in docs/transports.md is not that of link.rs");
+        assert_eq!(quoted, line, "line {number} of the code in docs/writing-a-transport.md is not that of link.rs");
     }
-    assert_eq!(quoted.len(), code.len(), "docs/transports.md ends before link.rs does, or after it");
+    assert_eq!(quoted.len(), code.len(), "docs/writing-a-transport.md ends before link.rs does, or after it");
 }

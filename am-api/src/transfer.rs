@@ -1,0 +1,94 @@
+//! Bulk transfers, as an endpoint asks for them and hears of them.
+
+use crate::bulk::Over;
+use crate::{Port, Region, RegionId, Remote, Rights, TransferError, TransferId, TransferKind};
+
+/// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
+/// once for each at either end.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer<'a> {
+    /// What it was.
+    pub kind: TransferKind,
+    /// Which; of [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) what these calls returned.
+    pub id: TransferId,
+    /// The connection that it used.
+    pub remote: Remote,
+    /// The region that was written, or for [`Served`](TransferKind::Served) and
+    /// [`Put`](TransferKind::Put) the peer's.
+    pub region: RegionId,
+    /// Where in that region it starts.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// How it ended.
+    pub result: Result<(), TransferError>,
+    /// The endpoint, as far as handlers may use it.
+    pub port: &'a Port,
+}
+
+impl<'a> Transfer<'a> {
+    pub(crate) fn of(over: &Over, port: &'a Port) -> Self {
+        let &Over { kind, flow, transfer, region, offset, length, result, .. } = over;
+        let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));
+        Transfer { kind, id, remote, region, offset, length, result, port }
+    }
+}
+
+impl Port {
+    /// Let peers of this endpoint use this memory, as far as `rights` go.
+    pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
+        self.shared.borrow_mut().bulk.register(self.id, memory.into(), rights)
+    }
+
+    /// Put `data` into the peer's region, from `offset` on: at most 4 GiB.
+    /// `data` is kept until the transfer is over, and not copied before its
+    /// bytes go into frames; a vector, a boxed or counted slice, a mapped file.
+    ///
+    /// Segments leave with polls, as credit allows; some credit is left to
+    /// other messages. [`on_transfer`](crate::Endpoint::on_transfer) hears when
+    /// all of it is in the peer's memory, or why not.
+    ///
+    /// # Errors
+    /// The connection is not open, or `data` is too long. What the peer says
+    /// of its region comes with the end of the transfer.
+    pub fn put(
+        &self,
+        to: Remote,
+        region: RegionId,
+        offset: u64,
+        data: impl AsRef<[u8]> + 'static,
+    ) -> Result<TransferId, TransferError> {
+        let mut shared = self.shared.borrow_mut();
+        shared.open_flow(to.0)?;
+        shared.bulk.put((self.id, to.0), (region, offset), Box::new(data))
+    }
+
+    /// Get `length` bytes of the peer's region, from `offset` on, into one of
+    /// ours, from `into_offset` on. Nothing but this transfer can write there
+    /// unless that region's rights say so.
+    ///
+    /// # Errors
+    /// The connection is not open, or our region is too short.
+    pub fn get(
+        &self,
+        from: Remote,
+        region: RegionId,
+        offset: u64,
+        length: u64,
+        into: &Region,
+        into_offset: u64,
+    ) -> Result<TransferId, TransferError> {
+        let mut shared = self.shared.borrow_mut();
+        shared.open_flow(from.0)?;
+        shared.bulk.get((self.id, from.0), (region, offset), length, (into, into_offset))
+    }
+
+    /// Stop a [`put`](Port::put) or [`get`](Port::get) of this side. What is on its way still arrives; then both ends hear that
+    /// it was [cancelled](TransferError::Cancelled), and after which byte. Until then what was lent to it is in use.
+    ///
+    /// Returns whether there was anything left to stop: a transfer that is over, or on its way as a whole, ends as it would
+    /// have without this call. So may a get whose last bytes have left at the other side.
+    pub fn cancel(&self, with: Remote, transfer: TransferId) -> bool {
+        self.shared.borrow_mut().bulk.cancel(self.id, with.0, transfer)
+    }
+}

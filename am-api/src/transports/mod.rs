@@ -1,0 +1,149 @@
+//! **Every transport by its name.** An application says at run time what carries
+//! its messages: one name, or several, and each peer is reached by the best that both have.
+//!
+//! ```text
+//!   --on xdp:eth1                          AF_XDP on an interface: past the kernel's stack
+//!   --on dpdk:net_memif0,role=server,…     a DPDK device
+//!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
+//!   --on tcp:[::1]:7000                    the kernel's TCP: nothing is lost while a connection lives
+//!   --on shm:lab                           processes of this machine
+//!   --on sim:7,loss=0.01                   nodes of this process, on a network that is simulated
+//!   --on shm:lab+udp:10.0.0.7:7000         both: who is here by shm, who is not by UDP
+//! ```
+//!
+//! `xdp`, `dpdk` and `sim` are features of this crate, and on; what else there is needs no library and is always here.
+//!
+//! [`Node::open`](crate::Node::open) takes such a name. To open a transport without a node:
+//!
+//! ```
+//! let udp = am_api::transports::open("udp:127.0.0.1:0")?;
+//! assert_eq!(udp.caps().name.split(':').next(), Some("udp"));
+//! # Ok::<(), am_api::transports::OpenError>(())
+//! ```
+
+mod kinds;
+#[cfg(feature = "xdp")]
+mod xdp;
+
+pub use kinds::Kind;
+use kinds::{FEATURES, KINDS};
+use paths::Paths;
+use transport::{Name, NameError, Transport};
+use wire::EtherType;
+
+/// What stands between names where there are several.
+const AND: char = '+';
+
+/// Why there is no such transport.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The text names none, or asks for what there is not.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A `+` with no name on one side of it.
+    #[error("`{0}` has a `+` that joins nothing: write a name on both sides of it, as in `shm:lab+udp:10.0.0.7:7000`")]
+    Missing(String),
+    /// It could not be opened.
+    #[error("`{name}`: {why}")]
+    Kind {
+        /// The name.
+        name: String,
+        /// What stands in the way, and what to do.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// This build has no such transport.
+    #[error("`{0}` was left out of this program: build it with the feature `{0}` of am-api")]
+    LeftOut(&'static str),
+    /// Several could not be joined.
+    #[error(transparent)]
+    Several(#[from] paths::OpenError),
+}
+
+impl OpenError {
+    /// Another name would do; otherwise something is missing, or in the way.
+    pub fn is_about_the_name(&self) -> bool {
+        match self {
+            OpenError::Name(_) | OpenError::Missing(_) => true,
+            OpenError::Kind { why, .. } => {
+                matches!(why.downcast_ref(), Some(shm::OpenError::Name(_) | shm::OpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(sockets::OpenError::Frame { .. }))
+                    || is_about_options_of_xdp(&**why)
+            }
+            OpenError::LeftOut(_) | OpenError::Several(_) => false,
+        }
+    }
+}
+
+#[cfg(feature = "xdp")]
+fn is_about_options_of_xdp(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(why.downcast_ref(), Some(afxdp::OpenError::Options(_)))
+}
+
+#[cfg(not(feature = "xdp"))]
+fn is_about_options_of_xdp(_: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    false
+}
+
+/// All kinds of transports of this build, the best first.
+pub fn kinds() -> &'static [Kind] {
+    KINDS
+}
+
+/// The names of these: where there are several, a `+` stands between them. An interface's name may have one in it, so behind
+/// `xdp:` a `+` joins only where a scheme follows.
+///
+/// ```
+/// assert_eq!(am_api::transports::split("shm:lab+udp:10.0.0.7:7000"), ["shm:lab", "udp:10.0.0.7:7000"]);
+/// assert_eq!(am_api::transports::split("xdp:eth+1+udp:10.0.0.7:7000"), ["xdp:eth+1", "udp:10.0.0.7:7000"]);
+/// ```
+pub fn split(names: &str) -> Vec<&str> {
+    let has_scheme = |text: &str| {
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        scheme.starts_with(|c: char| c.is_ascii_lowercase()) && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let (mut all, mut begin) = (Vec::new(), 0);
+    for (at, _) in names.match_indices(AND) {
+        if !names[begin..].starts_with("xdp:") || has_scheme(&names[at + AND.len_utf8()..]) {
+            all.push(&names[begin..at]);
+            begin = at + AND.len_utf8();
+        }
+    }
+    all.push(&names[begin..]);
+    all
+}
+
+/// Open the transport of this name, or the transports of these, with `+` between them.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(names: &str) -> Result<Box<dyn Transport>, OpenError> {
+    let all = split(names);
+    if names.contains(AND) && all.iter().any(|name| name.is_empty()) {
+        return Err(OpenError::Missing(names.to_owned()));
+    }
+    let mut ways = all.into_iter().map(open_one).collect::<Result<Vec<_>, _>>()?;
+    if ways.len() == 1 {
+        return Ok(ways.swap_remove(0).1);
+    }
+    ways.sort_by_key(|(rank, _)| *rank);
+    let ways = ways.into_iter().map(|(_, transport)| transport).collect();
+    Ok(Box::new(Paths::new(ways, EtherType::DEFAULT)?))
+}
+
+fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
+    let name: Name = text.parse()?;
+    let Some(rank) = KINDS.iter().position(|kind| kind.scheme == name.scheme()) else {
+        return Err(match FEATURES.into_iter().find(|feature| *feature == name.scheme()) {
+            Some(feature) => OpenError::LeftOut(feature),
+            None => name.unknown(&KINDS.iter().map(|kind| kind.example).collect::<Vec<_>>()).into(),
+        });
+    };
+    match (KINDS[rank].open)(&name) {
+        Ok(transport) => Ok((rank, transport)),
+        // A name that makes no sense says so itself.
+        Err(why) => Err(match why.downcast::<NameError>() {
+            Ok(error) => OpenError::Name(*error),
+            Err(why) => OpenError::Kind { name: text.to_owned(), why },
+        }),
+    }
+}

@@ -1,0 +1,90 @@
+//! Small messages share frames where several wait; one that is alone has its own.
+
+use std::time::Instant;
+
+use crate::common::{Side, connect, connected, nodes, plain, until};
+use am_api::{Handler, Remote};
+
+const NUMBER: Handler = Handler(1);
+const ECHO: Handler = Handler(2);
+
+/// What arrived.
+#[derive(Default)]
+struct Got {
+    numbers: Vec<u64>,
+}
+
+fn listen(side: &mut Side<Got>) {
+    side.endpoint.on_request(NUMBER, |got, message, _| got.numbers.push(message.word(0)));
+    side.endpoint.on_request(ECHO, |got, message, token| {
+        got.numbers.push(message.word(0));
+        token.reply(ECHO, message.words(), message.payload()).expect("a reply");
+    });
+    side.endpoint.on_reply(ECHO, |got, message| got.numbers.push(message.word(0)));
+}
+
+fn sides() -> (Side<Got>, Side<Got>, Remote) {
+    let (mut alpha, mut beta, to) = connected();
+    listen(&mut alpha);
+    listen(&mut beta);
+    (alpha, beta, to)
+}
+
+/// Frames with messages in them that have left so far.
+fn frames(side: &Side<Got>) -> u64 {
+    let messages: u64 = ["requests_sent", "replies_sent", "retransmitted"].map(|name| side.counter(name)).iter().sum();
+    messages + side.counter("bundles_sent") - side.counter("bundled_sent")
+}
+
+fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Remote) -> u64 {
+    let before = frames(alpha);
+    (0..100).for_each(|n| alpha.endpoint.request(to, NUMBER, &[n], b"small").expect("credit"));
+    until(alpha, beta, "all are there", |_, beta| beta.state.numbers.len() == 100);
+    assert_eq!(beta.state.numbers, (0..100).collect::<Vec<_>>());
+    frames(alpha) - before
+}
+
+#[test]
+fn a_hundred_that_wait_share_frames() {
+    let (mut alpha, mut beta, to) = sides();
+    assert_eq!(hundred(&mut alpha, &mut beta, to), 2);
+}
+
+#[test]
+fn switched_off_they_do_not() {
+    let (mut alpha, mut beta) = nodes(plain("alpha").bundles(false), plain("beta"));
+    let to = connect(&mut alpha, &mut beta);
+    listen(&mut beta);
+    assert!(hundred(&mut alpha, &mut beta, to) >= 100);
+}
+
+#[test]
+fn their_answers_share_frames_too() {
+    let (mut alpha, mut beta, to) = sides();
+    let before = frames(&beta);
+    (0..100).for_each(|n| alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit"));
+    until(&mut alpha, &mut beta, "all are back", |alpha, _| alpha.state.numbers.len() == 100);
+    assert_eq!(alpha.state.numbers, (0..100).collect::<Vec<_>>());
+    let sent = frames(&beta) - before;
+    assert!(sent <= 4, "{sent} frames");
+}
+
+#[test]
+fn an_idle_sender_has_a_frame_for_each() {
+    let (mut alpha, mut beta, to) = sides();
+    let before = [frames(&alpha), frames(&beta)];
+    for n in 0..100 {
+        alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit");
+        // One turn of each is all it takes: nothing waits for company. (A kernel in between has its own time.)
+        let start = Instant::now();
+        while alpha.state.numbers.last() != Some(&n) {
+            alpha.poll();
+            beta.poll();
+            alpha.poll();
+            let may_wait = std::env::var(crate::common::OVER).is_ok() && start.elapsed() < crate::common::LONG;
+            assert!(may_wait || alpha.state.numbers.last() == Some(&n), "{n} is not back");
+        }
+    }
+    let bundles = alpha.counter("bundles_sent") + beta.counter("bundles_sent");
+    assert_eq!((frames(&alpha) - before[0], frames(&beta) - before[1], bundles), (100, 100, 0));
+}

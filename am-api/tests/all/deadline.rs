@@ -1,0 +1,161 @@
+//! A request with a deadline has one outcome until then: its answer, its return, or that it is late.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
+use am_api::{Fate, Handler, Id, Remote, RequestError, ReturnReason, Token};
+
+const ASK: Handler = Handler(3);
+const ANSWER: Handler = Handler(4);
+const SOON: Duration = Duration::from_millis(30);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    Answered(u64),
+    Returned(ReturnReason, Fate),
+    Late,
+}
+
+type Outcomes = Vec<(Id, Outcome)>;
+
+/// What was asked: its id, and a number.
+type Kept = Vec<(Token, u64, u64)>;
+type Sides = (Side<Outcomes>, Side<Kept>, Remote);
+
+/// Beta keeps what it is asked.
+fn keeping() -> Sides {
+    listening(connected())
+}
+
+fn listening((mut alpha, mut beta, to): Sides) -> Sides {
+    beta.endpoint.on_request(ASK, |kept, request, token| {
+        assert_eq!((request.words().len(), request.payload()), (2, &b"how many?"[..]));
+        kept.push((token, request.word(0), request.word(1)));
+    });
+    alpha.endpoint.on_answer(ANSWER, |all, answer| all.push((Id(answer.word(0)), Outcome::Answered(answer.word(1)))));
+    alpha.endpoint.on_returned(|all, back| {
+        all.push((Id(back.word(0)), Outcome::Returned(back.reason(), back.fate())));
+    });
+    alpha.endpoint.on_late(move |all, late| {
+        assert_eq!((late.to, late.handler, late.port.name()), (to, ASK, "main"));
+        all.push((late.id, Outcome::Late));
+    });
+    (alpha, beta, to)
+}
+
+fn ask(alpha: &Side<Outcomes>, to: Remote, number: u64, within: Duration) -> Id {
+    alpha.endpoint.request_within(to, ASK, &[number], b"how many?", within).unwrap()
+}
+
+fn answer(beta: &mut Side<Kept>) {
+    beta.state.drain(..).for_each(|(token, id, number)| token.reply(ANSWER, &[id, number * 2], b"").unwrap());
+}
+
+#[test]
+fn what_is_answered_in_time_is_not_late() {
+    let (mut alpha, mut beta, to) = keeping();
+    let within = 20 * SOON;
+    let start = Instant::now();
+    let ids: Vec<Id> = (0..50).map(|number| ask(&alpha, to, number, within)).collect();
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 50);
+    answer(&mut beta);
+    until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state.len() == 50);
+    until(&mut alpha, &mut beta, "the time over", |_, _| start.elapsed() > within + SOON);
+    let answered = |(number, id): (u64, Id)| (id, Outcome::Answered(number * 2));
+    assert_eq!(alpha.state, (0..50).zip(ids).map(answered).collect::<Outcomes>());
+    assert_eq!(alpha.counter("late_answers"), 0);
+}
+
+#[test]
+fn what_is_not_answered_in_time_is_late_once_and_its_answer_is_dropped() {
+    let (mut alpha, mut beta, to) = keeping();
+    let start = Instant::now();
+    let (second, first) = (ask(&alpha, to, 1, 2 * SOON), ask(&alpha, to, 2, SOON));
+    until(&mut alpha, &mut beta, "the first is late", |alpha, _| !alpha.state.is_empty());
+    assert!(start.elapsed() >= SOON);
+    until(&mut alpha, &mut beta, "the second is late", |alpha, _| alpha.state.len() == 2);
+    assert!(start.elapsed() >= 2 * SOON);
+    answer(&mut beta);
+    until(&mut alpha, &mut beta, "dropped", |alpha, _| alpha.counter("late_answers") == 2);
+    assert_eq!(alpha.state, [(first, Outcome::Late), (second, Outcome::Late)]);
+}
+
+/// An endpoint that sleeps wakes up in time, though nothing arrives.
+#[test]
+fn who_waits_hears_of_it_in_time() {
+    let (mut alpha, mut beta, to) = keeping();
+    let id = ask(&alpha, to, 1, SOON);
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
+    let start = Instant::now();
+    assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |all| !all.is_empty()));
+    assert_eq!(alpha.state, [(id, Outcome::Late)]);
+    assert!(start.elapsed() < LONG / 2);
+}
+
+#[test]
+fn what_comes_back_is_not_late() {
+    let (mut alpha, beta, to) = keeping();
+    let ids = [1, 2].map(|number| ask(&alpha, to, number, SOON));
+    drop(beta);
+    let start = Instant::now();
+    while start.elapsed() < 3 * SOON {
+        alpha.poll();
+    }
+    let back = Outcome::Returned(ReturnReason::Closed, Fate::NotDelivered);
+    assert_eq!(alpha.state, ids.map(|id| (id, back)));
+}
+
+/// An answer says whose it is; a peer may say anything.
+#[test]
+fn an_answer_of_another_is_none() {
+    let (mut alpha, mut beta, to) = keeping();
+    let other = alpha.endpoint.connect("beta", "main").unwrap();
+    until(&mut alpha, &mut beta, "open", |alpha, _| alpha.endpoint.is_open(other));
+    let (mine, others) = (ask(&alpha, to, 1, LONG), ask(&alpha, other, 2, LONG));
+    until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 2);
+    for (token, _, number) in beta.state.drain(..) {
+        let wrong = if number == 1 { others } else { mine };
+        token.reply(ANSWER, &[wrong.0, 0], b"").unwrap();
+    }
+    until(&mut alpha, &mut beta, "dropped", |alpha, _| alpha.counter("late_answers") == 2);
+    assert_eq!(alpha.state, []);
+}
+
+#[test]
+fn what_could_not_be_sent_has_no_outcome() {
+    let (mut alpha, mut beta) = nodes(plain("alpha").window(4), plain("beta").window(4));
+    let to = connect(&mut alpha, &mut beta);
+    let (mut alpha, mut beta, to) = listening((alpha, beta, to));
+    let too_many = alpha.endpoint.request_within(to, ASK, &[0; 4], b"", SOON);
+    assert_eq!(too_many, Err(RequestError::TooManyWordsWithin(4)));
+    let mut asked = 0;
+    let error = loop {
+        match alpha.endpoint.request_within(to, ASK, &[1], b"how many?", SOON) {
+            Ok(_) => asked += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, RequestError::NoCredit);
+    let start = Instant::now();
+    until(&mut alpha, &mut beta, "the time over", |_, _| start.elapsed() > 2 * SOON);
+    assert_eq!((alpha.state.len(), asked > 0), (asked, true));
+}
+
+/// Asked and answered again and again: nothing grows.
+#[test]
+fn no_request_allocates() {
+    let (mut alpha, mut beta, to) = keeping();
+    alpha.state.reserve(1000);
+    beta.state.reserve(1000);
+    let mut round = || {
+        (0..20).for_each(|number| _ = ask(&alpha, to, number, LONG));
+        while alpha.state.len() < 20 {
+            _ = (alpha.poll(), beta.poll());
+            answer(&mut beta);
+        }
+        alpha.state.clear();
+    };
+    (0..100).for_each(|_| round());
+    let counted = allocation_counter::measure(|| (0..1000).for_each(|_| round()));
+    assert_eq!(counted.count_total, 0);
+}

@@ -1,0 +1,49 @@
+//! Whole nodes in one process: over a wire in memory or another transport, simulated networks, and the examples as programs.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../cut/mod.rs"]
+mod cut;
+#[path = "../doomed/mod.rs"]
+mod doomed;
+#[path = "../example/mod.rs"]
+mod example;
+#[path = "../least/mod.rs"]
+mod least;
+
+mod anywhere;
+mod bulk;
+mod bundles;
+mod deadline;
+mod documented;
+mod failover;
+mod failures;
+mod flow_control;
+mod forged;
+mod forger;
+mod gone;
+mod hybrid;
+mod limits;
+mod lossy;
+mod mortal;
+mod moved;
+mod namesakes;
+mod paths;
+mod ping_pong;
+mod printed;
+mod refusals;
+mod reliable;
+mod restarted;
+mod returns;
+mod simulated;
+mod sleepers;
+mod slow;
+mod stalled;
+mod static_table;
+mod threads;
+mod tokens;
+mod told;
+mod transport_names;
+mod vectored;
+mod verified;
+mod waiting;

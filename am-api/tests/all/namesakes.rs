@@ -1,0 +1,66 @@
+//! Two nodes of one name, started by mistake: all who hear them say so, and where they are; what is asked is answered.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, Side, plain};
+use am_api::{Handler, NotOpen, Transport};
+use transport::loopback::wire;
+
+const ECHO: Handler = Handler(1);
+
+/// "alpha" and two that are called "beta".
+fn open(ends: impl IntoIterator<Item = Box<dyn Transport>>) -> Vec<Side<u64>> {
+    let open = |(name, transport)| {
+        let mut side: Side<u64> = Side::open(plain(name).beacon(Duration::from_millis(300)), transport);
+        side.endpoint.on_request(ECHO, |_, asked, token| token.reply(ECHO, asked.words(), b"").expect("it fits"));
+        side.endpoint.on_reply(ECHO, |answers: &mut u64, _| *answers += 1);
+        side
+    };
+    ["alpha", "beta", "beta"].into_iter().zip(ends).map(open).collect()
+}
+
+/// Until all of them say so, and alpha has been answered again and again.
+fn run(sides: &mut [Side<u64>]) {
+    let start = Instant::now();
+    let mut to = sides[0].endpoint.connect("beta", "main").expect("asked for");
+    while sides.iter().any(|side| side.node.trouble().is_none()) || sides[0].state < 100 {
+        let troubles = || sides.iter().map(|side| side.node.trouble()).collect::<Vec<_>>();
+        assert!(start.elapsed() < LONG, "{:?}\n{}", troubles(), sides[0].node.counters());
+        sides.iter_mut().for_each(|side| _ = side.poll());
+        let endpoint = &sides[0].endpoint;
+        match endpoint.ready(to) {
+            Ok(()) => _ = endpoint.request(to, ECHO, &[1], b""),
+            Err(NotOpen::Connecting) => (),
+            Err(_) => to = endpoint.connect("beta", "main").expect("asked for"),
+        }
+    }
+}
+
+fn assert_told(sides: &[Side<u64>], where_they_are: [String; 2]) {
+    for side in sides {
+        let trouble = side.node.trouble().expect("as before");
+        assert!(trouble.contains("`beta`") && where_they_are.iter().all(|place| trouble.contains(place)), "{trouble}");
+        assert!(side.counter("names_contested") > 0);
+    }
+}
+
+#[test]
+fn all_who_hear_them_say_so() {
+    let mut sides = open(wire(3).into_iter().map(|plug| Box::new(plug.open().expect("memory")) as Box<dyn Transport>));
+    run(&mut sides);
+    assert_told(&sides, [1, 2].map(|at: usize| sides[at].node.address().to_string()));
+}
+
+#[test]
+fn over_sockets_with_their_places() {
+    for on in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "udp:127.0.0.1:0,frame=1514+tcp:127.0.0.1:0,frame=1514"] {
+        let mut sides = open((0..3).map(|_| am_api::transports::open(on).expect("a socket")));
+        let places: Vec<Vec<String>> =
+            sides.iter().map(|side| side.node.place().split('+').map(str::to_owned).collect()).collect();
+        for (at, place) in [(0, 1), (0, 2), (1, 2)] {
+            places[place].iter().for_each(|place| sides[at].node.introduce(place).expect("a place"));
+        }
+        run(&mut sides);
+        assert_told(&sides, [1, 2].map(|at: usize| places[at][0].clone()));
+    }
+}

@@ -1,0 +1,176 @@
+//! What cannot be, and what is said of it.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{LONG, Side, connect, connected, nodes, pair, plain, until};
+use am_api::{
+    ConnectError, EndpointError, Handler, Node, NotOpen, OpenError, Refusal, Remote, RequestError, ReturnReason,
+};
+
+fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Remote) -> Result<(), NotOpen> {
+    until(alpha, beta, "settled", |alpha, _| alpha.endpoint.ready(to) != Err(NotOpen::Connecting));
+    alpha.endpoint.ready(to)
+}
+
+#[test]
+fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
+    let patience = Duration::from_millis(100);
+    let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
+    let start = Instant::now();
+    let to = alpha.endpoint.connect("nobody", "main").unwrap();
+    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Connecting));
+    let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
+    assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
+    let advice = open.unwrap_err().to_string();
+    assert!(advice.contains("is its node running") && advice.contains("`introduce`"), "{advice}");
+    assert!(!advice.contains("peer="), "not every transport has that setting: {advice}");
+    assert!(start.elapsed() >= patience, "{:?}", start.elapsed());
+    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
+}
+
+#[test]
+fn waiting_for_a_connection_ends_with_its_time() {
+    let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
+    let to = alpha.endpoint.connect("nobody", "main").unwrap();
+    let open = alpha.endpoint.wait_open(&mut alpha.state, to, Duration::from_millis(5));
+    assert_eq!(open, Err(NotOpen::Connecting));
+}
+
+#[test]
+fn an_endpoint_that_is_not_there_is_refused() {
+    let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
+    let to = alpha.endpoint.connect("beta", "elsewhere").unwrap();
+    assert_eq!(settled(&mut alpha, &mut beta, to), Err(NotOpen::Refused(Refusal::NoEndpoint)));
+    let error = alpha.endpoint.request(to, Handler(0), &[], b"").unwrap_err();
+    assert_eq!(error, RequestError::Refused(Refusal::NoEndpoint));
+    assert!(error.to_string().contains("no endpoint of that name"), "{error}");
+}
+
+#[test]
+fn only_the_right_tag_is_let_in() {
+    let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
+    let vault = beta.node.endpoint_with_tag::<()>("vault", 0x5eed).unwrap();
+    for (tag, answer) in
+        [(0, Err(NotOpen::Refused(Refusal::Tag))), (1, Err(NotOpen::Refused(Refusal::Tag))), (0x5eed, Ok(()))]
+    {
+        let to = alpha.endpoint.connect_with_tag("beta", "vault", tag).unwrap();
+        assert_eq!(settled(&mut alpha, &mut beta, to), answer, "tag {tag:#x}");
+    }
+    drop(vault);
+}
+
+#[test]
+fn a_conversation_ends_when_the_tag_changes() {
+    let (mut alpha, mut beta, to) = connected::<(), ()>();
+    beta.endpoint.set_tag(1);
+    until(&mut alpha, &mut beta, "told", |alpha, _| !alpha.endpoint.is_open(to));
+    assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
+    assert_eq!(alpha.endpoint.ready(to).unwrap_err().to_string(), "the flow was closed");
+}
+
+#[test]
+fn a_message_that_is_too_large_is_not_sent() {
+    let (alpha, _beta, to) = connected::<(), ()>();
+    let most = alpha.endpoint.max_payload(to, 2).unwrap();
+    let payload = vec![0; most + 1];
+    let error = alpha.endpoint.request(to, Handler(0), &[1, 2], &payload);
+    assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
+    assert_eq!(alpha.endpoint.request(to, Handler(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
+    assert_eq!(alpha.counter("requests_sent"), 0);
+    assert_eq!(alpha.endpoint.request(to, Handler(0), &[1, 2], &payload[..most]), Ok(()));
+}
+
+#[test]
+fn a_closed_conversation_says_so() {
+    let (alpha, _beta, to) = connected::<(), ()>();
+    alpha.endpoint.close(to);
+    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Closed));
+    assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Closed));
+    assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.max_payload(to, 0)), (None, None));
+}
+
+#[test]
+fn an_unknown_handler_is_counted_and_costs_nothing_else() {
+    let (mut alpha, mut beta) = nodes::<u64, Vec<Handler>>(plain("alpha"), plain("beta").window(16).send_frames(8));
+    beta.endpoint.on_request(Handler(1), |_, request, token| token.reply(Handler(1), request.words(), b"").unwrap());
+    beta.endpoint.on_unhandled(|seen, message| seen.push(message.handler()));
+    alpha.endpoint.on_reply(Handler(1), |sum, reply| *sum += reply.word(0));
+    let to = connect(&mut alpha, &mut beta);
+    // Ten windows full: were a credit or a place for a reply lost each time,
+    // they would come to a halt.
+    for n in 0..160 {
+        until(&mut alpha, &mut beta, "credit", |alpha, _| {
+            alpha.endpoint.request(to, Handler((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)
+        });
+    }
+    until(&mut alpha, &mut beta, "all handled", |alpha, beta| alpha.state + beta.counter("unhandled") == 160);
+    assert_eq!((alpha.state, beta.state.len()), (80, 80));
+    assert!(beta.state.iter().all(|handler| *handler == Handler(0)));
+}
+
+#[test]
+fn a_reply_to_an_unknown_handler_is_counted_by_who_asked() {
+    let (mut alpha, mut beta, to) = connected::<(), ()>();
+    beta.endpoint.on_request(Handler(0), |(), _, token| token.reply(Handler(9), &[], b"").unwrap());
+    alpha.endpoint.request(to, Handler(0), &[], b"").unwrap();
+    until(&mut alpha, &mut beta, "counted", |alpha, _| alpha.counter("unhandled") == 1);
+}
+
+#[test]
+fn names_are_checked() {
+    let (alpha, _beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
+    assert!(matches!(alpha.node.endpoint::<()>(""), Err(EndpointError::Name(_))));
+    assert!(matches!(alpha.node.endpoint::<()>("main"), Err(EndpointError::Taken(name)) if name.as_str() == "main"));
+    assert!(matches!(alpha.endpoint.connect("beta", &"x".repeat(32)), Err(ConnectError::Name(_))));
+    let itself = alpha.endpoint.connect("alpha", "main").unwrap_err();
+    assert!(itself.to_string().contains("`alpha` is this node itself"), "{itself}");
+    let (left, right) = pair();
+    assert!(matches!(Node::open_on("", left), Err(OpenError::Name(_))));
+    assert!(matches!(plain("alpha").peer("", am_api::Address::default()).open_on(right), Err(OpenError::Name(_))));
+}
+
+#[test]
+fn a_name_is_free_again_when_its_endpoint_is_gone() {
+    let (alpha, _beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
+    drop(alpha.node.endpoint::<()>("second").unwrap());
+    assert!(alpha.node.endpoint::<()>("second").is_ok());
+}
+
+#[test]
+fn a_pool_that_is_too_small_is_refused_with_figures() {
+    let (left, _right) = pair();
+    let free = left.caps().pool.available();
+    let error = plain("alpha").receive_frames(free).open_on(left).unwrap_err();
+    assert!(
+        matches!(error, OpenError::PoolTooSmall { free: had, needed, .. } if had == free && needed > free),
+        "{error}"
+    );
+}
+
+#[test]
+fn settings_that_leave_nothing_are_refused() {
+    type With = fn(am_api::Builder) -> am_api::Builder;
+    let settings: [(&str, With); 5] = [
+        ("beacon", |builder| builder.beacon(Duration::ZERO)),
+        ("keepalive", |builder| builder.keepalive(Duration::ZERO)),
+        ("patience", |builder| builder.patience(Duration::ZERO)),
+        ("receive_frames", |builder| builder.receive_frames(0)),
+        ("send_frames", |builder| builder.send_frames(0)),
+    ];
+    for (name, with) in settings {
+        let error = with(plain("alpha")).open_on(pair().0).unwrap_err();
+        assert!(matches!(error, OpenError::Nothing(setting) if setting == name), "{name}: {error}");
+    }
+    for with in [(|builder| builder.receive_frames(usize::MAX)) as With, |builder| builder.send_frames(usize::MAX)] {
+        let refused = with(plain("alpha")).open_on(pair().0).unwrap_err();
+        assert!(matches!(refused, OpenError::PoolTooSmall { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn absurd_lengths_are_too_large() {
+    let (alpha, _beta, to) = connected::<(), ()>();
+    let prepared = alpha.endpoint.prepare(to, Handler(0), &[1], usize::MAX, usize::MAX).map(drop);
+    assert!(matches!(prepared, Err(RequestError::TooLarge { .. })), "{prepared:?}");
+    assert_eq!(alpha.endpoint.max_payload(to, 1 << 61), None);
+}

@@ -1,0 +1,116 @@
+//! Over a transport that loses nothing: acknowledgements bring credit and
+//! little else, and nothing is sent twice. And over one that says so and does
+//! not keep its word, as a connection does that breaks: everything arrives, once.
+
+use std::time::Duration;
+
+use crate::common::Side;
+use am_api::{Clock, Hand, Handler, Incarnation, Node, Transport};
+use ring::Frame;
+use transport::loopback::{self, Loopback};
+use transport::{Caps, IntroduceError};
+use wire::{Address, Flow};
+
+const TELL: Handler = Handler(0);
+const TURN: Duration = Duration::from_micros(2);
+const COUNT: u64 = 20_000;
+
+/// Says of itself what it is told to say, and loses one frame in so many.
+struct Claims {
+    inner: Loopback,
+    caps: Caps,
+    loses_every: u64,
+    sent: u64,
+}
+
+impl Claims {
+    fn new(inner: Loopback, reliable: bool, loses_every: u64) -> Claims {
+        Claims { caps: Caps { reliable, ..inner.caps().clone() }, inner, loses_every, sent: 0 }
+    }
+}
+
+impl Transport for Claims {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        self.inner.receive(budget, each)
+    }
+
+    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+        self.sent += 1;
+        if self.sent.is_multiple_of(self.loses_every) { Ok(()) } else { self.inner.send(to, frame) }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
+        self.inner.steer(flow, open);
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+    }
+}
+
+/// Messages told of alpha to beta, each number with how often it came.
+fn tell(hand: &Hand, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
+    beta.state.resize(COUNT as usize, 0);
+    beta.endpoint.on_request(TELL, |seen, message, _| seen[message.word(0) as usize] += 1);
+    let to = alpha.endpoint.connect("beta", "main").expect("asked");
+    let mut number = 0;
+    for turn in 0.. {
+        alpha.poll();
+        while number < COUNT && alpha.endpoint.is_open(to) && alpha.endpoint.request(to, TELL, &[number], b"").is_ok() {
+            number += 1;
+        }
+        // Now and then the receiver is away for longer than any round trip.
+        for _ in 0..if turn % 10 == 9 { pause.as_millis() } else { 0 } {
+            hand.advance(Duration::from_millis(1));
+            alpha.poll();
+        }
+        hand.advance(TURN);
+        beta.poll();
+        if turn % 16 == 0 && beta.state.iter().all(|&times| times > 0) {
+            break;
+        }
+        assert!(turn < 1_000_000, "{number} sent\n{}{}", alpha.node.counters(), beta.node.counters());
+    }
+    assert!(beta.state.iter().all(|&times| times == 1), "each once");
+}
+
+fn sides(reliable: bool, loses_every: u64) -> (Hand, Side<()>, Side<Vec<u8>>) {
+    let (clock, hand): (Clock, Hand) = Clock::by_hand();
+    let [left, right] = loopback::pair().map(|plug| Claims::new(plug.open().expect("memory"), reliable, loses_every));
+    let node = |name| Node::builder(name).bundles(false).clock(clock.clone(), Incarnation(1));
+    (hand, Side::open(node("alpha"), Box::new(left)), Side::open(node("beta"), Box::new(right)))
+}
+
+#[test]
+fn acknowledgements_bring_credit_and_nothing_is_sent_twice() {
+    let acks = [true, false].map(|reliable| {
+        let (hand, mut alpha, mut beta) = sides(reliable, u64::MAX);
+        tell(&hand, &mut alpha, &mut beta, Duration::from_millis(60));
+        let sent_again = alpha.counter("retransmitted");
+        assert_eq!(sent_again == 0, reliable, "reliable: {reliable}; {sent_again} sent again in vain");
+        beta.counter("acks_sent")
+    });
+    assert!(acks[0] <= COUNT / 64 + 16 && acks[0] < acks[1], "{acks:?}");
+}
+
+#[test]
+fn what_does_not_keep_its_word_loses_nothing_all_the_same() {
+    let (hand, mut alpha, mut beta) = sides(true, 1000);
+    tell(&hand, &mut alpha, &mut beta, Duration::from_millis(20));
+    assert!(alpha.counter("retransmitted") > 0);
+}
+
+#[test]
+fn a_link_that_reaches_everybody_needs_no_introduction() {
+    let [mut left, _] = loopback::pair().map(|plug| plug.open().expect("memory"));
+    assert!(matches!(left.introduce("10.0.0.1:7000"), Err(IntroduceError::Needless { .. })));
+    assert_eq!(left.broken(), None);
+}

@@ -1,0 +1,68 @@
+//! Names that make no sense, and what is said to them.
+
+#[test]
+fn a_setting_is_said_once() {
+    let twice = |key: &str| format!("says `{key}` twice");
+    for (text, key) in [
+        ("shm:lab,mode=600,mode=660", "mode"),
+        ("dpdk:net_memif0,role=server,am.frames=64,am.frames=64", "am.frames"),
+        ("xdp:eth1,queue=1,attach=native,queue=2", "queue"),
+        ("udp:127.0.0.1:0,frame=1000,frame=2000", "frame"),
+        ("udp:127.0.0.1:0,fragment,fragment", "fragment"),
+        ("tcp:127.0.0.1:0,peer=127.0.0.1:1,peer=127.0.0.1:2,buffer=9000,buffer=9000", "buffer"),
+        ("sim:7,loss=1%,loss=2%", "loss"),
+    ] {
+        let error = am_api::transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
+        assert!(error.contains(&twice(key)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_plus_joins_two_names() {
+    for text in ["+", "shm:lab+", "+shm:lab", "shm:lab++udp:127.0.0.1:0"] {
+        let error = am_api::transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
+        assert!(error.contains("on both sides of it"), "{text}: {error}");
+    }
+    for text in ["xdp:no+such,1", "xdp:no+such+"] {
+        let error = am_api::transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened")).to_string();
+        assert!(
+            error.contains(&format!("no interface {} here", &text[4..])) || error.contains("not permitted"),
+            "{error}"
+        );
+    }
+    let none = am_api::transports::open("").err().expect("no name").to_string();
+    assert!(none.contains("as in `xdp:eth1`") && !none.contains("loopback"), "{none}");
+}
+
+/// What to do is another matter: another name, or rights, a link, a file.
+#[test]
+fn what_another_name_would_help_is_known() {
+    for (text, is) in [
+        ("moon:7", true),
+        ("shm:lab+", true),
+        ("udp:nonsense", true),
+        ("udp:127.0.0.1:0,frame=5", true),
+        ("shm:a/b", true),
+        ("shm:lab,frame=5", true),
+        ("xdp:eth1,frames=100", true),
+        ("xdp:no-such", false),
+        ("shm:lab,dir=/no/such", false),
+    ] {
+        let error = am_api::transports::open(text).err().unwrap_or_else(|| panic!("{text} was opened"));
+        assert_eq!(error.is_about_the_name(), is, "{text}: {error}");
+    }
+}
+
+/// A row for each, in the order in which they are tried, and a section about its settings.
+#[test]
+fn every_kind_of_transport_is_in_the_documentation() {
+    const PAGE: &str = include_str!("../../../docs/transports.md");
+    const SETTINGS: &str = include_str!("../../../docs/transport-settings.md");
+    let rows: Vec<&str> = PAGE.lines().filter_map(|line| line.strip_prefix("| [`")).collect();
+    let named: Vec<&str> = rows.iter().filter_map(|row| row.split(':').next()).collect();
+    let kinds: Vec<&str> = am_api::transports::kinds().iter().map(|kind| kind.scheme).collect();
+    assert_eq!(named[..kinds.len()], kinds, "the rows of the first table");
+    for scheme in kinds {
+        assert!(SETTINGS.contains(&format!("\n## `{scheme}`\n")), "no section `{scheme}`");
+    }
+}

@@ -1,0 +1,99 @@
+//! A receiver that is full, on a veth: its XDP program returns requests; where
+//! it is not told how, the host does. To the sender both are the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
+
+use crate::least::Least;
+use am_api::{Framing, Handler, Node, Remote, Transport};
+use hosts::{Host, VethOptions, veth};
+
+const WORK: Handler = Handler(3);
+const FLOWS: u64 = 40;
+/// Of the 4 credits of each: what comes back is not to be asked about.
+const EACH: u64 = 3;
+
+fn open(told: bool) -> Box<dyn Transport> {
+    let inner = Box::new(afxdp::open(&afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
+    // Else its program is not told what it needs for bouncing.
+    if told { inner } else { Box::new(Least { inner, carries: |_| true }) }
+}
+
+/// What the receiver saw: how often each, what its host returned, and its program.
+type Served = (Vec<u8>, u64, u64);
+
+/// A receiver with little room that takes nothing before it is told to.
+fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
+    let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(told)).unwrap();
+    let mut endpoint = node.endpoint::<Vec<u8>>("app").unwrap();
+    endpoint.on_request(WORK, |seen, request, _| seen[request.word(0) as usize] += 1);
+    let mut other = node.endpoint::<()>("other").unwrap();
+    let mut seen = vec![0; (FLOWS * EACH) as usize];
+    while !stop.load(Relaxed) {
+        if take.load(Relaxed) {
+            endpoint.poll(&mut seen);
+        } else {
+            other.poll(&mut ());
+        }
+    }
+    // All are accepted: they wait here.
+    while seen.contains(&0) && endpoint.poll(&mut seen) > 0 {}
+    (seen, node.counters().get("rejects_sent"), node.counters().get("xdp_bounced"))
+}
+
+/// A sender that sends all that it may, so many messages of a flow in a frame, and once that has come back lets the receiver take it.
+fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
+    let node = Node::builder("alpha").framing(framing).open_on(open(true)).unwrap();
+    let mut endpoint = node.endpoint::<()>("app").unwrap();
+    let flows: Vec<Remote> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
+    flows.iter().for_each(|to| endpoint.wait_open(&mut (), *to, crate::wires::SECONDS).unwrap());
+    for number in 0..FLOWS * EACH {
+        endpoint.request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
+        if (number + 1).is_multiple_of(together) {
+            endpoint.poll(&mut ());
+        }
+    }
+    let start = Instant::now();
+    while node.counters().get("rejected_resent") < 2 * FLOWS {
+        (0..100).for_each(|_| _ = endpoint.poll(&mut ()));
+        assert!(start.elapsed() < crate::wires::SECONDS, "{}", node.counters());
+    }
+    take.store(true, Relaxed);
+    while !flows.iter().all(|to| endpoint.is_accepted(*to)) {
+        endpoint.poll(&mut ());
+        assert!(start.elapsed() < crate::wires::SECONDS, "{}", node.counters());
+    }
+}
+
+fn run(framing: Framing, told: bool, together: u64) -> Served {
+    let (here, there) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
+    veth(&here, "am0", &there, "am0", &VethOptions::default()).unwrap();
+    let (take, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| there.enter(|| beta(told, framing, &take, &stop)).unwrap());
+        // Whatever becomes of the sender, the receiver has to stop.
+        let result = here.enter(|| catch_unwind(AssertUnwindSafe(|| alpha(framing, together, &take)))).unwrap();
+        stop.store(true, Relaxed);
+        let served = serving.join().unwrap();
+        result.unwrap_or_else(|cause| resume_unwind(cause));
+        served
+    })
+}
+
+#[test]
+fn the_program_returns_what_a_full_node_has_no_room_for() {
+    for (framing, together) in Framing::ALL.into_iter().flat_map(|framing| [(framing, 1), (framing, EACH)]) {
+        let (seen, by_host, by_program) = run(framing, true, together);
+        assert!(seen.iter().all(|&times| times == 1), "{framing}: each once: {seen:?}");
+        assert!(by_program > FLOWS, "{framing}: {by_program} by the program, {by_host} by the host");
+    }
+}
+
+#[test]
+fn the_host_does_where_no_program_can() {
+    let (seen, by_host, by_program) = run(Framing::Plain, false, 1);
+    assert!(seen.iter().all(|&times| times == 1), "each once: {seen:?}");
+    assert!(by_host > FLOWS && by_program == 0, "{by_program} by the program, {by_host} by the host");
+}

@@ -1,0 +1,22 @@
+//! Whole nodes over real interfaces, in network namespaces. Needs root.
+
+#[path = "../doomed/mod.rs"]
+mod doomed;
+#[path = "../example/mod.rs"]
+mod example;
+#[path = "../least/mod.rs"]
+mod least;
+#[path = "../wires/mod.rs"]
+mod wires;
+
+mod bounce;
+mod capture;
+mod killed;
+mod long;
+mod notes;
+mod ordinary;
+mod paths;
+mod queues;
+mod restarted;
+mod switch;
+mod verified;

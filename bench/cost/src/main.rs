@@ -1,0 +1,85 @@
+//! **What a message costs**, counted: instructions, locked operations and distinct cache lines of a round trip of 16 bytes,
+//! by step and transport. The counts do not depend on what else the machine does.
+//!
+//! ```text
+//!   cost ── starts ──▶ valgrind ── runs ──▶ cost trips shm      two nodes on one thread, clock by hand
+//!    ▲                     │                  stores a byte where a step begins
+//!    │                     └── every access to memory, a line of text each ──┐
+//!    ├── the steps' counts, of each trip; the median trip ◀──────────────────┘
+//!    └── beside the committed table: nothing may be dearer
+//! ```
+//!
+//! `scripts/cost` builds and runs it. Read first: [`trips`], the steps; then [`trace`].
+#![forbid(unsafe_code)]
+
+mod locked;
+mod table;
+mod trace;
+mod trips;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::table::Table;
+
+type Error = Box<dyn std::error::Error>;
+
+#[derive(Parser)]
+#[command(about = "Instructions, locked operations and cache lines of a round trip, by step")]
+struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// The table to compare with
+    #[arg(long, default_value = "docs/results/cost.txt")]
+    table: PathBuf,
+    /// Write the table instead
+    #[arg(long)]
+    write: bool,
+    /// [all]
+    transports: Vec<trips::Over>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The round trips themselves, for valgrind: started by cost only
+    #[command(hide = true)]
+    Trips { over: trips::Over },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cost: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether nothing is dearer.
+fn run(arguments: &Arguments) -> Result<bool, Error> {
+    if let Some(What::Trips { over }) = arguments.what {
+        // On a stack that neither arguments nor environment move, and so the cache lines of its variables.
+        let trips = std::thread::spawn(move || trips::run(over).map_err(|error| error.to_string()));
+        trips.join().map_err(|_| "the trips ended early")??;
+        return Ok(true);
+    }
+    let all = if arguments.transports.is_empty() { trips::Over::value_variants() } else { &arguments.transports };
+    let (locked, mut now) = (locked::find()?, Table::new()?);
+    for &over in all {
+        now.add(over.name(), trace::count(over, &locked)?);
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", arguments.table.display());
+    if arguments.write {
+        std::fs::write(&arguments.table, now.to_string()).map_err(failed)?;
+        return Ok(true);
+    }
+    print!("{now}");
+    let text = std::fs::read_to_string(&arguments.table).map_err(failed)?;
+    let dearer = now.dearer_than(&text.parse()?);
+    dearer.iter().for_each(|line| eprintln!("cost: {line}"));
+    Ok(dearer.is_empty())
+}

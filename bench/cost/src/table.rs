@@ -1,0 +1,130 @@
+//! The table of costs: printed, read again, compared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::Command;
+use std::str::FromStr;
+
+use crate::Error;
+use crate::trace::{Cost, Costs};
+use crate::trips::{Step, TOGETHER};
+
+/// So many per cent more instructions are noise of the compiler's choices, and so many at least.
+const TOLERATED: (u64, u64) = (2, 2);
+
+/// So many more cache lines are noise of where the allocator puts things.
+const TOLERATED_LINES: u64 = 3;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// What compiled the program: other compilers make other instructions.
+    compiler: String,
+    rows: Vec<((String, String), Cost)>,
+}
+
+impl Table {
+    pub(crate) fn new() -> Result<Table, Error> {
+        let output = Command::new("rustc").arg("--version").output().map_err(|error| format!("rustc: {error}"))?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        let compiler = version.split_whitespace().nth(1).ok_or("rustc does not say its version")?;
+        Ok(Table { compiler: format!("rustc {compiler}, {}", std::env::consts::ARCH), rows: vec![] })
+    }
+
+    pub(crate) fn add(&mut self, over: &str, [single, shared]: [Costs; 2]) {
+        let mut add = |step: &str, cost| self.rows.push(((over.to_owned(), step.to_owned()), cost));
+        single.steps.iter().for_each(|(step, cost)| add(step.name(), *cost));
+        add("round trip", single.whole);
+        let in_all = |step| shared.steps.iter().filter(move |(its, _)| *its == step).map(|(_, cost)| *cost);
+        in_all(Step::Request).for_each(|cost| add(&format!("{TOGETHER} requests at once: the calls"), cost));
+        in_all(Step::Serve).for_each(|cost| add(&format!("{TOGETHER} requests at once: server's turn"), cost));
+        add(&format!("{TOGETHER} requests at once: round trip"), shared.whole);
+    }
+
+    /// A line for each step that costs more than it did.
+    pub(crate) fn dearer_than(&self, before: &Table) -> Vec<String> {
+        if self.compiler != before.compiler {
+            eprintln!("cost: the table is of {}, this is {}: not compared", before.compiler, self.compiler);
+            return vec![];
+        }
+        let before: BTreeMap<_, _> = before.rows.iter().cloned().collect();
+        let mut all = vec![];
+        for (key @ (over, step), now) in &self.rows {
+            let Some(was) = before.get(key) else {
+                all.push(format!("{over}: no row for `{step}`"));
+                continue;
+            };
+            let most = was.instructions + (was.instructions * TOLERATED.0 / 100).max(TOLERATED.1);
+            let counts = [
+                ("instructions", was.instructions, now.instructions, most),
+                ("locked operations", was.locked, now.locked, was.locked),
+                ("cache lines", was.lines, now.lines, was.lines + TOLERATED_LINES),
+            ];
+            let dearer = counts.iter().filter(|(.., now, most)| now > most);
+            all.extend(dearer.map(|(what, was, now, _)| format!("{over}: {step}: {now} {what}, were {was}")));
+        }
+        all
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Requests of 16 bytes and their replies, both sides together (scripts/cost); {}", self.compiler)?;
+        writeln!(f, "\n{:<9} {:<41} {:>12} {:>7} {:>6}", "", "", "instructions", "locked", "lines")?;
+        for ((over, step), Cost { instructions, locked, lines }) in &self.rows {
+            writeln!(f, "{over:<9} {step:<41} {instructions:>12} {locked:>7} {lines:>6}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Table {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Table, Error> {
+        let mut lines = text.lines();
+        let compiler =
+            lines.next().and_then(|line| line.split_once("; ")).ok_or("the table does not say its compiler")?.1;
+        let rows = lines.skip(2).map(row).collect::<Option<Vec<_>>>().ok_or("the table has a row that is none")?;
+        Ok(Table { compiler: compiler.to_owned(), rows })
+    }
+}
+
+fn row(line: &str) -> Option<((String, String), Cost)> {
+    let (over, rest) = line.split_once(' ')?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let (step, counts) = words.split_at_checked(words.len().checked_sub(3)?)?;
+    let [instructions, locked, lines] = counts else { return None };
+    let cost =
+        Cost { instructions: instructions.parse().ok()?, locked: locked.parse().ok()?, lines: lines.parse().ok()? };
+    Some(((over.to_owned(), step.join(" ")), cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(instructions: u64, locked: u64, lines: u64) -> Table {
+        let rows =
+            vec![(("shm".to_owned(), "frame into the core, both".to_owned()), Cost { instructions, locked, lines })];
+        Table { compiler: "rustc 1.95.0, x86_64".into(), rows }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        assert_eq!(table(400, 2, 31).to_string().parse::<Table>().unwrap(), table(400, 2, 31));
+    }
+
+    #[test]
+    fn what_is_dearer_is_named() {
+        let before = table(400, 2, 31);
+        assert!(table(408, 2, 31).dearer_than(&before).is_empty());
+        assert_eq!(
+            table(412, 2, 31).dearer_than(&before),
+            ["shm: frame into the core, both: 412 instructions, were 400"]
+        );
+        assert_eq!(table(400, 2, 32).dearer_than(&before).len(), 0);
+        assert_eq!(table(400, 3, 35).dearer_than(&before).len(), 2);
+        let other = Table { compiler: "rustc 1.96.0, x86_64".into(), ..table(900, 9, 90) };
+        assert!(other.dearer_than(&before).is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! The trips under valgrind's `lackey`, which tells of every access to memory in a line of text.
+//!
+//! ```text
+//! I  0010d8a4,3        an instruction
+//!  L 1ffeffe7e8,8      a load;  S a store,  M both
+//! ```
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use crate::Error;
+use crate::trips::{Over, SHARED, Step, TRIPS};
+
+/// The trips' stack is this far around their first variable.
+const STACK: u64 = 64 << 10;
+
+/// What a step of one trip costs, or all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) instructions: u64,
+    pub(crate) locked: u64,
+    /// Cache lines of data, each once.
+    pub(crate) lines: u64,
+}
+
+/// The median trip: by step, and the whole.
+pub(crate) struct Costs {
+    pub(crate) steps: Vec<(Step, Cost)>,
+    pub(crate) whole: Cost,
+}
+
+/// One trip while it is read.
+#[derive(Clone, Default)]
+struct Trip {
+    costs: [Cost; Step::ALL.len()],
+    lines: [Vec<u64>; Step::ALL.len()],
+}
+
+/// Where the program and its marks are.
+struct Places {
+    marks: u64,
+    locked: HashSet<u64>,
+    /// Its lines are always in the cache, and where they begin says nothing: they are not counted.
+    stack: Range<u64>,
+}
+
+/// `locked` are addresses where the program is loaded at 0.
+///
+/// The costs of a trip of one message, and of one of several that share frames.
+pub(crate) fn count(over: Over, locked: &HashSet<u64>) -> Result<[Costs; 2], Error> {
+    let mut child = Command::new("valgrind")
+        .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "--log-fd=2"])
+        .arg(std::env::current_exe()?)
+        .args(["trips", over.name()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("valgrind: {error}; it is a package of its own"))?;
+    let (tell, told) = channel();
+    let (output, locked) = (child.stdout.take().ok_or("no output")?, locked.clone());
+    thread::spawn(move || places(output, locked).map(|places| tell.send(places)));
+    let trips = read(BufReader::with_capacity(1 << 20, child.stderr.take().ok_or("no trace")?), &told)?;
+    // The first may begin before the trace is read.
+    if !child.wait()?.success() || trips.len() < TRIPS + 2 * SHARED {
+        return Err(format!("{} trips over {} are too few", trips.len(), over.name()).into());
+    }
+    let (single, shared) = trips.split_at(trips.len() - 2 * SHARED);
+    Ok([median(&single[single.len() - TRIPS..]), median(&shared[SHARED..])])
+}
+
+/// What the program says before its first trip.
+fn places(output: impl Read, locked: HashSet<u64>) -> Option<Places> {
+    let line = BufReader::new(output).lines().next()?.ok()?;
+    let mut numbers = line.split(' ').map_while(|number| u64::from_str_radix(number, 16).ok());
+    let (base, marks, stack) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let stack = stack.saturating_sub(STACK)..stack + STACK;
+    Some(Places { marks, locked: locked.into_iter().map(|at| at + base).collect(), stack })
+}
+
+fn read(mut trace: impl BufRead, told: &Receiver<Places>) -> Result<Vec<Trip>, Error> {
+    let (mut trips, mut trip, mut step, mut known) = (vec![], Trip::default(), Step::Outside, None);
+    let mut line = vec![];
+    while {
+        line.clear();
+        trace.read_until(b'\n', &mut line)? > 0
+    } {
+        // What goes on before the first trips does not count, nor do the first trips.
+        let Some(places) = known.as_ref() else {
+            known = told.try_recv().ok();
+            continue;
+        };
+        let Some((kind, address, size)) = parse(&line) else { continue };
+        if kind != b'I' && address.wrapping_sub(places.marks) < 64 {
+            let begins = Step::ALL.get((address - places.marks) as usize).filter(|_| kind == b'S');
+            if begins == Some(&Step::Outside) && step != Step::Outside {
+                // Between trips a transport has steps, too: when a node is opened, and when it leaves.
+                let trip = std::mem::take(&mut trip);
+                trips.extend(Some(trip).filter(|trip| trip.costs[Step::Request as usize].instructions > 0));
+            }
+            step = begins.copied().unwrap_or(step);
+            continue;
+        }
+        let (cost, lines) = (&mut trip.costs[step as usize], &mut trip.lines[step as usize]);
+        match kind {
+            _ if step == Step::Outside => (),
+            b'I' => {
+                cost.instructions += 1;
+                cost.locked += places.locked.contains(&address) as u64;
+            }
+            _ if places.stack.contains(&address) => (),
+            _ => lines.extend(address >> 6..=(address + size - 1) >> 6),
+        }
+    }
+    Ok(trips)
+}
+
+/// Kind, address and size of an access.
+fn parse(line: &[u8]) -> Option<(u8, u64, u64)> {
+    let kind = match line {
+        [b'I', b' ', b' ', ..] => b'I',
+        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', ..] => *kind,
+        _ => return None,
+    };
+    let (address, size) = std::str::from_utf8(&line[3..]).ok()?.trim_end().split_once(',')?;
+    Some((kind, u64::from_str_radix(address, 16).ok()?, size.parse().ok()?))
+}
+
+fn median(trips: &[Trip]) -> Costs {
+    let of = |what: &dyn Fn(&Trip) -> u64| {
+        let mut all: Vec<u64> = trips.iter().map(what).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    let distinct = |lines: &mut Vec<u64>| {
+        lines.sort_unstable();
+        lines.dedup();
+        lines.len() as u64
+    };
+    let cost = |steps: &[Step]| Cost {
+        instructions: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].instructions).sum()),
+        locked: of(&|trip| steps.iter().map(|&step| trip.costs[step as usize].locked).sum()),
+        lines: of(&|trip| {
+            distinct(&mut steps.iter().flat_map(|&step| trip.lines[step as usize].iter().copied()).collect())
+        }),
+    };
+    let steps = &Step::ALL[1..];
+    // Idle turns are no part of a round trip.
+    let whole: Vec<Step> = steps.iter().copied().filter(|step| *step != Step::Idle).collect();
+    Costs { steps: steps.iter().map(|&step| (step, cost(&[step]))).collect(), whole: cost(&whole) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read() {
+        assert_eq!(parse(b"I  0010d8a4,3\n"), Some((b'I', 0x10d8a4, 3)));
+        assert_eq!(parse(b" S 1ffeffe7e8,8\n"), Some((b'S', 0x1f_feff_e7e8, 8)));
+        assert_eq!(parse(b"==12== Lackey\n"), None);
+    }
+
+    #[test]
+    fn a_trip_is_what_is_between_its_marks() {
+        let (tell, told) = channel();
+        tell.send(Places { marks: 0x1000, locked: HashSet::from([0x10]), stack: 0x9000..0xa000 }).unwrap();
+        let mut text = String::from("==1== begins\n");
+        text +=
+            "I  00000010,3\n S 00001001,1\nI  00000010,3\nI  00000014,2\n L 00002000,8\n L 0000203c,8\n S 00001000,1\n";
+        let trips = read(text.as_bytes(), &told).unwrap();
+        assert_eq!(trips.len(), 1);
+        let costs = median(&trips);
+        assert_eq!(costs.steps[0], (Step::Request, Cost { instructions: 2, locked: 1, lines: 2 }));
+        assert_eq!(costs.whole, costs.steps[0].1);
+    }
+}

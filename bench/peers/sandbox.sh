@@ -1,0 +1,36 @@
+# Process 1 of a sandbox that am-bench makes with unshare(1): processes, mounts, System V memory and a host name of its own. When
+# this process ends the kernel kills all others in here, daemons too, and the mounts go with them.
+#
+#   sh -c THIS sandbox JOB FAR [NAME TEXT]...   run `sh JOB` beside these files; FAR is the far side's network namespace
+set -e
+trap 'exit 143' TERM
+exec 3<&0 </dev/null
+# The pipe's other end is am-bench's alone: it closes however am-bench ends.
+{ cat <&3; kill -TERM 1; } >/dev/null 2>&1 &
+exec 3<&-
+job=$1 far=$2
+shift 2
+
+# A program that writes without end fills this, not the machine.
+mount -t tmpfs -o mode=1777,size=1g tmpfs /tmp
+mount -t tmpfs -o mode=1777,size=1g tmpfs /dev/shm
+cd /tmp
+if [ -n "$far" ]; then
+    # While /proc still shows the processes outside.
+    : >far.net
+    mount -c --bind "$far" far.net
+    # Some programs look for interfaces in /sys, which shows those of the network it was mounted in.
+    mount -t sysfs sysfs /sys
+fi
+mount -t proc proc /proc
+echo alpha >/proc/sys/kernel/hostname
+printf '127.0.0.1 localhost\n10.77.0.1 alpha\n10.77.0.2 beta\n' >hosts
+mount --bind hosts /etc/hosts
+while [ $# -gt 0 ]; do
+    printf '%s\n' "$2" >"$1"
+    chmod +x "$1"
+    shift 2
+done
+export HOME=/tmp TMPDIR=/tmp
+sh $job &
+wait $!

@@ -1,0 +1,223 @@
+//! Pictures of curves, as SVG, by plotters.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::error::Error;
+
+/// One for each curve of a panel, which has as many at most.
+pub(crate) const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(0, 0, 0),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(122, 82, 48),
+];
+
+const PALE: RGBColor = RGBColor(221, 221, 221);
+const FONT: (&str, u32) = ("sans-serif", 16);
+/// Between the names at the ends of curves, from above.
+const APART: i32 = 15;
+
+/// One axis: of logarithms or not.
+pub(crate) struct Axis<'a> {
+    /// Below it; nothing beside one that goes upwards.
+    pub(crate) name: &'a str,
+    pub(crate) is_log: bool,
+    pub(crate) range: (f64, f64),
+    /// Where it has labels.
+    pub(crate) ticks: Vec<f64>,
+    pub(crate) label: &'a dyn Fn(f64) -> String,
+}
+
+/// The same to plotters.
+#[derive(Clone)]
+struct Scale {
+    is_log: bool,
+    range: (f64, f64),
+    ticks: Vec<f64>,
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        let on = |value: f64| if self.is_log { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let share = (on(*value) - on(self.range.0)) / (on(self.range.1) - on(self.range.0));
+        first + (share * f64::from(last - first)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.0..self.range.1
+    }
+}
+
+impl Axis<'_> {
+    fn scale(&self) -> Scale {
+        Scale { is_log: self.is_log, range: self.range, ticks: self.ticks.clone() }
+    }
+}
+
+/// Values over something.
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) colour: RGBColor,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Points of their own on it.
+    pub(crate) dots: Vec<(f64, f64)>,
+    /// Upright lines: where, from, to.
+    pub(crate) bars: Vec<(f64, f64, f64)>,
+}
+
+/// Where the names of the curves are.
+pub(crate) enum Names {
+    /// Beside the last point of each.
+    AtEnds,
+    /// In a box in a corner.
+    Box(SeriesLabelPosition),
+}
+
+/// Curves with the same axes.
+pub(crate) struct Panel<'a> {
+    pub(crate) title: String,
+    /// What is to the right, and what is upwards.
+    pub(crate) axes: [Axis<'a>; 2],
+    pub(crate) curves: Vec<Curve>,
+    pub(crate) names: Names,
+    /// Places to the right where something begins, and what.
+    pub(crate) steps: Vec<(f64, String)>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// The picture: rows of panels, each panel of this size, with a title above it all.
+///
+/// # Errors
+/// plotters does not draw it.
+pub(crate) fn svg(title: &str, rows: &[Vec<Panel<'_>>], (width, height): (u32, u32)) -> Result<String, Error> {
+    let mut text = String::new();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(1);
+    let size = (width * columns as u32, height * rows.len().max(1) as u32 + 30);
+    draw(&mut text, title, rows, (columns, size)).map_err(|why| Error::Facility(format!("the plot: {why}")))?;
+    Ok(text)
+}
+
+fn draw(text: &mut String, title: &str, rows: &[Vec<Panel<'_>>], (columns, size): (usize, (u32, u32))) -> Drawn {
+    let all = SVGBackend::with_string(text, size).into_drawing_area();
+    all.fill(&WHITE)?;
+    let below = if title.is_empty() { all.clone() } else { all.titled(title, FONT)? };
+    for (area, panel) in below.split_evenly((rows.len().max(1), columns)).iter().zip(rows.iter().flatten()) {
+        panel.draw(area)?;
+    }
+    all.present()?;
+    Ok(())
+}
+
+impl Panel<'_> {
+    fn draw(&self, area: &Area<'_>) -> Drawn {
+        let [x, y] = &self.axes;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, FONT)
+            .margin(15)
+            .margin_right(if matches!(self.names, Names::AtEnds) { 210 } else { 30 })
+            .set_label_area_size(LabelAreaPosition::Left, 75)
+            .set_label_area_size(LabelAreaPosition::Bottom, 45)
+            .build_cartesian_2d(x.scale(), y.scale())?;
+        let (of_x, of_y) = (|at: &f64| (x.label)(*at), |at: &f64| (y.label)(*at));
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_x_mesh().bold_line_style(PALE).x_desc(x.name).label_style(FONT);
+        mesh.x_label_formatter(&of_x).y_label_formatter(&of_y);
+        mesh.draw()?;
+        self.mark_steps(area, &mut chart)?;
+        let mut ends = Vec::new();
+        for curve in &self.curves {
+            let (style, points) = (curve.colour.stroke_width(2), curve.points.iter().copied());
+            let drawn = chart.draw_series(LineSeries::new(points, style))?;
+            if matches!(self.names, Names::Box(_)) {
+                let line = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style);
+                drawn.label(curve.name.as_str()).legend(line);
+            }
+            let bars = curve.bars.iter().map(|(x, from, to)| [(*x, *from), (*x, *to)]);
+            chart.draw_series(bars.map(|ends| PathElement::new(ends, curve.colour)))?;
+            chart.draw_series(curve.dots.iter().map(|dot| Circle::new(*dot, 4, curve.colour.filled())))?;
+            let end = curve.points.last().map(|end| chart.plotting_area().map_coordinate(end));
+            ends.extend(end.map(|end| (end, curve)));
+        }
+        if let Names::Box(corner) = &self.names {
+            let mut labels = chart.configure_series_labels();
+            labels.position(corner.clone()).background_style(WHITE.mix(0.8)).label_font(FONT).draw()?;
+            return Ok(());
+        }
+        let (_, heights) = chart.plotting_area().get_pixel_range();
+        name_ends(area, ends, (heights.start, heights.end))
+    }
+
+    fn mark_steps(&self, area: &Area<'_>, chart: &mut Chart<'_, '_>) -> Drawn {
+        let (low, high) = self.axes[1].range;
+        for (step, what) in &self.steps {
+            let ends = [(*step, low), (*step, high)];
+            chart.draw_series(DashedLineSeries::new(ends, 3, 4, RGBColor(153, 153, 153).into()))?;
+            let style = FONT.into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
+            chart.draw_series([Text::new(what.clone(), ends[1], style)])?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of each curve beside its end, and none on another.
+fn name_ends(area: &Area<'_>, mut ends: Vec<((i32, i32), &Curve)>, (top, bottom): (i32, i32)) -> Drawn {
+    ends.sort_by_key(|((_, y), _)| *y);
+    let heights = apart(&ends.iter().map(|((_, y), _)| *y).collect::<Vec<_>>(), (top, bottom));
+    let (left, above) = area.get_base_pixel();
+    for (((x, y), curve), height) in ends.iter().zip(heights) {
+        let (end, beside) = ((x - left + 3, y - above), (x - left + 22, height - above));
+        area.draw(&PathElement::new([end, beside], curve.colour))?;
+        let style = FONT.into_text_style(area).color(&curve.colour).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new(curve.name.as_str(), (beside.0 + 3, beside.1), style))?;
+    }
+    Ok(())
+}
+
+/// Each height, from above, as near to what it was as the others let it.
+fn apart(heights: &[i32], (top, bottom): (i32, i32)) -> Vec<i32> {
+    let mut placed: Vec<i32> = Vec::new();
+    for height in heights {
+        placed.push(placed.last().map_or(top, |above| above + APART).max(*height));
+    }
+    // What went too far down pushes those above it up again.
+    let mut most = bottom;
+    for height in placed.iter_mut().rev() {
+        *height = most.min(*height);
+        most = *height - APART;
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_names_are_on_each_other() {
+        for heights in [vec![50; 8], vec![299; 8], (0..8).collect(), vec![10, 200, 201]] {
+            let placed = apart(&heights, (0, 300));
+            assert!(placed.windows(2).all(|two| two[1] - two[0] >= APART), "{placed:?}");
+            assert!(placed.iter().all(|height| (0..=300).contains(height)), "{placed:?}");
+        }
+        assert_eq!(apart(&[50, 70], (0, 300)), [50, 70]);
+    }
+}

@@ -1,0 +1,187 @@
+//! A program run to its end, with limits on its time and on its output.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::error::Error;
+
+/// The most that is kept of an output. A program that prints more is stuck.
+const MAX_OUTPUT: usize = 1 << 20;
+/// The most characters of an output that an error has.
+const MAX_COMPLAINT: usize = 300;
+/// How often it is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(5);
+/// A program whose standard input is closed has so long to end by itself.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) status: ExitStatus,
+    /// On standard output.
+    pub(super) out: Vec<u8>,
+    /// On standard error.
+    pub(super) err: Vec<u8>,
+}
+
+impl Output {
+    /// Both outputs, one after the other.
+    pub(super) fn all(self) -> Vec<u8> {
+        [self.out, self.err].concat()
+    }
+}
+
+/// Why a program did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("starting a program: {0}")]
+    Start(io::Error),
+    #[error("it was ended, since it printed more than {} MiB", MAX_OUTPUT >> 20)]
+    TooMuch,
+    #[error("it was ended, since it took more than {} s", .0.as_secs())]
+    TooLong(Duration),
+    /// A signal said to stop.
+    #[error("{0}")]
+    Stopped(Error),
+}
+
+/// A program and its process group; ended when this is dropped.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A sandbox ends now, and takes all its processes along.
+        drop(self.0.stdin.take());
+        let begin = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if begin.elapsed() > LEAVE {
+                let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
+                let _ = self.0.wait();
+            }
+            sleep(LOOK);
+        }
+    }
+}
+
+/// Run it until it ends, while `go_on` says so. Its standard input is a pipe that closes when this process ends.
+///
+/// # Errors
+/// [`RunError`]; it has been ended, and its process group.
+pub(super) fn run(
+    command: &mut Command,
+    limit: Duration,
+    go_on: impl Fn() -> Result<(), Error>,
+) -> Result<Output, RunError> {
+    // A process group of its own: Ctrl-C is for this program.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut group = Group(command.spawn().map_err(RunError::Start)?);
+    let mut readers = [read(group.0.stdout.take()), read(group.0.stderr.take())];
+    let (mut texts, mut status) = ([Vec::new(), Vec::new()], None);
+    let begin = Instant::now();
+    while status.is_none() || readers.iter().any(Option::is_some) {
+        go_on().map_err(RunError::Stopped)?;
+        if begin.elapsed() > limit {
+            return Err(RunError::TooLong(limit));
+        }
+        for (reader, text) in readers.iter_mut().zip(&mut texts) {
+            let Some(ended) = reader.take_if(|reader| reader.is_finished()) else { continue };
+            *text = ended.join().unwrap_or_default();
+            if text.len() > MAX_OUTPUT {
+                return Err(RunError::TooMuch);
+            }
+        }
+        status = group.0.try_wait().map_err(RunError::Start)?;
+        sleep(LOOK);
+    }
+    let ([out, err], Some(status)) = (texts, status) else { return Err(RunError::TooLong(limit)) };
+    Ok(Output { status, out, err })
+}
+
+/// Read an output on a thread of its own: a program that fills one waits until it is read.
+fn read(output: Option<impl Read + Send + 'static>) -> Option<JoinHandle<Vec<u8>>> {
+    let output = output?;
+    Some(thread::spawn(move || {
+        let mut text = Vec::new();
+        // Bytes read before an error are as good as bytes read before the end.
+        let _ = output.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut text);
+        text
+    }))
+}
+
+/// The end of what a program printed, where it says why it stops, on one line.
+pub(super) fn end_of(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: Vec<char> = lines.join("; ").chars().collect();
+    let end: String = text[text.len().saturating_sub(MAX_COMPLAINT)..].iter().collect();
+    if end.is_empty() { "it printed nothing".to_owned() } else { end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str, limit: Duration) -> Result<Output, RunError> {
+        run(Command::new("sh").args(["-c", script]), limit, || Ok(()))
+    }
+
+    #[test]
+    fn both_outputs_and_the_end_are_told() {
+        let output = shell("echo a; echo b >&2; exit 3", LONG).unwrap();
+        assert_eq!((output.status.code(), &output.out[..], &output.err[..]), (Some(3), &b"a\n"[..], &b"b\n"[..]));
+        let most = shell(&format!("head -c {MAX_OUTPUT} /dev/zero"), LONG).unwrap();
+        assert_eq!(most.all().len(), MAX_OUTPUT);
+    }
+
+    #[test]
+    fn a_complaint_is_the_end_of_what_was_said() {
+        assert_eq!(end_of(b"\x1b[1mfirst\n\n  last  \n"), "[1mfirst; last");
+        assert_eq!(end_of(b""), "it printed nothing");
+        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_COMPLAINT));
+    }
+
+    #[test]
+    fn who_floods_an_output_is_ended() {
+        for script in ["yes", "yes >&2", "trap '' PIPE; while :; do echo yes; done 2>&1", "yes & sleep 86121"] {
+            let why = shell(script, LONG).unwrap_err();
+            assert_eq!(why.to_string(), "it was ended, since it printed more than 1 MiB", "{script}");
+        }
+    }
+
+    #[test]
+    fn who_hangs_is_ended_with_what_it_started() {
+        let left = tempfile::tempdir().unwrap();
+        let file = left.path().join("pid");
+        for script in ["sleep 86122 & echo $! >FILE; wait", "exec >&- 2>&-; sleep 86122 & echo $! >FILE; wait"] {
+            let script = script.replace("FILE", &file.display().to_string());
+            let why = shell(&script, Duration::from_secs(1)).unwrap_err();
+            assert!(matches!(why, RunError::TooLong(_)), "{why}");
+            let pid = std::fs::read_to_string(&file).unwrap();
+            let begin = Instant::now();
+            let is_there = || {
+                let words = std::fs::read(format!("/proc/{}/cmdline", pid.trim()));
+                words.is_ok_and(|words| words.ends_with(b"\x0086122\0"))
+            };
+            while is_there() {
+                assert!(begin.elapsed() < LONG, "{script}: {pid} is left");
+                sleep(LOOK);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_told_to_stop_does() {
+        let stop = || Err(Error::Interrupted { signal: 2 });
+        let why = run(Command::new("sleep").arg("86122"), LONG, stop).unwrap_err();
+        assert!(matches!(why, RunError::Stopped(Error::Interrupted { signal: 2 })), "{why}");
+    }
+}

@@ -1,0 +1,288 @@
+//! What needs no rights: hosts in memory, and command lines that make no sense.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::common::{
+    ENDLESS, QUICK, am_bench, catches, check_latency, check_throughput, eventually, json, run, seconds_worked, start,
+    summary, text,
+};
+use nix::sys::signal::Signal;
+
+/// As little as can be measured at many sizes.
+const MOMENT: &[&str] = &["--rounds", "2", "--time", "0.002"];
+const MEMORY: &[&str] = &["--hosts", "loopback"];
+
+#[test]
+fn latency_of_several_sizes() {
+    let lines = json(&run(&[&["latency", "--size", "16,1500", "--json"], MEMORY, QUICK]));
+    assert_eq!(lines.len(), 5);
+    for (nth, size) in [16, 1500].into_iter().enumerate() {
+        check_latency(&lines[2 * nth], "am", "memory", "bare", size);
+        check_latency(&lines[2 * nth + 1], "raw", "memory", "none", size);
+    }
+    let summary = summary(&lines);
+    assert!(summary["am_over_raw"].as_f64().unwrap() > 0.0, "{summary}");
+    assert_eq!(summary["sizes"].as_array().unwrap().len(), 2, "{summary}");
+    assert!(summary.get("udp_over_am").is_none(), "only pairs that ran: {summary}");
+}
+
+#[test]
+fn bandwidth_is_of_full_frames_and_rate_of_small_ones() {
+    for (bench, size) in [("bandwidth", 1488), ("rate", 64)] {
+        let lines = json(&run(&[&[bench, "--framing", "plain", "--json"], MEMORY, QUICK]));
+        check_throughput(&lines[0], bench, "am", size);
+        check_throughput(&lines[1], bench, "raw", size);
+        assert_eq!(lines[0]["framing"], "plain");
+        assert!(summary(&lines)["am_over_raw"].is_f64());
+    }
+}
+
+#[test]
+fn with_bundles_small_messages_share_frames() {
+    for (bundles, share) in [("off", false), ("on", true)] {
+        let lines =
+            json(&run(&[&["rate", "--via", "am", "--size", "16", "--bundles", bundles, "--json"], MEMORY, QUICK]));
+        let [messages, frames] = ["messages_per_s", "frames_per_s"].map(|name| lines[0][name].as_f64().unwrap());
+        assert_eq!(lines[0]["bundles"], share);
+        assert_eq!(frames < messages / 5.0, share, "{}", lines[0]);
+    }
+}
+
+#[test]
+fn a_sweep_has_a_curve_and_three_figures_for_each_via() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("curve.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--framing", "plain"], &plot, MEMORY, MOMENT]));
+    for (via, full) in [("am", 1488), ("raw", 1500)] {
+        let curve: Vec<_> = lines.iter().filter(|line| line["via"] == via).collect();
+        let sizes: Vec<u64> = curve.iter().map(|line| line["size"].as_u64().unwrap()).collect();
+        assert!(sizes.is_sorted() && sizes.len() == 27, "{sizes:?}");
+        for size in [1, 64, 1024, full, full + 1, 2 * full, 65_536] {
+            assert!(sizes.contains(&size), "no {size} in {sizes:?}");
+        }
+        assert_eq!(curve[26]["frames"], if via == "am" { 45 } else { 44 });
+        assert!(curve.iter().all(|line| line["bundles"] == (via == "am")), "on unless said");
+        check_figures(summary(&lines), via);
+    }
+    assert_eq!(lines.len(), 2 * 27 + 1);
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.matches("stroke-width=\"2\"").count() == 4, "{svg}");
+}
+
+/// Whoever moves them, as many bytes arrive as were put.
+#[test]
+fn bulk_transfers_stand_beside_frames_that_hold_as_much() {
+    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K,1M", "--json"], MEMORY, QUICK]));
+    let rows: Vec<_> = lines[..4].iter().map(|line| (line["via"].as_str().unwrap(), line["size"].as_u64())).collect();
+    assert_eq!(rows, [("am", Some(65_536)), ("raw", Some(65_536)), ("am", Some(1 << 20)), ("raw", Some(1 << 20))]);
+    for line in &lines[..4] {
+        let [messages, frames, bytes] =
+            ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
+        assert!(bytes > 0 && frames >= messages && (frames + 1) * 1500 >= bytes, "{line}");
+        assert_eq!((&line["bench"], &line["lost"]), (&"bulk".into(), &0.into()), "{line}");
+    }
+    let summary = summary(&lines);
+    assert!(summary["am_over_raw"].as_f64().unwrap() > 0.0, "{summary}");
+    assert_eq!(summary["sizes"][1]["size"], 1 << 20, "{summary}");
+}
+
+#[test]
+fn what_is_kept_where_frames_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("loss.svg");
+    let plot = ["--plot", file.to_str().unwrap()];
+    for (bulk, size) in [(&[][..], 1500), (&["--bulk", "--size", "64K"], 65_536)] {
+        let lines = json(&run(&[&["bandwidth", "--loss", "0.1,5", "--json"], bulk, &plot, MEMORY, QUICK]));
+        let losses: Vec<f64> = lines[..3].iter().map(|line| line["loss"].as_f64().unwrap()).collect();
+        assert_eq!(losses, [0.0, 0.1, 5.0]);
+        for line in &lines[..3] {
+            assert_eq!((&line["via"], &line["size"], &line["lost"]), (&"am".into(), &size.into(), &0.into()), "{line}");
+        }
+        let kept = &summary(&lines)["kept"];
+        assert!(kept["0.1"].as_f64().unwrap() > 0.0 && kept["5"].as_f64().unwrap() > 0.0, "{kept}");
+        let svg = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+    }
+}
+
+/// What a figure is on a busy machine nobody knows.
+fn check_figures(summary: &serde_json::Value, via: &str) {
+    for figure in ["t0_ns", "r_inf_bytes_per_s", "n_half_bytes"] {
+        assert!(summary[format!("{via}_{figure}")].is_number(), "{summary}");
+    }
+    assert_eq!(summary["fits"][via]["rounds"], 2, "{summary}");
+}
+
+#[test]
+fn layers_that_need_no_interface_go_in_memory() {
+    let lines = json(&run(&[&["ablation", "--json"], MEMORY, MOMENT]));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    assert_eq!(rows, ["buffers", "interpreted", "whole"]);
+    for line in &lines[..3] {
+        assert_eq!(line["curve"].as_array().unwrap().len(), 11, "{line}");
+        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
+    }
+}
+
+#[test]
+fn people_get_a_sweep_side_by_side() {
+    let output = run(&[&["bandwidth", "--sweep"], MEMORY, MOMENT]);
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in ["size  ", "65536 B  ", "n1/2", "r_inf from full frames, 1500, 3000, 6000", "2 rounds"] {
+        assert!(table.contains(part), "no `{part}` in\n{table}");
+    }
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = run(&[&["latency", "--via", "am"], MEMORY, QUICK]);
+    let table = text(&output.stdout);
+    for part in ["via  mode", "am   memory  bare", "16 B", "p99.9", "one round, "] {
+        assert!(table.contains(part), "no `{part}` in\n{table}");
+    }
+    assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
+}
+
+/// In `plain` a message of ours has no room for as much as a bare frame has.
+#[test]
+fn what_does_not_fit_one_via_is_refused_before_another_is_measured() {
+    let output = run(&[&["latency", "--via", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    assert!(text(&output.stderr).contains("1489 bytes do not fit one frame: am carries at most 1488"));
+}
+
+#[test]
+fn what_was_measured_before_the_end_is_not_thrown_away() {
+    for form in [&["--json"][..], &[]] {
+        let mut running = start(&[&["latency", "--via", "raw", "--rounds", "1000", "--time", "0.02"], form, MEMORY]);
+        eventually("work", || seconds_worked(running.pid()) > 1.0);
+        running.signal(Signal::SIGINT);
+        let mut stdout = running.0.stdout.take().unwrap();
+        let (status, errors) = running.end();
+        assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
+        let mut said = String::new();
+        stdout.read_to_string(&mut said).unwrap();
+        if form.is_empty() {
+            assert!(said.contains("  raw  memory "), "{said}");
+        } else {
+            let first = said.lines().next().and_then(|line| serde_json::from_str(line).ok());
+            check_latency(&first.expect(&said), "raw", "memory", "none", 16);
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it() {
+    let running = start(&[&["latency"], MEMORY, ENDLESS]);
+    eventually("work", || seconds_worked(running.pid()) > 0.2 && catches(running.pid(), Signal::SIGINT));
+    running.signal(Signal::SIGINT);
+    let (status, errors) = running.end();
+    assert_eq!((status.code(), errors.as_str()), (Some(130), "am-bench: interrupted\n"));
+}
+
+#[test]
+fn mistakes_end_with_2_and_say_what_to_do() {
+    for (arguments, advice) in [
+        (&["latency"][..], "--hosts shm, udp or tcp (no rights needed), veth (root), or loopback"),
+        (&["latency", "--hosts", "moon"], "possible values: veth, loopback"),
+        (&["latency", "--hosts", "loopback", "--via", "udp"], "--via am,raw"),
+        (&["latency", "--hosts", "loopback", "--size", "0"], "from 1 to 256M"),
+        (
+            &["latency", "--hosts", "loopback", "--save", "no/where/a.jsonl"],
+            "--save no/where/a.jsonl cannot be written",
+        ),
+        (&["latency", "--hosts", "loopback", "--size", "1501", "--via", "raw"], "raw carries at most 1500"),
+        (&["latency", "--hosts", "loopback", "--size", "1489", "--framing", "plain"], "am carries at most 1488"),
+        (&["latency", "--hosts", "loopback", "--cores", "99998,99999"], "it may use "),
+        (&["bandwidth", "--hosts", "loopback", "--sweep", "--size", "16"], "sizes of its own"),
+        (&["bandwidth", "--hosts", "loopback", "--sweep", "--plot", "no/where/a.svg"], "a directory that exists"),
+        (&["ablation", "--via", "am"], "rows and sizes of its own"),
+        (&["serve", "--on", "eth1"], "xdp:eth1, udp:"),
+        (&["travel"], "unrecognized subcommand"),
+    ] {
+        let output = run(&[arguments, QUICK]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(advice), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn the_demonstrations_help_offers_what_it_takes() {
+    let help = text(&run(&[&["demo", "--help"]]).stdout);
+    let options =
+        ["--cores", "--via", "--size", "--framing", "--bundles", "--xdp", "--rounds", "--time", "--warm-up", "--json"];
+    for option in options {
+        assert!(help.contains(option), "no `{option}` in\n{help}");
+    }
+    for option in ["--hosts", "--serve", "--peer", "--on", "--name", "--mtu"] {
+        assert!(!help.lines().any(|line| line.trim_start().starts_with(option)), "`{option}` in\n{help}");
+    }
+    for refused in [&["--hosts", "veth"][..], &["--serve"], &["--peer", "beta"], &["--name", "alpha"]] {
+        let output = run(&[&["demo"], refused]);
+        assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_ablations_help_offers_what_it_takes() {
+    let help = text(&run(&[&["ablation", "--help"]]).stdout);
+    for option in ["--hosts", "--peer", "--mtu", "--cores", "--framing", "--rounds", "--time", "--json"] {
+        assert!(help.contains(option), "no `{option}` in\n{help}");
+    }
+    for option in ["--via", "--size"] {
+        assert!(!help.lines().any(|line| line.trim_start().starts_with(option)), "`{option}` in\n{help}");
+    }
+}
+
+#[test]
+fn help_tells_the_exit_codes() {
+    let help = text(&run(&[&["--help"]]).stdout);
+    for part in ["EXIT CODES", "130", "--hosts", "--serve", "--peer", "--framing", "am-bench latency --hosts veth"] {
+        assert!(help.contains(part), "no `{part}` in\n{help}");
+    }
+}
+
+#[test]
+fn a_help_that_cannot_be_written_is_no_success() {
+    for arguments in [&["--help"][..], &["--version"], &["latency", "--help"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = am_bench().args(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&output.stderr).contains("writing the help"), "{arguments:?}");
+        assert!(run(&[arguments]).status.success());
+    }
+    assert_eq!(run(&[&["--moon"]]).status.code(), Some(2));
+}
+
+/// Captured frames of a pcap file that is whole.
+fn captured(file: &[u8]) -> usize {
+    let (header, mut rest) = file.split_at(24);
+    assert_eq!(header[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+    let mut count = 0;
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        assert!((60..=1514).contains(&length), "frame {count} has {length} bytes");
+        rest = &rest[16 + length..];
+        count += 1;
+    }
+    count
+}
+
+/// All of ours, whichever via had its turn between, and nothing of an earlier run.
+#[test]
+fn a_trace_has_the_frames_of_every_round() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("near.pcap");
+    std::fs::write(&file, [7; 1000]).unwrap();
+    let trace = ["--trace", file.to_str().unwrap()];
+    let lines = json(&run(&[&["latency", "--json", "--rounds", "2", "--time", "0.002"], &trace, MEMORY]));
+    let exchanges = lines[0]["samples"].as_u64().unwrap_or(1) as usize;
+    let frames = captured(&std::fs::read(&file).unwrap());
+    assert!(frames > exchanges.max(100), "{frames} frames of {exchanges} exchanges");
+}

@@ -1,0 +1,11 @@
+//! `am-bench` as a user runs it, where it needs no root.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod joined;
+mod loopback;
+mod peer;
+mod ratios;
+mod serve;
+mod simulated;

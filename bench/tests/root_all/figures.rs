@@ -1,0 +1,79 @@
+//! The curves and tables of am-bench, over veth pairs. Needs root.
+
+use crate::common::{QUICK, json, run, summary};
+
+const VETH: &[&str] = &["--hosts", "veth"];
+
+#[test]
+fn a_sweep_by_every_via() {
+    let lines = json(&run(&[&["bandwidth", "--sweep", "--json", "--rounds", "1", "--time", "0.005"], VETH]));
+    for (via, full) in [("am", 1500), ("raw", 1500), ("udp", 1472)] {
+        let frames: Vec<(u64, u64)> = lines
+            .iter()
+            .filter(|line| line["via"] == via)
+            .map(|line| (line["size"].as_u64().unwrap(), line["frames"].as_u64().unwrap()))
+            .collect();
+        assert!(frames.contains(&(full, 1)) && frames.contains(&(full + 1, 2)), "{via}: {frames:?}");
+        for figure in ["t0_ns", "r_inf_bytes_per_s"] {
+            assert!(summary(&lines)[format!("{via}_{figure}")].is_number(), "{}", summary(&lines));
+        }
+    }
+}
+
+#[test]
+fn the_ablation_has_every_row() {
+    let lines = json(&run(&[&["ablation", "--json", "--rounds", "2", "--time", "0.005"]]));
+    let rows: Vec<&str> = lines.iter().filter_map(|line| line["row"].as_str()).collect();
+    let all = ["baseline", "streamed", "all_dma", "hybrid", "buffers", "interpreted", "whole", "udp", "tcp"];
+    assert_eq!(rows, all);
+    for (line, row) in lines.iter().zip(all) {
+        let kernel = row == "udp" || row == "tcp";
+        assert_eq!(line["mode"], if kernel { "veth kernel" } else { "veth copy" }, "{line}");
+        assert_eq!(line["xdp"].is_null(), kernel, "{line}");
+        assert!(line["t0_ns"].is_number() && line["r_inf_bytes_per_s"].is_number(), "{line}");
+    }
+    for ratio in ["whole_over_hybrid_t0", "whole_over_hybrid_r_inf"] {
+        assert!(summary(&lines)[ratio].as_f64().unwrap() > 0.0, "{}", summary(&lines));
+    }
+}
+
+/// The receiver counts what its program returned: a row of the one is not the other's.
+#[test]
+fn what_a_full_receiver_returns_comes_back_by_program_and_by_host() {
+    for xdp in ["generic", "native"] {
+        let lines = json(&run(&[&["bounce", "--json", "--rounds", "2", "--time", "0.1", "--xdp", xdp]]));
+        for (line, by) in lines.iter().zip(["program", "host"]) {
+            assert_eq!((&line["by"], &line["mode"], &line["xdp"]), (&by.into(), &"veth copy".into(), &xdp.into()));
+            assert!(line["rtt_ns"]["p50"].as_u64().unwrap() > 0 && line["n"].as_u64().unwrap() > 0, "{line}");
+        }
+        assert!(summary(&lines)["host_over_program"].as_f64().unwrap() > 0.0, "{}", summary(&lines));
+    }
+}
+
+#[test]
+fn transfers_go_over_a_cable() {
+    let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K", "--json"], VETH, QUICK]));
+    assert_eq!(
+        (&lines[0]["via"], &lines[0]["size"], &lines[1]["size"]),
+        (&"am".into(), &65_536.into(), &65_536.into())
+    );
+    assert!(summary(&lines)["am_over_raw"].is_f64());
+}
+
+/// By bare frames and by datagrams no two messages share one.
+#[test]
+fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
+    let output = run(&[&["rate", "--bundles", "on", "--json"], VETH, QUICK]);
+    let lines = json(&output);
+    let batching: Vec<_> = lines[..3].iter().map(|line| line["batching"].as_str().unwrap()).collect();
+    assert_eq!(batching, ["shared", "bursts", "bursts"]);
+    let summary = summary(&lines);
+    assert!(summary["udp_over_raw"].is_f64(), "{summary}");
+    for ratio in ["am_over_raw", "am_over_udp", "udp_over_am"] {
+        assert!(summary.get(ratio).is_none() && summary["sizes"][0].get(ratio).is_none(), "{ratio}: {summary}");
+    }
+    assert_eq!(
+        lines.iter().map(|line| line["transport"].as_str()).collect::<Vec<_>>()[..3],
+        [Some("xdp"), Some("xdp"), Some("udp")]
+    );
+}

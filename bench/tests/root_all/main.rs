@@ -1,0 +1,12 @@
+//! `am-bench` as a user runs it, between network namespaces. Needs root.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bench;
+mod compare;
+mod figures;
+mod mtus;
+mod peer;
+mod serve;
+mod torture;

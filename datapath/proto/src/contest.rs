@@ -1,0 +1,110 @@
+//! What comes of a claim: the claimant is believed, or two nodes contest one name. See [`crate::claims`].
+
+use wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use wire::{Address, Buffer};
+
+use crate::claims::{Claim, Claims, GRACE, Verdict};
+use crate::config::Config;
+use crate::node::Core;
+use crate::output::{Contest, Event, Peer};
+use crate::time::Time;
+
+/// Beacons that may be missed before two nodes of one name are no longer known to be there.
+const MISSED: u32 = 3;
+
+impl<B: Buffer> Core<B> {
+    /// A beacon contradicts what is known of its node.
+    #[cold]
+    pub(crate) fn claimed(&mut self, now: Time, at: usize, peer: Peer) {
+        let nonce = self.random.next() as u32;
+        match self.claims.find(&peer) {
+            Some(claim) if !claim.is_over(now) => claim.repeated = true,
+            _ => {
+                self.counters.claims += 1;
+                self.claims.put(Claim::new(peer, nonce, now));
+            }
+        }
+        self.judge(now, at, &peer);
+        self.challenge(now, at, &peer);
+    }
+
+    /// Ask both, if the claim still stands.
+    fn challenge(&mut self, now: Time, at: usize, claimed: &Peer) {
+        let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
+        let Claims { open, asked } = &mut self.claims;
+        let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.next) else { return };
+        // What is not asked now is asked with its next beacon.
+        if !asked[usize::from(claimed.address != known.address)].is_time(now) {
+            return;
+        }
+        claim.next = now + claim.pause;
+        claim.pause *= 2;
+        let claimant = claim.peer.address;
+        let probe = Probe { id: claim.nonce, node: self.config.node, step: Step::Forged };
+        // The beacon first: a claimant that does not know this node yet could not answer the probe.
+        self.introduce(claimant, true);
+        self.control.push(claimant, Control::Probe(probe));
+        if claimant != known.address {
+            self.introduce(known.address, true);
+        }
+    }
+
+    /// A beacon says what is known already: whoever claims something else is contradicted.
+    pub(crate) fn confirmed(&mut self, now: Time, at: usize, node: NodeId) {
+        self.claims.oppose(node).iter().for_each(|claimed| self.judge(now, at, claimed));
+    }
+
+    /// Somebody has received a probe; whether it was the number of a claim.
+    pub(crate) fn claimant_answers(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
+        let is_it = |claim: &&mut Claim| (claim.peer.address, claim.nonce) == (source, seen.id);
+        let Some(claim) = self.claims.open.iter_mut().find(is_it) else { return false };
+        claim.answered = true;
+        let claimed = claim.peer;
+        self.peers.by_node(claimed.node).into_iter().for_each(|at| self.judge(now, at, &claimed));
+        true
+    }
+
+    fn judge(&mut self, now: Time, at: usize, claimed: &Peer) {
+        let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
+        let Some(claim) = self.claims.find(claimed) else { return };
+        match claim.verdict(&known, now) {
+            Verdict::Open => {}
+            Verdict::Believed => self.believe(now, at, *claimed),
+            Verdict::Contested => self.contest(now, &known, claimed),
+        }
+    }
+
+    /// A beacon that carries this node's own name. It may be a late one, from an earlier run of this node; if it comes
+    /// again, another node has that name.
+    #[cold]
+    pub(crate) fn namesake(&mut self, now: Time, peer: Peer) {
+        let &Config { node, incarnation, name, address, .. } = &self.config;
+        let own = Peer { node, incarnation, name, address };
+        // With several transports a node may receive its own beacon, from another address.
+        if peer.incarnation == incarnation {
+            return;
+        }
+        match self.namesake {
+            Some((before, since)) if before == peer && now - since < self.config.beacon * MISSED => {
+                if now - since >= GRACE {
+                    self.contest(now, &own, &peer);
+                    self.namesake = Some((peer, now));
+                }
+            }
+            _ => self.namesake = Some((peer, now)),
+        }
+    }
+
+    fn contest(&mut self, now: Time, known: &Peer, claimed: &Peer) {
+        self.counters.names_contested += 1;
+        let addresses = [known.address, claimed.address];
+        self.contest = Some((Contest { name: known.name, addresses }, now));
+        self.events.push_back(Event::Contested);
+    }
+
+    /// Getter: two nodes that live and claim one name, if there were such a short while ago.
+    pub fn contested(&self) -> Option<Contest> {
+        let (contest, since) = self.contest?;
+        (self.now - since < self.config.beacon * MISSED).then_some(contest)
+    }
+}

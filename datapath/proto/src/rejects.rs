@@ -1,0 +1,137 @@
+//! Requests that find no room: the receiver returns their numbers, and the sender sends them again.
+
+use wire::bounce::Back;
+use wire::frame::Link;
+use wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+
+use crate::FlowId;
+use crate::flow::{FlowRecord, Phase};
+use crate::node::Core;
+use crate::output::{Event, Transmit};
+use crate::planted::{self, Bug};
+use crate::receive_queue::Verdict;
+use crate::rtt::Waits;
+use crate::time::Time;
+use crate::timers::{Timers, Wait};
+
+impl<B: Buffer> Core<B> {
+    /// There is no room for a message that came alone; what rode on it counts.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
+        self.gaps.lost(1);
+        self.set_full(true);
+        let Some(record) = self.flows.get_mut(id) else { return };
+        if let Some(told) = told {
+            record.put_told(told);
+        }
+        self.bounces.turn_away(record, class, seq, &mut self.counters);
+        if record.ack_forced {
+            record.queue_ack(&mut self.acks_due);
+        }
+    }
+
+    /// A transport that can return requests by itself, before they cost us
+    /// anything, does so until half of the room is free again.
+    pub(crate) fn set_full(&mut self, is_full: bool) {
+        if self.full != is_full {
+            self.full = is_full;
+            self.events.push_back(Event::Full(is_full));
+        }
+    }
+
+    /// The receiver is full: is it still?
+    #[cold]
+    pub(crate) fn look_at_room(&mut self) {
+        if self.endpoints.has_plenty() {
+            self.set_full(false);
+        }
+    }
+
+    /// A flow is open: how its requests can be returned.
+    pub(crate) fn tell_way_back(&mut self, id: FlowId) {
+        let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
+        let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
+        let back = Back::new(route.framing, &wire, route.flow, route.nonce);
+        self.events.push_back(Event::WayBack(id.flow, back));
+    }
+
+    /// The next reject; without one for what was accepted in the meantime, or
+    /// whose flow is over.
+    #[cold]
+    pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        while let Some((id, seq)) = self.bounces.0.pop_front() {
+            let Some(record) = self.flows.get(id).filter(|record| record.phase == Phase::Open) else { continue };
+            if record.receive[Class::Request].verdict(seq) == Verdict::Duplicate {
+                continue;
+            }
+            let Some(frame) = fresh() else {
+                self.counters.no_frame += 1;
+                self.bounces.0.push_front((id, seq));
+                return None;
+            };
+            let route = record.route;
+            let header =
+                Header { kind: Kind::Reject, flow: route.flow, nonce: route.nonce, handler: 0, words: 0, seq: seq.0 };
+            self.counters.rejects_sent += 1;
+            return self.build(frame, route.to, route.framing, &header, &[]);
+        }
+        None
+    }
+
+    /// A request of ours came back. It is kept, to be sent again; what makes no
+    /// sense (late, twice, never sent, acknowledged since) changes nothing.
+    #[cold]
+    pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
+        let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
+        record.check(framing, header)?;
+        record.touch(&mut self.touched);
+        let queue = &mut record.send[Class::Request];
+        let seq = expand(header.seq, framing.seq_bits(), queue.near().0);
+        let rejected = queue.reject(&mut self.slots, seq);
+        if rejected == 0 {
+            self.counters.rejects_stale += 1;
+            return Ok(());
+        }
+        self.counters.rejects_received += rejected as u64;
+        record.rejects.rejected();
+        if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
+            let pause = record.rtt.pause(&self.waits, record.rejects.backoff);
+            // Senders that were rejected together must not come back together.
+            let pause = pause + self.random.next() % (pause / 2 + 1);
+            self.timers.arm(&mut record.rejects.armed, Wait::Reject, header.flow.id(), self.now.later(pause));
+        }
+        Ok(())
+    }
+
+    /// The pause is over: some go out again.
+    pub(crate) fn reject_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
+        let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
+        let rejects = &mut record.rejects;
+        if !rejects.armed.fired(at) || record.phase != Phase::Open {
+            return;
+        }
+        rejects.hurry = false;
+        let batch = rejects.batch as u32;
+        let resent = record.send[Class::Request].resend_rejected(&mut self.slots, &mut self.ready, batch as usize);
+        self.counters.rejected_resent += resent as u64;
+        rejects.tried |= resent > 0;
+        if resent == batch {
+            // There may be more.
+            let pause = record.rtt.pause(&self.waits, rejects.backoff);
+            let pause = pause + self.random.next() % (pause / 2 + 1);
+            self.timers.arm(&mut rejects.armed, Wait::Reject, record.id.flow.id(), now.later(pause));
+        }
+    }
+}
+
+impl FlowRecord {
+    /// There is room again: the pause becomes a short one.
+    #[inline]
+    pub(crate) fn hurry(&mut self, now: Time, timers: &mut Timers, waits: &Waits) {
+        if self.rejects.hurry {
+            self.rejects.hurry = false;
+            let due = now.later(self.rtt.pause(waits, 0));
+            timers.arm(&mut self.rejects.armed, Wait::Reject, self.id.flow.id(), due);
+        }
+    }
+}

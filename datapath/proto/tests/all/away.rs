@@ -1,0 +1,40 @@
+//! Who was away, as a process is that was stopped, or that waits for a processor.
+
+use std::time::Duration;
+
+use crate::harness::{Net, name};
+use proto::{FlowState, ReturnReason};
+
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Its patience is over before anybody could answer.
+#[test]
+fn who_asks_for_a_flow_and_is_away_asks_again() {
+    for away in [PATIENCE, 100 * PATIENCE] {
+        let mut net = Net::new(1);
+        let mut config = net.config(0, "alpha");
+        config.patience = PATIENCE;
+        let (alpha, here) = net.start(config);
+        net.node("beta");
+        let now = net.now;
+        let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+        net.now = net.now + away;
+        net.run(Duration::from_secs(1), |net| net.core(alpha).state(flow) != FlowState::Connecting);
+        let state = net.core(alpha).state(flow);
+        assert!(matches!(state, FlowState::Open { .. }), "after {away:?}: {state:?}");
+    }
+}
+
+/// And then gives up, where nobody is.
+#[test]
+fn who_was_away_does_not_ask_for_ever() {
+    let mut net = Net::new(2);
+    let mut config = net.config(0, "alpha");
+    config.patience = PATIENCE;
+    let (alpha, here) = net.start(config);
+    let now = net.now;
+    let flow = net.core(alpha).connect(now, here, name("nobody"), name("app"), 7).unwrap();
+    net.now = net.now + 100 * PATIENCE;
+    net.run(Duration::from_secs(1), |net| net.core(alpha).state(flow) != FlowState::Connecting);
+    assert_eq!(net.core(alpha).state(flow), FlowState::Dead(ReturnReason::Unreachable));
+}

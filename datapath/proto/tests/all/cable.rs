@@ -1,0 +1,78 @@
+//! `auto` takes `bare` between two nodes that are alone, and from the moment on that a third is heard no more.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, Net, name};
+use proto::{EndpointId, FlowId, FlowState, FramingWhy};
+use wire::control::{Control, ProbeSeen, Step};
+use wire::frame::{self, Link};
+use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+
+const ALPHA: usize = 0;
+const THIRD: Address = Address([0x02, 0, 0, 0, 9, 9]);
+
+fn pair(seed: u64) -> (Net, EndpointId) {
+    let mut net = Net::new(seed);
+    let (_, here) = net.node("alpha");
+    net.node("beta");
+    (net, here)
+}
+
+fn how(net: &mut Net, flow: FlowId) -> (Framing, FramingWhy) {
+    match net.core(ALPHA).state(flow) {
+        FlowState::Open { framing, why, .. } => (framing, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+const BARE: (Framing, FramingWhy) = (Framing::Bare, FramingWhy::NothingLearns);
+const SHARED: (Framing, FramingWhy) = (Framing::Split, FramingWhy::Shared);
+
+#[test]
+fn a_third_that_comes_later_ends_it_for_new_flows() {
+    let (mut net, here) = pair(1);
+    let before = net.connect(ALPHA, here, "beta");
+    assert_eq!(how(&mut net, before), BARE);
+    net.restart(1, "beta");
+    let restarted = net.connect(ALPHA, here, "beta");
+    assert_eq!(how(&mut net, restarted), BARE, "another run of the same node is no third");
+    net.node("gamma");
+    net.idle(Duration::from_millis(10));
+    let after = net.connect(ALPHA, here, "beta");
+    assert_eq!([how(&mut net, restarted), how(&mut net, after)], [BARE, SHARED]);
+}
+
+/// The probe that `alpha` sent to its own forged address, as beta hears it.
+fn learned(net: &Net) -> Option<u32> {
+    net.log.iter().flatten().find_map(|(_, bytes)| {
+        match Control::parse(frame::parse(bytes, EtherType::DEFAULT).ok()?.payload) {
+            Ok(Control::Probe(probe)) if probe.step == Step::Learned => Some(probe.id),
+            _ => None,
+        }
+    })
+}
+
+fn say(net: &mut Net, from: Address, control: &Control) {
+    let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
+    let length = control.emit(&mut body);
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let to = net.core(ALPHA).config().address;
+    let link = Link { to, from, ethertype: EtherType::DEFAULT };
+    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
+    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+}
+
+/// It has not introduced itself yet, or that was lost.
+#[test]
+fn a_third_that_answers_a_probe_ends_it_too() {
+    let (mut net, here) = pair(2);
+    net.log = Some(vec![]);
+    let now = net.now;
+    let flow = net.core(ALPHA).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    net.run(Duration::from_secs(1), |net| learned(net).is_some());
+    let id = learned(&net).unwrap();
+    say(&mut net, THIRD, &Control::ProbeSeen(ProbeSeen { id, step: Step::Learned }));
+    net.run(Duration::from_secs(1), |net| net.is_open(ALPHA, flow));
+    assert_eq!(how(&mut net, flow), SHARED);
+}

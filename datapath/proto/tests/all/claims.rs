@@ -1,0 +1,284 @@
+//! Beacons that lie, are late, or come from two nodes of one name: nobody is barred from anybody for good.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, Net, name};
+use proto::{Contest, EndpointId, FlowState, ReturnReason};
+use wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const ALPHA: usize = 0;
+const BETA: usize = 1;
+
+fn address(at: usize) -> Address {
+    Address([0x02, 0, 0, 0, 1, at as u8])
+}
+
+/// Nobody is there.
+const NOWHERE: Address = Address([0x02, 0, 0, 0, 9, 9]);
+
+/// What beta says, once it has said it.
+fn betas(run: u64) -> Beacon {
+    Beacon {
+        node: NodeId(BETA as u64 + 1),
+        incarnation: Incarnation(run),
+        name: name("beta"),
+        address: address(BETA),
+        framings: Framings::ALL,
+        max_frame: 1514,
+        answer: false,
+    }
+}
+
+/// Somebody says this to alpha.
+fn say(net: &mut Net, from: Address, control: &Control) {
+    let mut body = [0; Control::LONGEST];
+    let length = control.emit(&mut body);
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    let mut bytes = [0; 256];
+    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
+    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+}
+
+fn tell(net: &mut Net, beacon: Beacon) {
+    say(net, beacon.address, &Control::Beacon(beacon));
+}
+
+/// The numbers that alpha wants to hear back, and to which address it said them.
+fn asked(net: &mut Net) -> Vec<(Address, u32)> {
+    let mut asked = vec![];
+    while let Some(transmit) = net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512))) {
+        let parsed = frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap();
+        if let Ok(Control::Probe(probe)) = Control::parse(parsed.payload) {
+            asked.push((transmit.to, probe.id));
+        }
+    }
+    asked
+}
+
+/// Alpha and beta, who have met.
+fn met(seed: u64) -> (Net, EndpointId) {
+    let mut net = Net::new(seed);
+    let (_, here) = net.node("alpha");
+    net.node("beta");
+    net.idle(SECOND);
+    (net, here)
+}
+
+fn run_of(net: &mut Net, node: usize) -> Incarnation {
+    net.core(node).config().incarnation
+}
+
+/// Of two answers one may be lost: the number shows who is there, the beacon what they say.
+#[test]
+fn a_claim_is_believed_when_both_answers_are_there() {
+    let mut net = Net::new(9);
+    net.node("alpha");
+    tell(&mut net, betas(5));
+    let run = |net: &mut Net| net.core(ALPHA).peers().next().unwrap().incarnation;
+    tell(&mut net, betas(9));
+    let number = asked(&mut net)[..].try_into().map(|[(to, number)]: [_; 1]| (to == address(BETA)).then_some(number));
+    let id = number.expect("one probe").expect("to the claimant");
+    let seen = |id| Control::ProbeSeen(ProbeSeen { id, step: Step::Forged });
+    say(&mut net, address(BETA), &seen(id));
+    assert_eq!(run(&mut net), Incarnation(5), "it may be another who is there");
+    tell(&mut net, betas(9));
+    assert_eq!(run(&mut net), Incarnation(9));
+    // Nor without the number.
+    tell(&mut net, betas(11));
+    say(&mut net, address(BETA), &seen(id));
+    tell(&mut net, betas(11));
+    assert_eq!(run(&mut net), Incarnation(9));
+}
+
+/// Each of them contradicts, as the true one does.
+#[test]
+fn a_flood_of_made_up_claims_hides_no_true_one() {
+    let mut net = Net::new(10);
+    net.node("alpha");
+    tell(&mut net, betas(5));
+    tell(&mut net, betas(9));
+    let (_, id) = asked(&mut net)[0];
+    let flood = |net: &mut Net, runs: std::ops::Range<u64>| {
+        for run in runs {
+            tell(net, Beacon { address: Address::from_u64(2 << 40 | run), ..betas(run) });
+            asked(net);
+        }
+    };
+    flood(&mut net, 100..200);
+    say(&mut net, address(BETA), &Control::ProbeSeen(ProbeSeen { id, step: Step::Forged }));
+    // It has said the number: it is kept before those that have said nothing.
+    flood(&mut net, 200..2000);
+    tell(&mut net, betas(9));
+    assert_eq!(net.core(ALPHA).peers().next().unwrap().incarnation, Incarnation(9));
+}
+
+/// What alpha sends now.
+fn said(net: &mut Net) -> usize {
+    std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512)))).count()
+}
+
+/// Beacons that want an answer, each another claim: at beta's address, elsewhere, or of nodes that nobody has heard of.
+const FORGED: [fn(u64) -> Beacon; 3] = [
+    |run| Beacon { answer: true, ..betas(run) },
+    |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..betas(run) },
+    |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..betas(run) },
+];
+
+/// A tenth of a million in a second, after which it has not become silent.
+#[test]
+fn a_flood_of_made_up_claims_draws_few_frames() {
+    for forged in FORGED {
+        let mut net = Net::new(11);
+        net.node("alpha");
+        tell(&mut net, betas(5));
+        said(&mut net);
+        let (start, mut drawn) = (net.now, 0);
+        for round in 0..1000 {
+            let now = start + Duration::from_millis(round);
+            net.core(ALPHA).settle(now);
+            (0..100).for_each(|n| tell(&mut net, forged(1000 + 100 * round + n)));
+            drawn += said(&mut net);
+        }
+        // Three for a claim, and an answer: 256 and 1,024 at once, 500 and 5,000 in a second.
+        assert!((500..3 * 756 + 6024).contains(&drawn), "{drawn} frames");
+    }
+}
+
+/// They are no restarts: what is asked for those they do not use up.
+#[test]
+fn a_flood_of_claims_from_elsewhere_hides_no_restart() {
+    let (mut net, here) = met(12);
+    let flow = net.connect(ALPHA, here, "beta");
+    let flood = |net: &mut Net, runs: std::ops::Range<u64>| runs.for_each(|run| tell(net, FORGED[1](1000 + run)));
+    flood(&mut net, 0..1000);
+    net.restart(BETA, "beta");
+    for round in 0..300 {
+        net.idle(Duration::from_millis(1));
+        flood(&mut net, 1000 + 10 * round..1010 + 10 * round);
+    }
+    assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
+}
+
+/// A later start that is made up, wherever it says that it is.
+#[test]
+fn one_forged_beacon_bars_nobody() {
+    for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }, betas(0)] {
+        let (mut net, here) = met(1);
+        let flow = net.connect(ALPHA, here, "beta");
+        tell(&mut net, forged);
+        tell(&mut net, forged);
+        net.idle(SECOND);
+        assert!(net.is_open(ALPHA, flow), "{forged:?} ends what goes on");
+        net.connect(ALPHA, here, "beta");
+        assert_eq!(net.core(ALPHA).contested(), None, "there is one beta");
+        assert!(net.core(ALPHA).counters().claims > 0);
+    }
+}
+
+/// Then nothing speaks against it at first.
+#[test]
+fn nor_one_that_comes_before_the_true_one() {
+    for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }] {
+        let mut net = Net::new(2);
+        let (_, here) = net.node("alpha");
+        tell(&mut net, forged);
+        net.node("beta");
+        net.connect(ALPHA, here, "beta");
+    }
+}
+
+/// The table is by node, and users ask by name.
+#[test]
+fn nor_one_of_another_node_with_that_name() {
+    let (mut net, here) = met(3);
+    tell(&mut net, Beacon { node: NodeId(99), address: NOWHERE, ..betas(u64::MAX) });
+    net.connect(ALPHA, here, "beta");
+    // It is remembered who does not answer.
+    let (now, start) = (net.now, net.sent);
+    net.connect(ALPHA, here, "beta");
+    assert!(net.now - now < Duration::from_millis(1) && net.sent - start < 10, "{:?}", net.now - now);
+}
+
+#[test]
+fn late_news_of_an_earlier_run_changes_nothing() {
+    let (mut net, here) = met(4);
+    let before = betas(run_of(&mut net, BETA).0);
+    net.restart(BETA, "beta");
+    let flow = net.connect(ALPHA, here, "beta");
+    for _ in 0..10 {
+        tell(&mut net, before);
+        net.idle(Duration::from_millis(100));
+    }
+    assert!(net.is_open(ALPHA, flow));
+}
+
+#[test]
+fn a_clock_that_was_set_back_hides_nobody() {
+    let (mut net, here) = met(5);
+    let flow = net.connect(ALPHA, here, "beta");
+    let mut config = net.config(BETA, "beta");
+    config.incarnation = Incarnation(0x1);
+    let mut core = proto::Core::new(config, net.now);
+    core.endpoint(name("app"), 7).unwrap();
+    net.nodes[BETA] = Some(core);
+    net.run(10 * SECOND, |net| matches!(net.core(ALPHA).state(flow), FlowState::Dead(_)));
+    net.connect(ALPHA, here, "beta");
+}
+
+/// Another "beta", which is the same node for those who go by names.
+fn twin(net: &mut Net) -> (usize, EndpointId) {
+    let mut config = net.config(net.nodes.len(), "beta");
+    config.node = NodeId(BETA as u64 + 1);
+    net.start(config)
+}
+
+#[test]
+fn two_nodes_of_one_name_are_told_of() {
+    let (mut net, here) = met(6);
+    let flow = net.connect(ALPHA, here, "beta");
+    let (second, _) = twin(&mut net);
+    net.run(10 * SECOND, |net| net.core(ALPHA).contested().is_some());
+    let Contest { name: of, mut addresses } = net.core(ALPHA).contested().unwrap();
+    addresses.sort();
+    assert_eq!((of, addresses), (name("beta"), [address(BETA), address(second)]));
+    // Nothing is lost without a word: who was talked to is not the one who has the name now.
+    assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
+    let flow = net.connect(ALPHA, here, "beta");
+    assert_eq!(net.core(ALPHA).address(flow), Some(address(second)));
+    // They know it themselves.
+    net.idle(10 * SECOND);
+    assert!([BETA, second].into_iter().all(|node| net.core(node).contested().is_some()));
+    assert!(net.is_open(ALPHA, flow), "the later start counts, for as long as it lives");
+}
+
+#[test]
+fn of_two_the_one_that_is_left_has_the_name() {
+    let (mut net, here) = met(7);
+    let (second, _) = twin(&mut net);
+    net.idle(SECOND);
+    net.nodes[second] = None;
+    let flow = net.connect(ALPHA, here, "beta");
+    assert_eq!(net.core(ALPHA).address(flow), Some(address(BETA)));
+    net.send(ALPHA, flow, Class::Request, 1, b"").unwrap();
+    net.idle(30 * SECOND);
+    assert!([ALPHA, BETA].into_iter().all(|node| net.core(node).contested().is_none()), "over");
+}
+
+/// Both live, far away: asking does not make them ask again and again.
+#[test]
+fn a_contest_is_no_flood() {
+    let (mut net, _) = met(8);
+    net.latency = Duration::from_millis(30);
+    twin(&mut net);
+    net.idle(30 * SECOND);
+    let start = net.sent;
+    net.idle(30 * SECOND);
+    let a_second = (net.sent - start) / 30;
+    assert!(a_second < 30, "{a_second} frames a second");
+}

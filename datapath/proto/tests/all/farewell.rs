@@ -1,0 +1,216 @@
+//! Who is of no use any more hears it, so that nothing is kept for nobody.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, MAX_FRAME, Net, name};
+use proto::{Config, Ending, Event, FlowId, FlowState, Peer, ReturnReason};
+use wire::{Buffer, Class};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The flows that the node has accepted, and that ended, and why.
+fn news(net: &mut Net, at: usize) -> (Vec<FlowId>, Vec<(FlowId, ReturnReason)>) {
+    let (mut accepted, mut ended) = (vec![], vec![]);
+    for event in net.events(at) {
+        match event {
+            Event::Accepted(_, flow, _) => accepted.push(flow),
+            Event::Ended(_, flow, Ending { reason, .. }) => ended.push((flow, reason)),
+            _ => (),
+        }
+    }
+    (accepted, ended)
+}
+
+#[test]
+fn who_accepts_what_nobody_waits_for_any_more_is_told() {
+    let mut net = Net::new(1);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    net.events(beta);
+    let (before, now) = (net.core(beta).granted(), net.now);
+    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    net.drain();
+    net.core(alpha).close(flow);
+    assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
+    net.idle(SECOND);
+    let (accepted, ended) = news(&mut net, beta);
+    assert_eq!(accepted.len(), 1, "the question was under way");
+    assert_eq!(ended, [(accepted[0], ReturnReason::Closed)]);
+    assert_eq!(net.core(beta).granted(), before, "its credits are free again");
+}
+
+#[test]
+fn an_answer_that_comes_twice_closes_nothing() {
+    let mut net = Net::new(2);
+    net.faults.duplicate = 1.0;
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    assert_eq!(news(&mut net, beta).1, []);
+    net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+    net.run(SECOND, |net| net.extract(beta, there).is_some());
+}
+
+#[test]
+fn who_is_given_up_hears_it_if_it_can() {
+    let mut net = Net::new(3);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    net.events(beta);
+    // Away, as under a debugger.
+    let away = net.nodes[beta].take();
+    net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+    let core = net.core(alpha);
+    let mut last = vec![];
+    while core.state(flow) != FlowState::Dead(ReturnReason::Unreachable) {
+        let now = core.sleep_until();
+        core.on_timeout(now);
+        last.clear();
+        let mut fresh = || Some(Buf::fresh(MAX_FRAME));
+        while let Some(transmit) = core.poll_transmit(&mut fresh) {
+            last.push(transmit.frame);
+        }
+        core.settle(now);
+    }
+    assert!(core.poll_returned(here).is_some(), "what it sent came back");
+    net.nodes[beta] = away;
+    last.iter().for_each(|frame| net.core(beta).on_frame(Buf::of(frame.bytes())));
+    assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+}
+
+/// The last word was lost; nobody has anything to send.
+#[test]
+fn who_has_missed_the_farewell_asks() {
+    for closer in [0, 1] {
+        let mut net = Net::new(4);
+        let (alpha, here) = net.node("alpha");
+        let (beta, there) = net.node("beta");
+        let flow = net.connect(alpha, here, "beta");
+        net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+        let mut theirs = None;
+        net.run(SECOND, |net| {
+            theirs = net.extract(beta, there);
+            theirs.is_some()
+        });
+        net.idle(SECOND);
+        [alpha, beta].into_iter().for_each(|at| drop(net.events(at)));
+        net.core(closer).close([flow, theirs.as_ref().unwrap().flow][closer]);
+        net.faults.drop = 1.0;
+        net.idle(SECOND);
+        net.faults.drop = 0.0;
+        net.idle(SECOND);
+        assert_eq!(news(&mut net, 1 - closer).1, []);
+        net.idle(15 * SECOND);
+        assert!(matches!(news(&mut net, 1 - closer).1[..], [(_, ReturnReason::Closed)]));
+    }
+}
+
+#[test]
+fn a_quiet_flow_costs_next_to_nothing_and_stays() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    let before = net.sent;
+    // Away, as under a debugger: not for long enough to be given up.
+    for _ in 0..10 {
+        let away = net.nodes[beta].take();
+        net.idle(12 * SECOND);
+        net.nodes[beta] = away;
+        net.idle(8 * SECOND);
+    }
+    // Of each, a beacon and a question in five seconds.
+    assert!(net.sent - before < 2 * 2 * 200 / 5 + 10, "{}", net.sent - before);
+    assert_eq!((news(&mut net, alpha).1, news(&mut net, beta).1), (vec![], vec![]));
+    net.send(alpha, flow, Class::Request, 1, b"").unwrap();
+    net.run(SECOND, |net| net.extract(beta, there).is_some());
+}
+
+/// Whoever asked has not heard the answer yet, and is no reason to end the flow.
+#[test]
+fn who_was_not_answered_yet_is_answered_again() {
+    let mut net = Net::new(6);
+    let (alpha, here) = net.node("alpha");
+    let mut config = net.config(1, "beta");
+    config.keepalive = Duration::from_millis(8);
+    let (beta, _) = net.start(config);
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    [alpha, beta].into_iter().for_each(|at| drop(net.events(at)));
+    let now = net.now;
+    let flow = net.core(alpha).connect(now, here, name("beta"), name("app"), 7).unwrap();
+    net.drain();
+    net.faults.drop = 1.0;
+    net.idle(Duration::from_millis(1));
+    net.faults.drop = 0.0;
+    let (accepted, _) = news(&mut net, beta);
+    assert_eq!((accepted.len(), net.core(alpha).state(flow)), (1, FlowState::Connecting), "the answer is lost");
+    net.idle(Duration::from_millis(2));
+    assert!(net.is_open(alpha, flow), "answered again before it was asked again");
+    net.idle(SECOND);
+    assert_eq!(news(&mut net, beta), (vec![], vec![]));
+}
+
+/// The peer was asked as the run that it was, and accepted as the run that it is.
+#[test]
+fn who_is_taken_for_an_earlier_run_hears_it() {
+    let mut net = Net::new(7);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    net.restart(beta, "beta");
+    net.faults.drop = 1.0;
+    net.drain();
+    net.faults.drop = 0.0;
+    let &Config { node, incarnation, name, address, .. } = net.core(alpha).config();
+    net.core(beta).add_peer(Peer { node, incarnation, name, address });
+    let flow = net.connect(alpha, here, "beta");
+    net.events(beta);
+    // Its next beacon says which run it is.
+    net.run(10 * SECOND, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+    net.idle(Duration::from_millis(1));
+    assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
+}
+
+/// More than are asked about with one beacon.
+#[test]
+fn of_many_quiet_flows_none_is_forgotten() {
+    const FLOWS: usize = 1300;
+    let mut net = Net::new(8);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    let flows = net.connect_many(alpha, here, "beta", FLOWS);
+    flows.iter().for_each(|flow| net.core(alpha).close(*flow));
+    net.faults.drop = 1.0;
+    net.idle(SECOND);
+    net.faults.drop = 0.0;
+    net.events(beta);
+    net.idle(20 * SECOND);
+    assert_eq!(news(&mut net, beta).1.len(), FLOWS);
+}
+
+/// Whenever it is killed, and however the rounds of questions fall.
+#[test]
+fn a_killed_peer_is_given_up_within_five_quarters_of_the_keepalive() {
+    for seed in 0..100 {
+        let mut net = Net::new(seed);
+        let (alpha, here) = net.node("alpha");
+        let (beta, _) = net.node("beta");
+        net.connect(alpha, here, "beta");
+        net.idle(Duration::from_millis(97 * seed));
+        net.nodes[beta] = None;
+        // It was heard last a quarter before, at the earliest.
+        net.idle(15 * SECOND);
+        assert_eq!(news(&mut net, alpha).1, [], "seed {seed}");
+        // One that was never used counts as heard until its set-up would have been given up.
+        let patience = net.core(alpha).config().patience;
+        net.idle(10 * SECOND + patience);
+        assert!(matches!(news(&mut net, alpha).1[..], [(_, ReturnReason::Unreachable)]), "seed {seed}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Cores on a simulated wire with a simulated clock: a protocol test is a
+//! story that ends by asserting that nothing is left over.
+#![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::rc::Rc;
+use std::time::Duration;
+
+use proto::{Config, Core, Delivery, EndpointId, Event, FlowId, FlowState, Time};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use wire::control::{Control, Incarnation, Name, NodeId};
+use wire::{Address, Buffer, Class, EtherType};
+
+/// The memory of a frame, counted.
+#[derive(Clone, Debug)]
+pub struct Buf {
+    data: Rc<Vec<u8>>,
+    len: usize,
+}
+
+impl Buf {
+    pub fn fresh(size: usize) -> Buf {
+        // Stale content: nothing may leak from it or depend on it.
+        Buf { data: Rc::new(vec![0xee; size]), len: 0 }
+    }
+
+    pub fn of(bytes: &[u8]) -> Buf {
+        Buf { data: Rc::new(bytes.to_vec()), len: bytes.len() }
+    }
+}
+
+impl Buffer for Buf {
+    fn bytes(&self) -> &[u8] {
+        &self.data[..self.len]
+    }
+
+    fn space(&mut self) -> Option<&mut [u8]> {
+        Rc::get_mut(&mut self.data).map(Vec::as_mut_slice)
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.data.len());
+    }
+
+    fn share(&self) -> Self {
+        self.clone()
+    }
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text).expect("a test's name fits")
+}
+
+/// What the wire does to frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub drop: f64,
+    pub duplicate: f64,
+    /// Frames that are held back by up to ten times the latency.
+    pub delay: f64,
+}
+
+/// What is between the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing: every frame reaches everybody else.
+    Cable,
+    /// A switch that learns source addresses.
+    Switch,
+    /// A filter that drops frames whose source is not the sender's own.
+    SpoofFilter,
+}
+
+/// Frames that do not arrive, whatever the chance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    None,
+    All,
+    /// What this node's NIC cuts, and its XDP program drops.
+    LongerThan {
+        node: usize,
+        bytes: usize,
+    },
+    /// So many of those with questions or answers about the path.
+    FirstProbes(usize),
+    /// Acknowledgements in frames of their own.
+    Acks,
+}
+
+pub const MAX_FRAME: usize = 1514;
+
+/// A frame on its way: when it arrives, which one of all it is, where, and its bytes.
+type Flight = (Time, usize, usize, Vec<u8>);
+
+pub struct Net {
+    pub now: Time,
+    pub nodes: Vec<Option<Core<Buf>>>,
+    pub between: Between,
+    pub faults: Faults,
+    pub loss: Loss,
+    pub latency: Duration,
+    /// Frames sent since the start.
+    pub sent: usize,
+    /// What the nodes received, and which of them did, where that is wanted.
+    pub log: Option<Vec<(usize, Vec<u8>)>>,
+    learned: HashMap<[u8; 6], usize>,
+    wire: BinaryHeap<Reverse<Flight>>,
+    random: SmallRng,
+    starts: u64,
+}
+
+impl Net {
+    pub fn new(seed: u64) -> Net {
+        Net {
+            now: Time(1),
+            nodes: Vec::new(),
+            between: Between::Cable,
+            faults: Faults::default(),
+            loss: Loss::None,
+            latency: Duration::from_micros(3),
+            sent: 0,
+            log: None,
+            learned: HashMap::new(),
+            wire: BinaryHeap::new(),
+            random: SmallRng::seed_from_u64(seed),
+            starts: 0,
+        }
+    }
+
+    pub fn config(&mut self, at: usize, named: &str) -> Config {
+        self.starts += 1;
+        let address = Address([0x02, 0, 0, 0, 1, at as u8]);
+        let mut config = Config::new(NodeId(at as u64 + 1), Incarnation(self.starts), name(named), address);
+        config.seed ^= self.random.random::<u64>();
+        config
+    }
+
+    /// A node named `named`, with one endpoint "app" of tag 7.
+    pub fn node(&mut self, named: &str) -> (usize, EndpointId) {
+        let at = self.nodes.len();
+        let config = self.config(at, named);
+        self.start(config)
+    }
+
+    pub fn start(&mut self, config: Config) -> (usize, EndpointId) {
+        let mut core = Core::new(config, self.now);
+        let endpoint = core.endpoint(name("app"), 7).unwrap();
+        self.nodes.push(Some(core));
+        (self.nodes.len() - 1, endpoint)
+    }
+
+    /// The node at `at` is gone without a word, and is started again.
+    pub fn restart(&mut self, at: usize, named: &str) -> EndpointId {
+        let config = self.config(at, named);
+        let mut core = Core::new(config, self.now);
+        let endpoint = core.endpoint(name("app"), 7).unwrap();
+        self.nodes[at] = Some(core);
+        endpoint
+    }
+
+    pub fn core(&mut self, at: usize) -> &mut Core<Buf> {
+        self.nodes[at].as_mut().expect("a node that is running")
+    }
+
+    pub fn is_open(&mut self, at: usize, flow: FlowId) -> bool {
+        matches!(self.core(at).state(flow), FlowState::Open { .. })
+    }
+
+    /// Everybody's outputs onto the wire.
+    pub fn drain(&mut self) {
+        for at in 0..self.nodes.len() {
+            while let Some(transmit) =
+                self.nodes[at].as_mut().and_then(|core| core.poll_transmit(&mut || Some(Buf::fresh(2048))))
+            {
+                self.sent += 1;
+                let bytes = transmit.frame.bytes().to_vec();
+                assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree where it goes");
+                self.carry(at, bytes);
+            }
+            self.nodes[at].iter_mut().for_each(|core| core.settle(self.now));
+        }
+    }
+
+    fn carry(&mut self, from: usize, bytes: Vec<u8>) {
+        let source: [u8; 6] = bytes[6..12].try_into().unwrap();
+        if self.between == Between::SpoofFilter && source != [0x02, 0, 0, 0, 1, from as u8] {
+            return;
+        }
+        let to: [u8; 6] = bytes[..6].try_into().unwrap();
+        let mut port = None;
+        if self.between == Between::Switch {
+            self.learned.insert(source, from);
+            port = self.learned.get(&to).copied();
+        }
+        for receiver in (0..self.nodes.len()).filter(|&n| n != from && port.is_none_or(|port| port == n)) {
+            if self.random.random_bool(self.faults.drop) || self.loses(receiver, &bytes) {
+                continue;
+            }
+            self.put(receiver, bytes.clone());
+            if self.random.random_bool(self.faults.duplicate) {
+                self.put(receiver, bytes.clone());
+            }
+        }
+    }
+
+    fn loses(&mut self, receiver: usize, bytes: &[u8]) -> bool {
+        match &mut self.loss {
+            Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
+            Loss::FirstProbes(count) if *count > 0 => {
+                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT).ok();
+                let control = parsed.and_then(|parsed| Control::parse(parsed.payload).ok());
+                let is_one = matches!(control, Some(Control::Probe(_) | Control::ProbeSeen(_)));
+                *count -= usize::from(is_one);
+                is_one
+            }
+            Loss::Acks => {
+                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT);
+                parsed.is_ok_and(|parsed| parsed.header.kind == wire::Kind::Ack)
+            }
+            Loss::All => true,
+            Loss::None | Loss::FirstProbes(_) => false,
+        }
+    }
+
+    fn put(&mut self, receiver: usize, bytes: Vec<u8>) {
+        let extra = if self.random.random_bool(self.faults.delay) { self.random.random_range(1..10) } else { 0 };
+        self.starts += 1;
+        let at = self.now + self.latency * (1 + extra);
+        self.wire.push(Reverse((at, self.starts as usize, receiver, bytes)));
+    }
+
+    /// The clock goes to the next thing that happens, which happens; false if
+    /// nothing does before `until`.
+    pub fn step(&mut self, until: Time) -> bool {
+        self.drain();
+        let frame_at = self.wire.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        let timer_at = self.nodes.iter().flatten().map(|core| core.sleep_until()).min().unwrap_or(Time::NEVER);
+        let next = frame_at.min(timer_at);
+        if next > until {
+            self.now = self.now.max(until);
+            return false;
+        }
+        self.now = self.now.max(next);
+        while let Some(Reverse((at, ..))) = self.wire.peek()
+            && *at <= self.now
+        {
+            let Some(Reverse((_, _, receiver, bytes))) = self.wire.pop() else { break };
+            self.receive(receiver, &bytes);
+        }
+        for core in self.nodes.iter_mut().flatten() {
+            core.on_timeout(self.now);
+        }
+        self.drain();
+        true
+    }
+
+    /// As the NIC's filter and the XDP program do.
+    fn receive(&mut self, receiver: usize, bytes: &[u8]) {
+        let Some(core) = self.nodes[receiver].as_mut() else { return };
+        let own = core.config().address;
+        let mut table = wire::steer::Table::new(EtherType::DEFAULT, own);
+        table.flows.fill(1);
+        use wire::steer::Decision;
+        if let Decision::Socket(_) | Decision::Control(_) = wire::steer::steer(bytes, &table) {
+            self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
+            core.settle(self.now);
+            core.on_frame(Buf::of(bytes));
+        }
+    }
+
+    /// Run until `done` or for `limit` of simulated time.
+    pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Net) -> bool) {
+        let until = self.now + limit;
+        while !done(self) {
+            assert!(self.step(until), "nothing happens any more, and it is not done");
+        }
+    }
+
+    /// Let time pass.
+    pub fn idle(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        while self.step(until) {}
+    }
+
+    /// A flow from `from`'s endpoint to "app" of the node called `to`, open.
+    pub fn connect(&mut self, from: usize, endpoint: EndpointId, to: &str) -> FlowId {
+        self.connect_many(from, endpoint, to, 1)[0]
+    }
+
+    /// So many of them, asked for at once.
+    pub fn connect_many(&mut self, from: usize, endpoint: EndpointId, to: &str, count: usize) -> Vec<FlowId> {
+        let now = self.now;
+        let connect = |core: &mut Core<Buf>| core.connect(now, endpoint, name(to), name("app"), 7).unwrap();
+        let flows: Vec<FlowId> = (0..count).map(|_| connect(self.core(from))).collect();
+        let is_settled = |net: &mut Net, flow: &FlowId| net.core(from).state(*flow) != FlowState::Connecting;
+        self.run(Duration::from_secs(10), |net| flows.iter().all(|flow| is_settled(net, flow)));
+        flows.iter().for_each(|&flow| assert!(self.is_open(from, flow), "{:?}", self.core(from).state(flow)));
+        flows
+    }
+
+    pub fn send(
+        &mut self,
+        from: usize,
+        flow: FlowId,
+        class: Class,
+        word: u64,
+        payload: &[u8],
+    ) -> Result<(), proto::SendError> {
+        let body = 8 + payload.len();
+        let write = |place: &mut [u8]| {
+            place[..8].copy_from_slice(&word.to_be_bytes());
+            place[8..].copy_from_slice(payload);
+        };
+        self.core(from).send(flow, class, 3, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
+    }
+
+    /// The next message for an endpoint, handled: no reply, credit back.
+    pub fn extract(&mut self, at: usize, endpoint: EndpointId) -> Option<Delivery<Buf>> {
+        let delivery = self.core(at).poll_deliver(endpoint)?;
+        if delivery.class == Class::Request {
+            self.core(at).forgo(delivery.flow);
+        }
+        self.core(at).release(delivery.flow, delivery.class);
+        Some(delivery)
+    }
+
+    /// The next request, answered with its own word and payload.
+    pub fn echo(&mut self, at: usize, endpoint: EndpointId) -> bool {
+        let Some(request) = self.core(at).poll_deliver(endpoint) else { return false };
+        assert_eq!(request.class, Class::Request);
+        let payload = request.payload().to_vec();
+        self.send(at, request.flow, Class::Reply, request.words().at(0), &payload).unwrap();
+        self.core(at).release(request.flow, Class::Request);
+        true
+    }
+
+    pub fn events(&mut self, at: usize) -> Vec<Event> {
+        std::iter::from_fn(|| self.core(at).poll_event()).collect()
+    }
+}

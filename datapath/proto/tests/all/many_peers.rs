@@ -1,0 +1,137 @@
+//! Ten thousand peers of one node: each talks to it, and then is quiet. FM 1.0's
+//! claim is that buffers do not grow with the number of hosts (§4.5); here is
+//! what does grow, and by how much.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, name};
+use proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
+use wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer, Probe, ProbeSeen, Step};
+use wire::frame::{self, Link, Parsed};
+use wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
+
+const PEERS: u64 = 10_000;
+const OURS: Address = Address([2, 0, 0, 0, 0, 1]);
+
+fn address(peer: u64) -> Address {
+    Address::from_u64(0x0200_0100_0000 + peer)
+}
+
+fn node() -> (Core<Buf>, EndpointId) {
+    let mut config = Config::new(NodeId(u64::MAX), Incarnation(1), name("hub"), OURS);
+    config.framing = FramingChoice::Fixed(Framing::Plain);
+    config.keepalive = Duration::from_secs(3600);
+    let mut core = Core::new(config, Time(0));
+    let endpoint = core.endpoint(name("app"), 7).unwrap();
+    (core, endpoint)
+}
+
+fn put(core: &mut Core<Buf>, peer: u64, header: &Header, body: &[u8]) {
+    let link = Link { to: OURS, from: address(peer), ethertype: EtherType::DEFAULT };
+    let mut bytes = [0; 256];
+    frame::body(&mut bytes, Framing::Plain, body.len()).unwrap().copy_from_slice(body);
+    let length = frame::emit(&mut bytes, Framing::Plain, &link, header, body.len(), None).unwrap();
+    core.on_frame(Buf::of(&bytes[..length]));
+}
+
+fn tell(core: &mut Core<Buf>, peer: u64, control: Control) {
+    let mut body = [0; Control::LONGEST];
+    let length = control.emit(&mut body);
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    put(core, peer, &header, &body[..length]);
+}
+
+/// What the node sends, each frame to `each`.
+fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&Parsed<'_>)) {
+    while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(2048))) {
+        each(&frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap());
+    }
+    core.settle(core.now());
+}
+
+fn said(control: &Parsed<'_>) -> Option<Control> {
+    Control::parse(control.payload).ok()
+}
+
+/// A peer introduces itself and asks for a flow. What it was offered.
+fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
+    let (node, incarnation, from) = (NodeId(peer), Incarnation(1), name(&format!("peer{peer}")));
+    let beacon = Beacon {
+        node,
+        incarnation,
+        name: from,
+        address: address(peer),
+        framings: Framings::ALL,
+        max_frame: 1514,
+        answer: false,
+    };
+    tell(core, peer, Control::Beacon(beacon));
+    let flow = Flow::new(1).unwrap();
+    let offer = Offer { flow, nonce: 5, first: [Seq(0), Seq(0)], credits: [4, 4], max_frame: 1514 };
+    let question =
+        Control::Connect(Connect { id: 1, node, incarnation, from, to: name("app"), tag: 7, is_ordered: true, offer });
+    tell(core, peer, question);
+    let mut long = None;
+    drain(core, |parsed| match said(parsed) {
+        Some(Control::Probe(probe)) if probe.step == Step::Long => long = Some(probe),
+        _ => (),
+    });
+    let Probe { id, step, .. } = long.expect("the length of the path is asked for");
+    tell(core, peer, Control::ProbeSeen(ProbeSeen { id, step }));
+    tell(core, peer, question);
+    let mut accepted = None;
+    drain(core, |parsed| {
+        if let Some(Control::Accept(accept)) = said(parsed) {
+            accepted = Some(accept.offer);
+        }
+    });
+    let mut opened = None;
+    while let Some(event) = core.poll_event() {
+        if let Event::Accepted(_, flow, _) = event {
+            opened = Some(flow);
+        }
+    }
+    (opened.expect("a flow"), accepted.expect("an answer"))
+}
+
+/// A peer sends a request and is answered; it acknowledges what it got.
+fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(FlowId, Offer)) {
+    let header = |kind, seq| Header { kind, flow: offer.flow, nonce: offer.nonce, handler: 0, words: 0, seq };
+    put(core, peer, &header(Kind::Request, 0), b"question");
+    let asked = core.poll_deliver(endpoint).expect("the question");
+    assert_eq!(asked.payload(), b"question");
+    let answer = |place: &mut [u8]| place.copy_from_slice(b"answer");
+    core.send(*flow, Class::Reply, 0, 0, Buf::fresh(512), 6, answer).unwrap();
+    core.release(*flow, Class::Request);
+    let mut answered = false;
+    drain(core, |parsed| answered |= parsed.payload == b"answer");
+    assert!(answered);
+    let [requests, replies] = offer.first;
+    let heard = |accepted: Seq| Ack { accepted, limit: accepted.plus(4), sack: 0 };
+    let acks = Acks { classes: [heard(requests), heard(replies.plus(1))] };
+    put(core, peer, &header(Kind::Ack, 0), &acks.to_bytes());
+    core.settle(core.now());
+}
+
+#[test]
+fn an_idle_peer_costs_at_most_512_bytes() {
+    let (mut core, endpoint) = node();
+    let all = |core: &mut Core<Buf>, peers: std::ops::Range<u64>| {
+        for peer in peers {
+            let flow = connect(core, peer);
+            talk(core, endpoint, peer, &flow);
+            // The next probe, which is not needed any more, was due now.
+            core.on_timeout(core.now() + Duration::from_millis(2));
+        }
+    };
+    // What all of them use in turn is there from now on.
+    all(&mut core, 0..100);
+    let used = allocation_counter::measure(|| all(&mut core, 100..PEERS + 100)).bytes_current;
+    let each = used / PEERS as i64;
+    println!("{each} bytes a peer");
+    assert!((100..=512).contains(&each), "{each} bytes a peer");
+    assert_eq!(core.peers().count() as u64, PEERS + 100);
+    assert_eq!(core.counters().requests_received, PEERS + 100);
+    assert_eq!(core.counters().timeouts, 0);
+    assert_eq!(core.counters().replies_sent, PEERS + 100);
+}

@@ -1,0 +1,89 @@
+//! Forged frames that would have a node talk to everybody: it does so now and then.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, MAX_FRAME, Net, name};
+use wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Step};
+use wire::frame::{self, Link};
+use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+
+const ALPHA: usize = 0;
+
+/// A stranger says this to alpha.
+fn say(net: &mut Net, control: &Control) {
+    let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
+    let length = control.emit(&mut body);
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let from = Address([0x02, 0, 0, 0, 9, 9]);
+    let link = Link { to: Address::BROADCAST, from, ethertype: EtherType::DEFAULT };
+    frame::body(&mut bytes, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
+    let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+    net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
+}
+
+/// Alpha, who has heard of so many.
+fn alpha_among(nodes: u64) -> Net {
+    let mut net = Net::new(1);
+    net.node("alpha");
+    for node in 100..100 + nodes {
+        let beacon = Beacon {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+            name: name("peer"),
+            address: Address::from_u64(2 << 40 | node),
+            framings: Framings::ALL,
+            max_frame: MAX_FRAME as u32,
+            answer: false,
+        };
+        say(&mut net, &Control::Beacon(beacon));
+    }
+    said_to_all(&mut net);
+    net
+}
+
+fn said_to_all(net: &mut Net) -> usize {
+    let mut fresh = || Some(Buf::fresh(MAX_FRAME));
+    let said = std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut fresh));
+    said.filter(|transmit| transmit.to == Address::BROADCAST).count()
+}
+
+/// How often everybody is told something in a second full of what `forge` does.
+fn in_a_second(nodes: u64, forge: impl Fn(&mut Net, u32)) -> usize {
+    let mut net = alpha_among(nodes);
+    let start = net.now;
+    let rounds = 0..1000;
+    rounds.fold(0, |said, round| {
+        let now = start + Duration::from_millis(u64::from(round));
+        net.core(ALPHA).settle(now);
+        (0..10).for_each(|number| forge(&mut net, round * 10 + number));
+        said + said_to_all(&mut net)
+    })
+}
+
+#[test]
+fn probes_of_nobody() {
+    let probe = |net: &mut Net, id: u32| {
+        say(net, &Control::Probe(Probe { id, node: NodeId(1 << 40 | u64::from(id)), step: Step::Forged }));
+    };
+    assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, probe)), [200, 5]);
+}
+
+#[test]
+fn strays() {
+    let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_stray(Flow::new(1 + id as u16 % 99).expect("an id"));
+    assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
+}
+
+/// A frame to everybody is, where nothing carries broadcasts, one to each place that is known.
+#[test]
+fn many_who_are_missed_at_once_are_asked_for_with_two_frames() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    net.drain();
+    let (before, now) = (net.sent, net.now);
+    for missed in 0..50 {
+        net.core(alpha).connect(now, here, name(&format!("peer{missed}")), name("app"), 7).unwrap();
+    }
+    net.idle(Duration::from_millis(10));
+    assert_eq!(net.sent - before, 4, "two at once, and two after four milliseconds");
+}

@@ -1,0 +1,178 @@
+//! Frames on flows that are over: their senders hear it soon, though the news
+//! of it was lost, and nobody else hears anything.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, MAX_FRAME, Net};
+use proto::{Event, FlowId, FlowState, ReturnReason};
+use wire::control::{Closed, Control};
+use wire::frame::{self, Link};
+use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Far below the patience.
+const SOON: Duration = Duration::from_millis(50);
+
+/// The flow that this node has accepted.
+fn accepted(net: &mut Net, at: usize) -> FlowId {
+    let mut flows = net.events(at).into_iter().filter_map(|event| match event {
+        Event::Accepted(_, flow, _) => Some(flow),
+        _ => None,
+    });
+    flows.next_back().expect("a flow was accepted")
+}
+
+/// Whatever a node has to say now is lost.
+fn lose(net: &mut Net, what: impl FnOnce(&mut Net)) {
+    net.faults.drop = 1.0;
+    what(net);
+    net.drain();
+    net.faults.drop = 0.0;
+}
+
+fn answers(net: &mut Net, at: usize) -> u64 {
+    net.core(at).counters().strays_answered
+}
+
+#[test]
+fn a_farewell_that_was_lost_is_said_again() {
+    for framing in Framing::ALL {
+        let mut net = Net::new(1);
+        let mut node = |name| {
+            let mut config = net.config(net.nodes.len(), name);
+            config.framing = proto::FramingChoice::Fixed(framing);
+            net.start(config)
+        };
+        let ((alpha, here), (beta, _)) = (node("alpha"), node("beta"));
+        let flow = net.connect(alpha, here, "beta");
+        net.idle(SECOND);
+        let theirs = accepted(&mut net, beta);
+        lose(&mut net, |net| net.core(beta).close(theirs));
+        net.send(alpha, flow, Class::Request, 1, b"for nobody").unwrap();
+        net.run(SOON, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Closed));
+        let back = net.core(alpha).poll_returned(here).expect("it came back");
+        assert_eq!((back.reason, back.message.payload()), (ReturnReason::Closed, &b"for nobody"[..]));
+        net.idle(SECOND);
+        assert_eq!(answers(&mut net, beta), 1, "once was enough");
+        assert_eq!(answers(&mut net, alpha), 0, "what was told is not answered");
+    }
+}
+
+#[test]
+fn an_introduction_that_was_lost_is_made_again() {
+    for seed in 0..20 {
+        let mut net = Net::new(seed);
+        let (alpha, here) = net.node("alpha");
+        let (beta, _) = net.node("beta");
+        let flow = net.connect(alpha, here, "beta");
+        net.idle(SECOND);
+        lose(&mut net, |net| _ = net.restart(beta, "beta"));
+        net.send(alpha, flow, Class::Request, 1, b"for the first beta").unwrap();
+        net.run(SOON, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
+        assert!(net.core(alpha).poll_returned(here).is_some(), "seed {seed}");
+        net.connect(alpha, here, "beta");
+    }
+}
+
+/// A request on a flow, by somebody who makes it up.
+fn forged(to: Address, flow: Flow, framing: Framing) -> Buf {
+    let mut bytes = [0; 100];
+    let link = Link { to, from: Address([0x02, 0, 0, 0, 1, 0]), ethertype: EtherType::DEFAULT };
+    let header = Header { kind: Kind::Request, flow, nonce: 0x5555, handler: 3, words: 0, seq: 7 };
+    let length = frame::emit(&mut bytes, framing, &link, &header, 16, None).unwrap();
+    Buf::of(&bytes[..length])
+}
+
+fn flow(id: u16) -> Flow {
+    Flow::new(id).expect("a flow id")
+}
+
+/// Frames that this node has to send now.
+fn said(net: &mut Net, at: usize) -> usize {
+    let mut fresh = || Some(Buf::fresh(MAX_FRAME));
+    std::iter::from_fn(|| net.core(at).poll_transmit(&mut fresh)).count()
+}
+
+#[test]
+fn a_flood_of_strays_is_hardly_answered() {
+    let mut net = Net::new(3);
+    let (beta, _) = net.node("beta");
+    net.idle(SECOND);
+    let address = net.core(beta).config().address;
+    let mut frames = 0;
+    for round in 0..1000 {
+        let now = net.now + Duration::from_millis(round);
+        for id in 1..100 {
+            net.core(beta).on_frame(forged(address, flow(id), Framing::Split));
+            net.core(beta).on_stray(flow(id));
+        }
+        frames += said(&mut net, beta);
+        net.core(beta).settle(now);
+    }
+    assert!((190..=201).contains(&frames), "{frames} answers in a second");
+    assert_eq!(answers(&mut net, beta), frames as u64);
+}
+
+#[test]
+fn forged_strays_end_nothing() {
+    let mut net = Net::new(4);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flows = [(); 3].map(|()| net.connect(alpha, here, "beta"));
+    net.idle(SECOND);
+    for at in [alpha, beta] {
+        let address = net.core(at).config().address;
+        for id in 1..Flow::COUNT as u16 {
+            // In `bare` there is no nonce: that would be a message.
+            net.core(at).on_frame(forged(address, flow(id), Framing::Plain));
+            net.core(at).on_stray(flow(id));
+            net.idle(Duration::from_micros(100));
+        }
+    }
+    assert!(answers(&mut net, alpha) > 100 && answers(&mut net, beta) > 100);
+    for flow in flows {
+        assert!(net.is_open(alpha, flow));
+        net.send(alpha, flow, Class::Request, 1, b"still").unwrap();
+        net.run(SECOND, |net| net.extract(beta, there).is_some());
+    }
+}
+
+/// Without the nonce of the half that it is to end, or from another address.
+#[test]
+fn forged_farewells_end_nothing() {
+    let mut net = Net::new(6);
+    let (alpha, here) = net.node("alpha");
+    let (beta, _) = net.node("beta");
+    net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    let theirs = accepted(&mut net, beta);
+    let (to, peer) = [beta, alpha].map(|at| net.core(at).config().address).into();
+    let farewell = |from: Address, nonce: u16| {
+        let (mut bytes, mut body) = ([0; 200], [0; Control::LONGEST]);
+        let length = Control::Closed(Closed { flow: theirs.flow(), nonce, own: None, acks: None }).emit(&mut body);
+        bytes[Framing::Plain.body_at()..][..length].copy_from_slice(&body[..length]);
+        let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+        let link = Link { to, from, ethertype: EtherType::DEFAULT };
+        let length = frame::emit(&mut bytes, Framing::Plain, &link, &header, length, None).unwrap();
+        Buf::of(&bytes[..length])
+    };
+    let mut is_open_after = |from, nonce| {
+        net.core(beta).on_frame(farewell(from, nonce));
+        net.is_open(beta, theirs)
+    };
+    let stranger = Address([0x02, 9, 9, 9, 9, 9]);
+    assert!((0..=u16::MAX).all(|nonce| is_open_after(stranger, nonce)));
+    let ends_it = (0..=u16::MAX).position(|nonce| !is_open_after(peer, nonce));
+    assert!(ends_it > Some(0), "one of them all does: {ends_it:?}");
+}
+
+#[test]
+fn a_frame_on_an_open_flow_is_no_stray() {
+    let mut net = Net::new(5);
+    let (alpha, here) = net.node("alpha");
+    net.node("beta");
+    let open = net.connect(alpha, here, "beta");
+    net.idle(SECOND);
+    net.core(alpha).on_stray(open.flow());
+    assert_eq!((said(&mut net, alpha), answers(&mut net, alpha)), (0, 0));
+}

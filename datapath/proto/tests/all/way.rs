@@ -1,0 +1,70 @@
+//! The way to a peer gets longer or shorter while messages flow.
+
+use std::time::Duration;
+
+use crate::harness::{Faults, Net};
+use wire::Class;
+
+const US: Duration = Duration::from_micros(1);
+
+/// `count` requests, four on their way at a time.
+fn requests(net: &mut Net, from: usize, flow: proto::FlowId, (to, there): (usize, proto::EndpointId), count: u64) {
+    let (mut sent, mut got) = (0, 0);
+    net.run(Duration::from_secs(60), |net| {
+        while sent < got + 4 && sent < count && net.send(from, flow, Class::Request, sent, b"").is_ok() {
+            sent += 1;
+        }
+        while net.extract(to, there).is_some() {
+            got += 1;
+        }
+        got == count
+    });
+}
+
+/// How often messages are sent again over a way of `after`, when it was `before`.
+fn sent_again(before: Duration, after: Duration) -> u64 {
+    let mut net = Net::new(21);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.latency = before;
+    requests(&mut net, alpha, flow, (beta, there), 1000);
+    let counters = |net: &mut Net| net.core(alpha).counters().retransmitted;
+    let known = counters(&mut net);
+    net.latency = after;
+    requests(&mut net, alpha, flow, (beta, there), 1000);
+    counters(&mut net) - known
+}
+
+/// Six time-outs, each twice as long, of four messages, and some that were under way.
+/// Karn's algorithm: a time-out that was too short stays long until a message
+/// that was sent once only has told the new way.
+#[test]
+fn a_way_that_gets_longer_is_learned() {
+    for after in [500 * US, 2_000 * US, 5_000 * US] {
+        let again = sent_again(5 * US, after);
+        assert!(again <= 60, "{again} of 1000 sent again at {after:?}");
+    }
+}
+
+#[test]
+fn a_way_that_gets_shorter_costs_nothing() {
+    assert_eq!(sent_again(2_000 * US, 5 * US), 0);
+}
+
+/// A time-out that stays long must not make losses expensive.
+#[test]
+fn losses_on_a_long_way_are_found_by_those_behind() {
+    let mut net = Net::new(22);
+    let (alpha, here) = net.node("alpha");
+    let (beta, there) = net.node("beta");
+    let flow = net.connect(alpha, here, "beta");
+    net.latency = 500 * US;
+    requests(&mut net, alpha, flow, (beta, there), 100);
+    net.faults = Faults { drop: 0.05, ..Faults::default() };
+    let start = net.now;
+    requests(&mut net, alpha, flow, (beta, there), 4000);
+    // A thousand windows of four, a round trip of 1 ms each: a loss may cost two more.
+    let took = net.now - start;
+    assert!(took < Duration::from_millis(2_600), "{took:?}");
+}

@@ -1,0 +1,60 @@
+//! This side closes all its connections. A slow peer is waited for.
+
+use std::io::Read;
+use std::net::Shutdown;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+use transport::Transport;
+
+use super::Tcp;
+use super::connection::Connection;
+
+/// A slow peer has so long to take what waits for it: a node's usual patience.
+const LINGER: Duration = Duration::from_millis(1500);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_micros(200);
+/// Reads of one connection in a row.
+const READS: usize = 64;
+
+/// Bytes that the peer's window has no room for are still on this side. They are waited for: the kernel drops them as soon as
+/// the peer sends anything to a closed socket. Arriving bytes are read: closing a socket with unread bytes resets the
+/// connection, and the peer may then miss the last frames.
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
+        for connection in self.connections.iter().flatten() {
+            // A socket is then writable only when all that was written has left.
+            _ = SockRef::from(&connection.stream).set_tcp_notsent_lowat(1);
+        }
+        self.flush();
+        while self.connections.iter().flatten().any(|connection| !connection.has_sent_all()) && begin.elapsed() < LINGER
+        {
+            self.connections.iter().flatten().for_each(|connection| connection.drain(&mut bytes));
+            sleep(PAUSE);
+            self.flush();
+        }
+        for connection in self.connections.iter().flatten() {
+            _ = connection.stream.shutdown(Shutdown::Write);
+            connection.drain(&mut bytes);
+        }
+    }
+}
+
+impl Connection {
+    /// Whether all that was sent has left this side, or the peer takes nothing more.
+    fn has_sent_all(&self) -> bool {
+        if self.is_deaf || self.hello().is_none() {
+            return true;
+        }
+        let mut socket = [PollFd::new(&self.stream, PollFlags::OUT)];
+        let is_over = poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err();
+        is_over || (self.out.is_empty() && !socket[0].revents().is_empty())
+    }
+
+    fn drain(&self, bytes: &mut [u8]) {
+        (0..READS).any(|_| !matches!((&self.stream).read(bytes), Ok(1..)));
+    }
+}

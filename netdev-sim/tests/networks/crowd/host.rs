@@ -1,0 +1,132 @@
+//! A node of a crowd: sends as much as it has credit for, or takes what comes.
+
+use engine::{Engine, Look};
+use netdev_sim::{Nanos, Net, US};
+use proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use ring::Frame;
+use transport::Transport;
+use wire::control::{Incarnation, Name, NodeId};
+use wire::{Class, Framing, Kind};
+
+use super::figures::Seen;
+use super::{Crowd, TURN};
+
+pub struct Host {
+    at: usize,
+    pub engine: Engine,
+    endpoint: EndpointId,
+    /// To the receivers, of a sender.
+    flows: Vec<FlowId>,
+    /// From the senders, of a receiver.
+    accepted: Vec<FlowId>,
+    /// When its next turn is; alarms for another time are stale.
+    pub next: Nanos,
+    events: Vec<Event>,
+    /// No two turns take the same: hosts in lockstep would show what no network does.
+    random: SmallRng,
+}
+
+fn name(node: usize) -> Name {
+    Name::new(&format!("node{node}")).expect("short")
+}
+
+impl Host {
+    pub fn new(crowd: &Crowd, net: &mut Net, at: usize) -> Host {
+        let mut config = Config::new(NodeId(at as u64 + 1), Incarnation(1), name(at), net.address(at));
+        // Figures are from the first message on, not from the first probe.
+        config.probe_length = false;
+        config.framing = FramingChoice::Fixed(Framing::Split);
+        config.window = crowd.window.unwrap_or(config.window);
+        config.seed = at as u64 * 7919;
+        let mut core = Core::new(config, Time(0));
+        let endpoint = core.endpoint(name(0), 0).expect("the first");
+        let receivers = [(0, true), (crowd.senders + 1, crowd.slow)];
+        let to = receivers.iter().filter(|(_, is_there)| *is_there && (1..=crowd.senders).contains(&at));
+        let flows = to.map(|&(to, _)| core.connect(Time(0), endpoint, name(to), name(0), 0).expect("room")).collect();
+        let engine = Engine::new(core, net.nic(at).caps().pool.clone());
+        let random = SmallRng::seed_from_u64(at as u64);
+        Host { at, engine, endpoint, flows, accepted: vec![], next: Nanos::MAX, events: vec![], random }
+    }
+
+    /// A turn; returns when the next is due at the latest.
+    pub fn turn(&mut self, crowd: &Crowd, net: &mut Net, seen: &mut Seen) -> Nanos {
+        let (at, now) = (self.at, net.now());
+        let received = self.engine.inhale(Look::AtAll, || Time(now), net.nic(at));
+        self.take(crowd, now, seen);
+        let mut waits = false;
+        for flow in 0..self.flows.len() {
+            waits |= (crowd.sends)(at, now) && self.send(crowd, self.flows[flow], now);
+        }
+        let events = &mut self.events;
+        self.engine.take_events(net.nic(at), &mut |event| events.push(event));
+        let sent = self.engine.exhale(|| Time(now), net.nic(at));
+        for event in self.events.drain(..) {
+            if let Event::Accepted(_, flow, _) = event {
+                self.accepted.push(flow);
+            }
+        }
+        net.turned(at);
+        let busy = waits || received + sent > 0 || net.nic(at).has_arrivals();
+        let turn = TURN + self.random.random_range(0..TURN / 2);
+        let due = if busy { 0 } else { self.engine.sleep_until().0.min(now + 50 * US) };
+        due.max(now + turn)
+    }
+
+    fn take(&mut self, crowd: &Crowd, now: Nanos, seen: &mut Seen) {
+        let is_slow = self.at > crowd.senders;
+        let most = if is_slow { 1 } else { usize::MAX };
+        for _ in 0..most {
+            let core = self.engine.core_mut();
+            let message = if crowd.bulk { core.poll_bulk(self.endpoint) } else { core.poll_deliver(self.endpoint) };
+            let Some(message) = message else { break };
+            let (flow, class) = (message.flow, message.class);
+            if !is_slow && class == Class::Request {
+                seen.note(now, message.payload());
+            }
+            if class == Class::Request && !crowd.bulk {
+                drop(message);
+                let frame = if crowd.answers { self.engine.pool().take() } else { None };
+                let core = self.engine.core_mut();
+                match frame {
+                    Some(frame) => _ = core.send(flow, Class::Reply, 0, 0, frame, 0, |_| ()),
+                    None => core.forgo(flow),
+                }
+            }
+            self.engine.core_mut().release(flow, class);
+        }
+    }
+
+    /// As much as there is credit for. Whether more could be sent.
+    fn send(&mut self, crowd: &Crowd, flow: FlowId, now: Nanos) -> bool {
+        let FlowState::Open { max_body, .. } = self.engine.core().state(flow) else { return false };
+        let body = crowd.body.unwrap_or(max_body);
+        while self.engine.core().credit(flow, Class::Request) > 0 {
+            let Some(frame) = self.engine.pool().take() else { return true };
+            if !self.send_one(crowd, flow, body, frame, now) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn send_one(&mut self, crowd: &Crowd, flow: FlowId, body: usize, frame: Frame, now: Nanos) -> bool {
+        let from = self.at as u64;
+        let write = |place: &mut [u8]| {
+            place[..8].copy_from_slice(&now.to_be_bytes());
+            place[8..16].copy_from_slice(&from.to_be_bytes());
+        };
+        let core = self.engine.core_mut();
+        if crowd.bulk {
+            return core.send_bulk(flow, Kind::Put, frame, body, write).is_ok();
+        }
+        core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
+    }
+
+    /// What each flow to us has of credit.
+    pub fn granted(&self) -> impl Iterator<Item = usize> {
+        let core = self.engine.core();
+        self.accepted.iter().map(|&flow| core.granted_to(flow, Class::Request))
+    }
+}

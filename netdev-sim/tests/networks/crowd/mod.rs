@@ -1,0 +1,127 @@
+//! Many senders and one receiver: who sends what and when, and what becomes of it.
+#![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
+
+mod figures;
+mod host;
+
+pub use figures::Figures;
+use figures::Seen;
+use host::Host;
+use netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use proto::Counters;
+
+/// The setting of a run. Node 0 receives, others send to it as much as they may.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    pub options: Options,
+    /// Nodes 1 to this one.
+    pub senders: usize,
+    /// The most credits of a flow, for all nodes; `None`: what a node has that nobody set up.
+    pub window: Option<u16>,
+    /// Bytes of words and payload of each message; `None`: as many as fit a frame.
+    pub body: Option<usize>,
+    /// The receiver answers each request.
+    pub answers: bool,
+    /// Segments of bulk transfers instead of requests: each has a frame of its own.
+    pub bulk: bool,
+    /// The node behind the last sender receives as well, a message with each
+    /// turn: all send to it too.
+    pub slow: bool,
+    /// Whether a sender (1 is the first) sends at a time.
+    pub sends: fn(usize, Nanos) -> bool,
+}
+
+/// The time that figures are taken of.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub from: Nanos,
+    pub until: Nanos,
+}
+
+/// Flows are open and the first rush is over by then.
+pub const SETTLED: Span = Span { from: 20 * MS, until: 40 * MS };
+
+/// 10 Gb/s, a microsecond of cable in each direction, and a switch with this much memory at a port.
+pub fn crowd(senders: usize, buffer: usize) -> Crowd {
+    let calm = Options::calm(senders + 2);
+    let options = Options { rx: 1024, fill: 1024, frames: 4096, switch_buffer: buffer, switch_addresses: 8192, ..calm };
+    Crowd { options, senders, window: None, body: None, answers: false, bulk: false, slow: false, sends: |_, _| true }
+}
+
+/// A run under way.
+pub struct Run {
+    crowd: Crowd,
+    net: Net,
+    hosts: Vec<Host>,
+}
+
+impl Crowd {
+    /// From the start to the end of the span, and what was seen in it.
+    pub fn run(self, span: Span) -> Figures {
+        let mut run = self.start();
+        run.until(span.from);
+        run.figures_until(span.until)
+    }
+
+    pub fn start(self) -> Run {
+        let mut net = Net::new(self.options.clone());
+        let hosts = (0..self.options.nodes).map(|at| Host::new(&self, &mut net, at)).collect();
+        let mut run = Run { crowd: self, net, hosts };
+        (0..run.hosts.len()).for_each(|at| run.schedule(at, 0));
+        run
+    }
+}
+
+impl Run {
+    pub fn until(&mut self, until: Nanos) {
+        self.figures_until(until);
+    }
+
+    /// What is seen from now on.
+    pub fn figures_until(&mut self, until: Nanos) -> Figures {
+        let from = self.net.now();
+        let mut seen = Seen::new(self.crowd.senders);
+        let before = self.repairs();
+        while self.net.now() < until
+            && let Some(happening) = self.net.step()
+        {
+            let now = self.net.now();
+            match happening {
+                Happening::Alarm(at) if self.hosts[at].next == now => {
+                    self.hosts[at].next = Nanos::MAX;
+                    let due = self.hosts[at].turn(&self.crowd, &mut self.net, &mut seen);
+                    self.schedule(at, due);
+                }
+                Happening::Wake(at) => self.schedule(at, now),
+                _ => (),
+            }
+        }
+        let (after, rate) = (self.repairs(), self.crowd.options.rate as f64);
+        let repairs = [0, 1, 2].map(|at| after[at] - before[at]);
+        Figures::new(seen, rate, (self.net.now() - from) as f64 / 1e9, repairs)
+    }
+
+    /// Frames that the switch dropped, messages that were sent again, and how often that was for nothing.
+    fn repairs(&self) -> [u64; 3] {
+        let sum = |of: fn(&Counters) -> u64| self.hosts.iter().map(|host| of(host.engine.core().counters())).sum();
+        [self.net.switch().count().full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
+    }
+
+    /// The most credits that a sender has from the receiver, of those that the
+    /// receiver heard of first.
+    pub fn most_granted(&self, senders: usize) -> usize {
+        self.hosts[0].granted().take(senders).max().unwrap_or_default()
+    }
+
+    fn schedule(&mut self, at: usize, when: Nanos) {
+        let when = when.max(self.net.now());
+        let host = &mut self.hosts[at];
+        if when < host.next {
+            host.next = when;
+            self.net.alarm(when, at);
+        }
+    }
+}
+
+/// What a turn takes.
+pub const TURN: Nanos = 2 * US;

@@ -1,0 +1,23 @@
+//! Damage that the check sequence does not notice: messages may be lost or
+//! changed, for nothing above Ethernet's check looks at their bytes; but nobody
+//! panics, no frame is lost, nothing grows, and what makes no sense is counted by reason.
+
+use crate::nodes::{Work, World};
+use netdev_sim::Options;
+
+const SEEDS: u64 = 300;
+
+#[test]
+fn what_makes_no_sense_is_counted_and_harms_nobody() {
+    let mut reasons = std::collections::BTreeMap::new();
+    for seed in 0..SEEDS {
+        let options = Options { corrupt: 0.1, check: false, ..Options::from_seed(seed) };
+        let mut world = World::new(options, Work::from_seed(seed));
+        let dropped = world.run_damaged();
+        let dropped = dropped.unwrap_or_else(|violation| panic!("seed {seed}, damaged: {violation}"));
+        dropped.into_iter().for_each(|(reason, count)| *reasons.entry(reason).or_insert(0) += count);
+    }
+    reasons.retain(|_, count| *count > 0);
+    println!("{reasons:?}");
+    assert!(reasons.len() >= 3, "{reasons:?}");
+}

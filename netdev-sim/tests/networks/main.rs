@@ -1,0 +1,12 @@
+//! Nodes on simulated networks, each run from its seed.
+
+mod conformance;
+mod coverage;
+mod crowd;
+mod damage;
+mod incast;
+mod nodes;
+mod planted;
+mod reordering;
+mod seeds;
+mod strangers;

@@ -1,0 +1,33 @@
+//! Whole nodes on a simulated network: `engine`, `proto`, and a small application.
+//!
+//! ```text
+//!   Net::step ─▶ Wake, Alarm ──▶ a turn: inhale ─▶ App ─▶ exhale ─▶ checks
+//!                Stall, Death, Restart ──▶ World
+//! ```
+#![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
+
+mod app;
+mod cases;
+mod checks;
+mod coverage;
+mod many;
+mod node;
+mod work;
+mod world;
+
+pub use cases::{CAUGHT, Case, Caught, Planted, Setting, caught};
+pub use many::many;
+pub use work::Work;
+pub use world::{Report, World};
+
+/// A run from its seed, in the setting and with the bug that the environment says.
+///
+/// # Errors
+/// What went wrong, and the line that repeats it.
+pub fn run(seed: u64) -> Result<Report, String> {
+    asked_for(seed).run()
+}
+
+fn asked_for(seed: u64) -> Case {
+    Case { seed, ..Case::of(|variable| std::env::var(variable).ok()) }
+}

@@ -1,0 +1,89 @@
+//! One run of a node: an engine and its application.
+
+use std::time::Duration;
+
+use engine::{Engine, Look};
+use netdev_sim::check::content::Run;
+use netdev_sim::check::{Checked, Violation};
+use netdev_sim::{Nanos, Net, US};
+use proto::{Config, Core, Event, Time};
+use transport::Transport;
+use wire::control::{Incarnation, Name, NodeId};
+
+use super::app::App;
+use super::checks::Checks;
+use super::work::Work;
+
+/// What a turn takes.
+const TURN: Nanos = 2 * US;
+
+/// The tag of every endpoint.
+pub const TAG: u64 = 7;
+
+pub struct Node {
+    pub engine: Engine,
+    pub app: App,
+}
+
+pub fn name(node: u16) -> Name {
+    Name::new(&format!("node{node}")).expect("short")
+}
+
+pub fn app_name() -> Name {
+    Name::new("app").expect("short")
+}
+
+impl Node {
+    pub fn start(net: &mut Net, work: &Work, run: Run) -> Node {
+        let at = run.node as usize;
+        let (now, address) = (Time(net.now()), net.address(at));
+        // As a run's time of start, which is what it is elsewhere.
+        let incarnation = Incarnation(net.now() + run.run as u64);
+        let mut config = Config::new(NodeId(run.node as u64 + 1), incarnation, name(run.node), address);
+        config.seed ^= work.seed.rotate_left(17);
+        config.framing = work.framing;
+        config.receive_frames = work.receive_frames;
+        config.send_frames = work.send_frames;
+        config.window = work.window;
+        config.first_number = work.first_number;
+        config.max_timeout = Duration::from_nanos(work.max_timeout);
+        config.beacon = Duration::from_nanos(work.beacon);
+        config.keepalive = 4 * config.beacon;
+        config.patience = Duration::from_nanos(work.patience);
+        let mut core = Core::new(config, now);
+        let endpoint = core.endpoint(app_name(), TAG).expect("the first");
+        let pool = net.nic(at).caps().pool.clone();
+        Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net) }
+    }
+
+    /// A turn; returns when the next is due at the latest.
+    pub fn turn(&mut self, net: &mut Net, checks: &mut Checks) -> Result<Nanos, Violation> {
+        let (at, now) = (self.app.run.node as usize, net.now());
+        let Node { engine, app } = self;
+        let received = engine.inhale(Look::AtAll, || Time(now), net.nic(at));
+        checks.credits_of(engine, app)?;
+        app.turn(now, engine, checks)?;
+        let mut events = vec![];
+        engine.take_events(net.nic(at), &mut |event| events.push(event));
+        let sent = engine.exhale(|| Time(now), net.nic(at));
+        net.turned(at);
+        // What ended is told before its farewell can arrive.
+        let had_news = !events.is_empty();
+        events.into_iter().for_each(|event: Event| app.on_event(event, engine, checks));
+        checks.nic(net, at, engine, app)?;
+        let more = received + sent > 0 || had_news || net.nic(at).has_arrivals();
+        let due = if more { 0 } else { engine.sleep_until().0.min(app.due(engine, checks, now)) };
+        Ok(due.max(now + TURN))
+    }
+
+    /// The run is over, its NIC gone: all frames are back.
+    pub fn end(self, frames: usize) -> Checked {
+        let Node { engine, app } = self;
+        let pool = engine.pool().clone();
+        drop((engine, app));
+        match pool.available() {
+            free if free == frames => Ok(()),
+            free => Err(Violation { checker: "frames", what: format!("{free} of {frames} came back from the dead") }),
+        }
+    }
+}

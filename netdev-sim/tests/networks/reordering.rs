@@ -1,0 +1,104 @@
+//! What a network that reorders costs, beside one of the same mean delay that does not.
+//!
+//! ```sh
+//! cargo test -p netdev-sim --test networks reordering -- --nocapture --test-threads 1
+//! ```
+
+use crate::crowd::{Crowd, Figures, Span, crowd};
+use netdev_sim::{MS, Nanos, Netem, US};
+use proto::planted::{Bug, plant};
+
+/// What `netem delay 2ms 1ms reorder 10%` does, and the same mean delay.
+const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };
+const DELAYS: Netem = Netem { delay: 1800 * US, jitter: 0, reorder: 0.0 };
+const NOTHING: Netem = Netem { delay: 0, jitter: 0, reorder: 0.0 };
+
+/// Many round trips of 2 ms.
+const SPAN: Span = Span { from: 50 * MS, until: 250 * MS };
+
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// A message a frame.
+    Full,
+    /// Small ones, which share frames.
+    Shared,
+    /// Small ones, each answered.
+    Answered,
+    /// Segments of bulk transfers.
+    Bulk,
+}
+
+const LOADS: [Load; 4] = [Load::Full, Load::Shared, Load::Answered, Load::Bulk];
+
+/// One sender to one receiver, over links that lose; the queues of the receiver and of the sender.
+fn one(load: Load, netem: [Netem; 2], loss: f64, seed: u64) -> Crowd {
+    let mut one = crowd(1, 512 * 1024);
+    (one.options.netem, one.options.faults_until) = (netem.to_vec(), Nanos::MAX);
+    (one.options.loss, one.options.seed) = (loss, seed);
+    match load {
+        Load::Full => (),
+        Load::Shared => one.body = Some(64),
+        Load::Answered => (one.body, one.answers) = (Some(200), true),
+        Load::Bulk => one.bulk = true,
+    }
+    one
+}
+
+/// With that delay, and with reordering: at the sender only, or at both ends.
+fn both(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
+    [DELAYS, REORDERS].map(|netem| {
+        let receiver = if at_both { netem } else { NOTHING };
+        one(load, [receiver, netem], loss, seed).run(SPAN)
+    })
+}
+
+/// What reordering leaves of the rate, the least of some seeds; prints a line.
+fn kept(load: Load, at_both: bool, loss: f64) -> f64 {
+    let runs = [0, 1].map(|seed| both(load, at_both, loss, seed));
+    let kept = runs.iter().map(|[delays, reorders]| reorders.of_link / delays.of_link).fold(f64::MAX, f64::min);
+    let [again, spurious] = [|of: &Figures| of.again, |of: &Figures| of.spurious].map(|of| {
+        let each = runs.iter().map(|[_, reorders]| of(reorders));
+        each.max().unwrap_or_default()
+    });
+    let ends = if at_both { "both ends" } else { "the sender" };
+    println!("| {load:?} | {ends} | {loss} | {kept:.2} | {again} | {spurious} |");
+    kept
+}
+
+#[test]
+fn reordering_costs_at_most_a_fifth() {
+    for load in LOADS {
+        for at_both in [false, true] {
+            assert!(kept(load, at_both, 0.0) >= 0.8, "{load:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_beside_that_is_repaired_as_it_is_without() {
+    for load in LOADS {
+        assert!(kept(load, false, 0.01) >= 0.7, "{load:?}");
+    }
+}
+
+/// Today's frames and not one in a hundred for nothing.
+#[test]
+fn next_to_nothing_is_sent_again() {
+    for load in LOADS {
+        let [delays, reorders] = both(load, false, 0.0, 3);
+        assert_eq!(delays.again, 0);
+        let messages = reorders.messages as f64;
+        assert!((reorders.again as f64) < messages / 20.0, "{load:?}: {} of {messages}", reorders.again);
+    }
+}
+
+/// A sender that does not learn loses what this is about.
+#[test]
+fn a_sender_that_never_learns_is_caught() {
+    plant(Some(Bug::LateIsLost));
+    let shared = kept(Load::Shared, false, 0.0);
+    let full = both(Load::Full, false, 0.0, 0)[1];
+    plant(None);
+    assert!(shared < 0.5, "{shared}");
+    assert!(full.again > full.messages, "{full:?}");
+}

@@ -1,0 +1,93 @@
+//! A stranger on the segment that forges beacons: what it draws from a node is bounded, however many it sends.
+
+use engine::{Engine, Look};
+use netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use proto::planted::{Bug, plant};
+use proto::{Config, Core, Time};
+use transport::Transport;
+use wire::control::{Beacon, Control, Incarnation, Name, NodeId};
+use wire::frame::{self, Link};
+use wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
+
+const NODE: usize = 0;
+const STRANGER: usize = 1;
+const LASTS: Nanos = 200 * MS;
+/// A forged beacon in each.
+const TURN: Nanos = 5 * US;
+/// What the node may send in that time: three frames for each of 256 + 100 claims, and 1,024 + 1,000 answers; and a few beacons of its own.
+const MOST: u64 = 3 * 356 + 2024 + 10;
+
+/// A claim of one node that is another with each number.
+fn forged(number: u64) -> Control {
+    Control::Beacon(Beacon {
+        node: NodeId(77),
+        incarnation: Incarnation(1 + number),
+        name: Name::new("beta").expect("short"),
+        address: Address::from_u64(2 << 40 | number),
+        framings: Framings::ALL,
+        max_frame: 1514,
+        answer: true,
+    })
+}
+
+fn forge(net: &mut Net, number: u64) {
+    let mut body = [0; Control::LONGEST];
+    let length = forged(number).emit(&mut body);
+    let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = Link { to: Address::BROADCAST, from: net.address(STRANGER), ethertype: EtherType::DEFAULT };
+    // What the node answers is not looked at.
+    net.nic(STRANGER).receive(usize::MAX, &mut drop);
+    if let Some(mut frame) = net.nic(STRANGER).caps().pool.take() {
+        let space = frame.space().expect("nobody shares it");
+        frame::body(space, Framing::Plain, length).expect("there is space").copy_from_slice(&body[..length]);
+        let length = frame::emit(space, Framing::Plain, &link, &header, length, None).expect("there is space");
+        frame.set_len(length);
+        // What has no room is lost.
+        let _ = net.nic(STRANGER).send(link.to, frame);
+    }
+    net.nic(STRANGER).flush();
+    net.turned(STRANGER);
+}
+
+/// The claims that the node heard, and the control frames that it sent.
+fn drawn(seed: u64) -> (u64, u64) {
+    let mut net = Net::new(Options { seed, ..Options::calm(2) });
+    let name = Name::new("alpha").expect("short");
+    let core = Core::new(Config::new(NodeId(1), Incarnation(1), name, net.address(NODE)), Time(0));
+    let mut engine = Engine::new(core, net.nic(NODE).caps().pool.clone());
+    net.alarm(0, STRANGER);
+    let mut number = 0;
+    while net.now() < LASTS
+        && let Some(happening) = net.step()
+    {
+        let now = net.now();
+        if happening == Happening::Alarm(STRANGER) {
+            forge(&mut net, number);
+            number += 1;
+            net.alarm(now + TURN, STRANGER);
+        }
+        engine.inhale(Look::AtAll, || Time(now), net.nic(NODE));
+        engine.take_events(net.nic(NODE), &mut |_| ());
+        engine.exhale(|| Time(now), net.nic(NODE));
+        net.turned(NODE);
+    }
+    let counters = engine.core().counters();
+    (counters.claims, counters.control_sent)
+}
+
+#[test]
+fn forged_beacons_draw_few_frames() {
+    for seed in 0..3 {
+        let (claims, sent) = drawn(seed);
+        assert!(claims > 10_000, "seed {seed}: the flood hardly arrived: {claims}");
+        assert!(sent <= MOST, "seed {seed}: {sent} frames, more than {MOST}");
+    }
+}
+
+#[test]
+fn a_node_that_answers_all_of_them_is_caught() {
+    plant(Some(Bug::NoRate));
+    let (_, sent) = drawn(0);
+    plant(None);
+    assert!(sent > 10 * MOST, "{sent}");
+}
