@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use proto::{FlowId, Time};
+use am_proto::{FlowId, Time};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
 use crate::{Handler, Id};

@@ -1,8 +1,8 @@
 //! Connections: two endpoints agree on a conversation (AM-II's `AM_Map`).
 
-use proto::{FlowState, ReturnReason};
-use wire::WORD;
-use wire::control::{Name, Refusal};
+use am_proto::{FlowState, ReturnReason};
+use am_wire::WORD;
+use am_wire::control::{Name, Refusal};
 
 use crate::errors::refusal;
 use crate::names::{self, BadName};
@@ -29,12 +29,12 @@ pub enum ConnectError {
     Oneself(Name),
 }
 
-impl From<proto::ConnectError> for ConnectError {
-    fn from(error: proto::ConnectError) -> Self {
+impl From<am_proto::ConnectError> for ConnectError {
+    fn from(error: am_proto::ConnectError) -> Self {
         match error {
-            proto::ConnectError::NoFlow => ConnectError::NoFlow,
-            proto::ConnectError::NoEndpoint => ConnectError::Closed,
-            proto::ConnectError::Oneself(name) => ConnectError::Oneself(name),
+            am_proto::ConnectError::NoFlow => ConnectError::NoFlow,
+            am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
+            am_proto::ConnectError::Oneself(name) => ConnectError::Oneself(name),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Port {
 
     /// Requests that could be sent there now.
     pub fn credit(&self, to: Remote) -> usize {
-        self.shared.borrow().engine.core().credit(to.0, wire::Class::Request)
+        self.shared.borrow().engine.core().credit(to.0, am_wire::Class::Request)
     }
 
     /// Whether everything that was sent there, requests and replies, has been

@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use proto::Time;
-use wire::MAX_WORDS;
+use am_proto::Time;
+use am_wire::MAX_WORDS;
 
 use crate::awaited::Waiting;
 use crate::{Handler, Id, Message, Port, Remote, RequestError};

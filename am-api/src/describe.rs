@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use proto::{FlowState, FramingWhy};
-use wire::Framing;
+use am_proto::{FlowState, FramingWhy};
+use am_wire::Framing;
 
 use crate::Remote;
 use crate::shared::Shared;

@@ -5,9 +5,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use proto::{Delivery, Time};
-use ring::Frame;
-use wire::{Class, Kind};
+use am_proto::{Delivery, Time};
+use am_ring::Frame;
+use am_wire::{Class, Kind};
 
 use crate::bulk::Source;
 use crate::handler::Handlers;

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use engine::{Idle, Look};
-use proto::Time;
+use am_engine::{Idle, Look};
+use am_proto::Time;
 
 use crate::handler::Handlers;
 use crate::{FlowEvent, Handler, Late, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};

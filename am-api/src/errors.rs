@@ -1,7 +1,7 @@
 //! Why a message cannot be sent.
 
-use proto::{ReturnReason, SendError};
-use wire::control::Refusal;
+use am_proto::{ReturnReason, SendError};
+use am_wire::control::Refusal;
 
 /// Why a request was not sent. Nothing left, nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wire::control::Name;
+use am_wire::control::Name;
 
 use crate::{FlowChange, Port, Remote};
 

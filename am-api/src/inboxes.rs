@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use proto::{Ending, EndpointId, Event, FlowId, ReturnReason};
-use wire::control::Name;
+use am_proto::{Ending, EndpointId, Event, FlowId, ReturnReason};
+use am_wire::control::Name;
 
 /// What happened to a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

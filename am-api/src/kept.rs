@@ -4,8 +4,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use proto::{Delivery, Words};
-use ring::{Frame, Loan};
+use am_proto::{Delivery, Words};
+use am_ring::{Frame, Loan};
 
 use crate::message::Head;
 use crate::{Handler, Message, Remote};

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use proto::FlowId;
-use ring::{Lender, Loan};
-use wire::Class;
+use am_proto::FlowId;
+use am_ring::{Lender, Loan};
+use am_wire::Class;
 
 /// The credits that stay away because their messages are kept. Those are
 /// dropped on any thread, and only the node's may touch the protocol.

@@ -31,12 +31,12 @@ use std::collections::HashMap;
 use std::mem;
 use std::time::Duration;
 
-use proto::{Contest, Core, Ending, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, Returned, Time};
-use ring::Frame;
+use am_proto::{Contest, Core, Ending, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, Returned, Time};
+use am_ring::Frame;
+use am_wire::Class;
+use am_wire::control::Name;
 use tracing::field::display;
 use tracing::{info, warn};
-use wire::Class;
-use wire::control::Name;
 
 use crate::errors::refusal;
 

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use proto::{Delivery, Words};
-use ring::Frame;
+use am_proto::{Delivery, Words};
+use am_ring::Frame;
 
 use crate::{Handler, Port, Remote};
 

@@ -1,8 +1,8 @@
 //! Names of nodes and endpoints.
 
-use proto::Peer;
-use wire::Address;
-use wire::control::{Incarnation, Name, NodeId};
+use am_proto::Peer;
+use am_wire::Address;
+use am_wire::control::{Incarnation, Name, NodeId};
 
 /// The text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use engine::Idle;
-use proto::Peer;
-use transport::IntroduceError;
-use wire::Address;
-use wire::control::Name;
+use am_engine::Idle;
+use am_proto::Peer;
+use am_transport::IntroduceError;
+use am_wire::Address;
+use am_wire::control::Name;
 
 use crate::names::{self, BadName};
 use crate::shared::Strong;
@@ -38,11 +38,11 @@ pub enum EndpointError {
     TooMany,
 }
 
-impl From<proto::EndpointError> for EndpointError {
-    fn from(error: proto::EndpointError) -> Self {
+impl From<am_proto::EndpointError> for EndpointError {
+    fn from(error: am_proto::EndpointError) -> Self {
         match error {
-            proto::EndpointError::Taken(name) => EndpointError::Taken(name),
-            proto::EndpointError::TooMany => EndpointError::TooMany,
+            am_proto::EndpointError::Taken(name) => EndpointError::Taken(name),
+            am_proto::EndpointError::TooMany => EndpointError::TooMany,
         }
     }
 }

@@ -6,11 +6,11 @@ use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::{Clock, Engine, Idle, incarnation};
-use proto::{Config, Core, FramingChoice};
-use transport::{Caps, Transport};
-use wire::control::Incarnation;
-use wire::{Address, EtherType, Framing};
+use am_engine::{Clock, Engine, Idle, incarnation};
+use am_proto::{Config, Core, FramingChoice};
+use am_transport::{Caps, Transport};
+use am_wire::control::Incarnation;
+use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, BadName};
 use crate::request::LARGE;
@@ -51,7 +51,7 @@ pub enum OpenError {
     Nothing(&'static str),
 }
 
-const FRAME_LEAST: usize = wire::control::Control::LONGEST_FRAME;
+const FRAME_LEAST: usize = am_wire::control::Control::LONGEST_FRAME;
 
 /// Frames for what the protocol writes itself: acknowledgements, set-up.
 const OWN_FRAMES: usize = 32;
@@ -138,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one conversation on their way, 128 without this, at most [`proto::WINDOW`].
+    /// The most requests of one conversation on their way, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.adjust.window = Some(messages);
         self
@@ -237,7 +237,7 @@ impl Builder {
 }
 
 impl Adjust {
-    fn config(&self, name: wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
+    fn config(&self, name: am_wire::control::Name, caps: &Caps) -> Result<Config, OpenError> {
         let run = self.incarnation.unwrap_or_else(incarnation);
         let mut config = Config::new(names::node_id(name), run, name, caps.address);
         if self.incarnation.is_none() {

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use proto::EndpointId;
-use wire::control::Name;
+use am_proto::EndpointId;
+use am_wire::control::Name;
 
 use crate::awaited::Deadlines;
 use crate::shared::Strong;

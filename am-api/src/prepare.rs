@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use proto::{FlowId, FlowState};
-use ring::Frame;
-use wire::frame::SMALLEST;
-use wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
+use am_proto::{FlowId, FlowState};
+use am_ring::Frame;
+use am_wire::frame::SMALLEST;
+use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
 
 use crate::request::put_words;
 use crate::shared::{Remembered, Shared};

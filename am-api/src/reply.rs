@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::IoSlice;
 
-use proto::{FlowId, FlowState, ReturnReason};
-use wire::{Class, WORD};
+use am_proto::{FlowId, FlowState, ReturnReason};
+use am_wire::{Class, WORD};
 
 use crate::request::Payload;
 use crate::shared::Remembered;

@@ -2,9 +2,9 @@
 
 use std::io::IoSlice;
 
-use proto::FlowId;
-use ring::Frame;
-use wire::{Class, MAX_WORDS, WORD};
+use am_proto::FlowId;
+use am_ring::Frame;
+use am_wire::{Class, MAX_WORDS, WORD};
 
 use crate::shared::Shared;
 use crate::{Handler, Port, Remote, RequestError};
@@ -100,7 +100,7 @@ impl Payload for [IoSlice<'_>] {
 
 /// The default of [`Builder::large`](crate::Builder::large): what may still find company waits for it until the doorbell.
 /// A turn's burst of longer ones would fill the nearest cache.
-pub(crate) const LARGE: usize = proto::Config::BUNDLE_BELOW;
+pub(crate) const LARGE: usize = am_proto::Config::BUNDLE_BELOW;
 
 impl Shared {
     /// Admit the message, and write it into the frame. On an error the frame comes back.

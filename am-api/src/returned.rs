@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use proto::{Fate, ReturnReason};
-use wire::Class;
+use am_proto::{Fate, ReturnReason};
+use am_wire::Class;
 
 use crate::{Message, Remote};
 

@@ -4,10 +4,10 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use engine::{Clock, Engine, Look};
-use proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
-use ring::Frame;
-use transport::Transport;
+use am_engine::{Clock, Engine, Look};
+use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
+use am_ring::Frame;
+use am_transport::Transport;
 
 use crate::bulk::Bulk;
 use crate::inboxes::{Inboxes, Letter};

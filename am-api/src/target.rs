@@ -1,6 +1,6 @@
 //! Where a message goes: the peer's endpoint, and the handler in its table.
 
-use proto::FlowId;
+use am_proto::FlowId;
 
 /// The other side of a conversation, as this node names it: small, copied
 /// freely, a key for maps. It stays valid as a name when the conversation is

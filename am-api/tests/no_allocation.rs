@@ -5,9 +5,9 @@ mod common;
 use std::time::Instant;
 
 use am_api::{Handler, Remote, Token};
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback;
 use common::{LONG, Side, connect, plain};
-use transport::faulty::{Faults, Faulty};
-use transport::loopback;
 
 const ONE_WAY: Handler = Handler(0);
 const ECHO: Handler = Handler(1);

@@ -12,11 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{FlowChange, Remote};
-use hosts::{Host, Tap, VethOptions, veth};
-use wire::control::{Beacon, Control, Incarnation, Name, NodeId, Still};
-use wire::frame::{self, Link};
-use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS};
-use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_netns::{Host, Tap, VethOptions, veth};
+use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Still};
+use am_wire::frame::{self, Link};
+use am_wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS};
+use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 use wires::{SECONDS, Seen, exchange, node};
 
 /// Of each flood.

@@ -4,7 +4,7 @@
 //! once still does so. The receiver compares the length of every message, and all bytes of one
 //! message in [`SHARE`]: every via is checked in the same way, and the check costs each the same.
 
-use wire::frame::{ETHERNET, SMALLEST};
+use am_wire::frame::{ETHERNET, SMALLEST};
 
 use crate::measure::Arrived;
 

@@ -54,10 +54,10 @@ pub(crate) enum Error {
     Facility(String),
     /// An interface cannot be used for AF_XDP.
     #[error(transparent)]
-    Open(#[from] afxdp::OpenError),
+    Open(#[from] am_afxdp::OpenError),
     /// Namespaces or cables could not be made.
     #[error(transparent)]
-    Hosts(#[from] hosts::HostError),
+    Hosts(#[from] am_netns::HostError),
     /// The operating system refused.
     #[error("{doing}: {source}")]
     System {
@@ -138,7 +138,7 @@ impl Error {
 
     /// What the process ends with; documented in `--help`.
     pub(crate) fn exit_code(&self) -> u8 {
-        use hosts::HostError::{MissingTool, NotPermitted};
+        use am_netns::HostError::{MissingTool, NotPermitted};
         match self {
             Error::Usage(_) | Error::TooLarge { .. } | Error::NoCore { .. } => 2,
             Error::NoIp(_) => 3,

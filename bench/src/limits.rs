@@ -1,6 +1,6 @@
 //! What goes by a via, as far as that is known before it is open.
 
-use wire::Framing;
+use am_wire::Framing;
 
 use crate::plan::{How, Place};
 use crate::via::Via;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use afxdp::{Interface, OpenError, Options, Xdp};
+use am_afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
 
 use crate::ablation::bare::Bare;
@@ -52,7 +52,7 @@ impl InterfaceLink {
 
     fn transport(&self, how: How, watch: &Watch) -> Result<Xdp, Error> {
         let options = Options { attach: how.xdp.attach(), ..Options::new(&self.interface.name) };
-        once_free(watch, || Ok(afxdp::open(&options)?))
+        once_free(watch, || Ok(am_afxdp::open(&options)?))
     }
 
     /// What this side is called, and its interface.

@@ -6,9 +6,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use am_api::transports::OpenError;
-use transport::{Name, Transport};
-use wire::Address;
-use wire::frame::ETHERNET;
+use am_transport::{Name, Transport};
+use am_wire::Address;
+use am_wire::frame::ETHERNET;
 
 use crate::ablation::bare::Bare;
 use crate::ablation::gather::Gather;
@@ -109,7 +109,7 @@ impl NamedLink {
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
         let on: Name = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };
+        let address = if on.scheme() == "dpdk" && !is_several { am_dpdk::address(&on)? } else { [0; 6] };
         Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core, is_several })
     }
 
@@ -126,7 +126,7 @@ impl NamedLink {
     /// The name of what the next via is opened on.
     fn name(&self) -> Result<Name, Error> {
         let name = self.on.to_string().replace(STAGE, &self.opened.to_string());
-        name.parse().map_err(|error: transport::NameError| Error::Usage(error.to_string()))
+        name.parse().map_err(|error: am_transport::NameError| Error::Usage(error.to_string()))
     }
 
     /// The transport that the next via is opened on.
@@ -144,7 +144,7 @@ impl NamedLink {
                 let side = (self.side, Gather::like_ours(how));
                 Box::new(Tcp::open(side, LOOPBACK, mtu, (&here, peer), mode, watch)?)
             }
-            "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
+            "dpdk" => Box::new(am_dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
             "sim" => Box::new(simulated::open(&self.name()?, watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
@@ -163,7 +163,7 @@ impl NamedLink {
         if row.is_kernel() || scheme != "dpdk" {
             return Err(self.not_here(Via::Row(row)));
         }
-        Ok(Box::new(Bare::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row)))
+        Ok(Box::new(Bare::new(am_dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row)))
     }
 
     fn not_here(&self, via: Via) -> Error {
@@ -173,7 +173,7 @@ impl NamedLink {
 
 impl Placed for NamedLink {
     fn here(&self) -> Result<Place, Error> {
-        let bad = |error: transport::NameError| Error::Usage(error.to_string());
+        let bad = |error: am_transport::NameError| Error::Usage(error.to_string());
         let (which, settings) = self.on.settings_with_many("127.0.0.1:7000", |_| true).map_err(bad)?;
         let ip = which.parse().ok().map(|place: SocketAddr| place.ip());
         let frame = settings.filter(|(key, _)| *key == "frame").find_map(|(_, value)| value?.parse::<usize>().ok());

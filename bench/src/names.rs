@@ -1,6 +1,6 @@
 //! What nodes are called.
 
-use wire::control::Name;
+use am_wire::control::Name;
 
 use crate::error::Error;
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use afxdp::Interface;
+use am_afxdp::Interface;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::error::Error;

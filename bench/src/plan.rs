@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
-use afxdp::Attach;
+use am_afxdp::Attach;
+use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use wire::{Address, Framing};
 
 use crate::error::Error;
 use crate::size::Size;

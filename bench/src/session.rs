@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::Framing;
+use am_wire::Framing;
 
 use crate::batching::Batching;
 use crate::cores::Cores;

@@ -1,4 +1,4 @@
-use wire::{Address, EtherType};
+use am_wire::{Address, EtherType};
 
 /// What steering knows from the start; fixed once the program is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 use std::fmt;
 
+use am_wire::Reason;
+use am_wire::gate::Refused;
+use am_wire::steer::Pass;
 use aya::maps::{MapData, MapError, PerCpuArray};
-use wire::Reason;
-use wire::gate::Refused;
-use wire::steer::Pass;
 
 // The counters by number, as in `steer.bpf.c`.
 const PASS: usize = 0;
@@ -78,7 +78,7 @@ impl Counters {
         self.by_number[DROP + why as usize]
     }
 
-    /// Control frames that did not pass the [gate](wire::gate).
+    /// Control frames that did not pass the [gate](am_wire::gate).
     pub fn refused(&self, why: Refused) -> u64 {
         self.by_number[GATE + 1 + why as usize]
     }

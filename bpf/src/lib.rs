@@ -15,7 +15,7 @@
 //!                  the kernel's stack, untouched     counters, one per reason
 //! ```
 //!
-//! `decide.h` is the twin of [`wire::steer::steer`], function by function: a test
+//! `decide.h` is the twin of [`am_wire::steer::steer`], function by function: a test
 //! feeds both the same millions of frames and demands the same answers. `steer.bpf.c`
 //! around it acts on the decision and counts. [`Share`] is for several nodes on one interface: it hands each
 //! frame to the program of its node. [`Raw`] is a second, far smaller program
@@ -28,8 +28,8 @@
 //! Read first: `decide.h`, then `steer.bpf.c`, then [`Steer`].
 //!
 //! ```no_run
-//! use bpf::{AttachMode, Config, Steer};
-//! use wire::{EtherType, Flow};
+//! use am_bpf::{AttachMode, Config, Steer};
+//! use am_wire::{EtherType, Flow};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;

@@ -2,13 +2,13 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use am_wire::bounce::Back;
+use am_wire::frame::SMALLEST;
+use am_wire::gate::{Refused, SOURCES};
+use am_wire::steer::{Decision, Pass};
+use am_wire::{Flow, Reason};
 use aya::maps::{Array, MapData, MapError};
 use aya::programs::{TestRun, TestRunOptions};
-use wire::bounce::Back;
-use wire::frame::SMALLEST;
-use wire::gate::{Refused, SOURCES};
-use wire::steer::{Decision, Pass};
-use wire::{Flow, Reason};
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};
@@ -18,7 +18,7 @@ use crate::{Config, LoadError};
 
 const PROBE: Name = Name { frags: "steer_probe", linear: "steer_probe_linear" };
 
-/// Asks the kernel's twin of [`wire::steer::steer`] for its decisions, without
+/// Asks the kernel's twin of [`am_wire::steer::steer`] for its decisions, without
 /// an interface and without moving a frame: for tests, and to find out why a
 /// frame does not arrive.
 pub struct Probe {
@@ -106,7 +106,7 @@ impl Probe {
         decode(answer).ok_or(ProbeError::Answer(answer))
     }
 
-    /// Why a control frame does not pass the program's [gate](wire::gate) at this time in nanoseconds, if it does not. Where it passes,
+    /// Why a control frame does not pass the program's [gate](am_wire::gate) at this time in nanoseconds, if it does not. Where it passes,
     /// it counts.
     ///
     /// # Errors

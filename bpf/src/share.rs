@@ -1,10 +1,10 @@
 use std::fmt;
 use std::io;
 
+use am_wire::Address;
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData, MapError, ProgramArray};
 use aya::programs::ProgramFd;
-use wire::Address;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};

@@ -2,10 +2,10 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
+use am_wire::Flow;
+use am_wire::bounce::Back;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, XskMap};
-use wire::Flow;
-use wire::bounce::Back;
 
 use crate::error::root_cause;
 use crate::object::{Name, Object};

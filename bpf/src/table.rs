@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
+use am_wire::bounce::Back;
+use am_wire::{Flow, gate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use wire::bounce::Back;
-use wire::{Flow, gate};
 
 use crate::object::Object;
 use crate::{Config, LoadError};

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wire::frame::{self, Link};
-use wire::gate;
-use wire::steer::Pass;
-use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
+use am_wire::frame::{self, Link};
+use am_wire::gate;
+use am_wire::steer::Pass;
+use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason};
 
 /// `#define NAME number`, all of the header's.
 fn defines() -> BTreeMap<&'static str, u64> {

@@ -6,11 +6,11 @@ mod cable;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
+use am_bpf::{AttachError, AttachMode, Attachment, Raw, SocketError, Steer};
+use am_netns::{Tap, VethOptions};
+use am_wire::steer::Pass;
+use am_wire::{Flow, Framing, Reason};
 use cable::{Cable, eventually};
-use hosts::{Tap, VethOptions};
-use wire::steer::Pass;
-use wire::{Flow, Framing, Reason};
 
 /// An AF_XDP socket that is bound to nothing: the program finds it, and what it
 /// gives it is lost. The backend's tests have real ones.

@@ -1,15 +1,15 @@
-//! A full node's program returns requests as [`wire::bounce::Back`] says, and
+//! A full node's program returns requests as [`am_wire::bounce::Back`] says, and
 //! nothing else. Needs root.
 
 mod twins;
 
-use bpf::Config;
+use am_bpf::Config;
+use am_wire::bounce::Back;
+use am_wire::frame::{self, Link, SMALLEST};
+use am_wire::steer::Decision;
+use am_wire::{Address, Class, EtherType, Flow, Framing, Kind};
 use twins::Twins;
 use twins::frames::Spec;
-use wire::bounce::Back;
-use wire::frame::{self, Link, SMALLEST};
-use wire::steer::Decision;
-use wire::{Address, Class, EtherType, Flow, Framing, Kind};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const PEER: Address = Address([0x02, 1, 2, 3, 4, 5]);

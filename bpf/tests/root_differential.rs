@@ -1,4 +1,4 @@
-//! The kernel's steering and [`wire::steer::steer`] decide alike: for a frame of
+//! The kernel's steering and [`am_wire::steer::steer`] decide alike: for a frame of
 //! each kind, then for a million at random. Needs root.
 //!
 //! `STEER_SEED` repeats a run, `STEER_FRAMES` lengthens one.
@@ -10,13 +10,13 @@ use std::env;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bpf::{Config, Probe};
+use am_bpf::{Config, Probe};
+use am_wire::bounce::Back;
+use am_wire::frame::Link;
+use am_wire::steer::{Decision, Pass, Table};
+use am_wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 use twins::frames::{Frames, Spec};
 use twins::{Difference, Twins, compile};
-use wire::bounce::Back;
-use wire::frame::Link;
-use wire::steer::{Decision, Pass, Table};
-use wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const CONFIG: Config =
@@ -69,7 +69,7 @@ fn messages_go_to_their_flows_socket() {
 #[test]
 fn control_frames_go_to_the_nodes_socket_from_every_address_that_is_ours() {
     let mut twins = twins();
-    let probe = wire::frame::split_source(Flow::NODE, Address([0x02, 0xff, 0xff, 0xff, 0xff, 0xff]));
+    let probe = am_wire::frame::split_source(Flow::NODE, Address([0x02, 0xff, 0xff, 0xff, 0xff, 0xff]));
     for framing in Framing::ALL {
         for to in [OWN, Address::BROADCAST, Address([0x33, 0x33, 0, 0, 0, 1]), probe] {
             let mut spec = Spec { kind: Kind::Control, ..Spec::request(framing, 0, &twins.rust) };
@@ -97,7 +97,7 @@ fn what_is_not_ours_passes() {
     spec.link.ethertype = EtherType::new(0x0800).unwrap();
     expect(&mut twins, &spec.bytes(), Decision::Pass(Pass::Foreign));
 
-    let probe = wire::frame::split_source(Flow::NODE, OWN);
+    let probe = am_wire::frame::split_source(Flow::NODE, OWN);
     for to in [Address([0x02, 0, 0, 0, 0, 2]), Address([0, 0, 0, 0, 0, 1]), probe] {
         let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
         spec.link.to = to;

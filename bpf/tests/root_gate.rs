@@ -1,15 +1,15 @@
-//! The kernel's gate and [`wire::gate`] let the same control frames pass, at the same times. Needs root.
+//! The kernel's gate and [`am_wire::gate`] let the same control frames pass, at the same times. Needs root.
 
 mod twins;
 
-use bpf::{Config, Probe};
+use am_bpf::{Config, Probe};
+use am_wire::bounce::Back;
+use am_wire::frame::{self, Link};
+use am_wire::gate::{EACH_BURST, EACH_NS, Gate, Refused};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use wire::bounce::Back;
-use wire::frame::{self, Link};
-use wire::gate::{EACH_BURST, EACH_NS, Gate, Refused};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
 const CONFIG: Config =

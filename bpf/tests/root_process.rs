@@ -7,10 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use bpf::{AttachMode, Config, LoadError, Probe, Raw, Steer};
+use am_bpf::{AttachMode, Config, LoadError, Probe, Raw, Steer};
+use am_netns::VethOptions;
+use am_wire::{Address, EtherType};
 use cable::{Cable, eventually};
-use hosts::VethOptions;
-use wire::{Address, EtherType};
 
 const CONFIG: Config = Config {
     ethertype: EtherType::DEFAULT,
@@ -90,7 +90,7 @@ fn rights_are_named_and_suffice() {
         child.wait().unwrap();
         answer
     };
-    let named = if bpf::needs_perfmon() {
+    let named = if am_bpf::needs_perfmon() {
         "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock,cap_perfmon=ep "
     } else {
         "`sudo setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep "
@@ -100,7 +100,7 @@ fn rights_are_named_and_suffice() {
         assert!(said.starts_with("not permitted to load an XDP program") && said.contains(named), "{too_few}: {said}");
     }
     let enough = "-all,+bpf,+net_admin,+net_raw";
-    if !bpf::needs_perfmon() {
+    if !am_bpf::needs_perfmon() {
         return assert_eq!(ask(enough), "attached", "what the error names is enough");
     }
     let said = ask(enough);

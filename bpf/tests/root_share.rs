@@ -2,11 +2,11 @@
 
 mod cable;
 
-use bpf::{Config, Counters, Share, Steer};
+use am_bpf::{Config, Counters, Share, Steer};
+use am_netns::{Tap, VethOptions};
+use am_wire::steer::Pass;
+use am_wire::{Address, EtherType, Framing, Reason};
 use cable::{Cable, eventually};
-use hosts::{Tap, VethOptions};
-use wire::steer::Pass;
-use wire::{Address, EtherType, Framing, Reason};
 
 const SECOND: Address = Address([6, 0, 0, 0, 0, 1]);
 const NOBODY: Address = Address([2, 9, 9, 9, 9, 9]);

@@ -1,10 +1,10 @@
 //! Every program, with every setting that the compiler or the verifier sees as a constant, is one that this
 //! kernel's verifier takes. The lab runs this on each kernel that the README names. Needs root.
 
+use am_bpf::{Config, Probe, Raw, Share, Steer};
+use am_wire::{Address, EtherType};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
-use bpf::{Config, Probe, Raw, Share, Steer};
-use wire::{Address, EtherType};
 
 static STEER: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
 static SHARE: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/share.o"));

@@ -1,7 +1,7 @@
 //! Any text as what users write: names, addresses, framings, transports, lists of nodes.
 #![no_main]
 
-use fm::{Cluster, Rank};
+use am_fm::{Cluster, Rank};
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "the other targets use the rest")]
@@ -11,7 +11,7 @@ mod checks;
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     checks::text(&text);
-    if let Ok(name) = text.parse::<transport::Name>() {
+    if let Ok(name) = text.parse::<am_transport::Name>() {
         assert_eq!(name.to_string().trim_end_matches(':'), text.trim_end_matches(':'));
         assert_eq!(name.to_string().parse(), Ok(name));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use transport::pcap;
+use am_transport::pcap;
 
 use crate::clock::Nanos;
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use ring::{Frame, Pool};
-use transport::Steering;
-use wire::bounce::Back;
-use wire::{Address, Buffer, EtherType, Flow};
+use am_ring::{Frame, Pool};
+use am_transport::Steering;
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, EtherType, Flow};
 
 use crate::clock::Nanos;
 use crate::driver::Driver;
@@ -298,7 +298,7 @@ impl Card {
         }
     }
 
-    /// See [`Transport::receive`](transport::Transport::receive), and so on: what a node does with it.
+    /// See [`Transport::receive`](am_transport::Transport::receive), and so on: what a node does with it.
     pub(crate) fn receive(&mut self, budget: usize, pool: &Pool, each: &mut dyn FnMut(Frame)) -> usize {
         let taken = budget.min(self.rx.len());
         self.rx.drain(..taken).for_each(each);

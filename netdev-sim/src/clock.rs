@@ -16,7 +16,7 @@ pub const MS: Nanos = 1_000_000;
 /// in the order in which they were put there: nothing depends on a heap's whims.
 ///
 /// ```
-/// let mut clock = netdev_sim::Clock::default();
+/// let mut clock = am_netdev_sim::Clock::default();
 /// clock.at(20, "second");
 /// clock.at(10, "first");
 /// assert_eq!((clock.pop(), clock.now()), (Some("first"), 10));

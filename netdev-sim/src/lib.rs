@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   node 0                        node 1                         the caller's: engine, proto, ...
-//!   ──┼── transport::Transport ─────┼───────────────────────────────────────
+//!   ──┼── am_transport::Transport ─────┼───────────────────────────────────────
 //!     ▼                             ▼
 //!    Nic ─ fill, RX, TX, completion Nic     finite rings; late completions; lost wake-ups
 //!     │ ▲                           │ ▲
@@ -41,7 +41,7 @@
 //!
 //! ```text
 //! seed 29: endings: flow 0x3000100000002 was given up, but the other side lives and would answer
-//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p netdev-sim --test networks seeds::one_seed -- --exact --nocapture
+//!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p am-netdev-sim --test networks seeds::one_seed -- --exact --nocapture
 //! ```
 //!
 //! That one has a bug on purpose. `proto` has several behind its feature
@@ -58,9 +58,9 @@
 //! `tests/networks/coverage.rs` what really happens in them.
 //!
 //! ```
-//! use netdev_sim::{Happening, Net, Options};
-//! use transport::Transport;
-//! use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+//! use am_netdev_sim::{Happening, Net, Options};
+//! use am_transport::Transport;
+//! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut net = Net::new(Options::calm(2));
 //! let link = frame::Link { to: net.address(1), from: net.address(0), ethertype: EtherType::DEFAULT };

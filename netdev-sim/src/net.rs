@@ -1,8 +1,8 @@
 //! All parts together.
 
+use am_wire::Address;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::Address;
 
 use crate::capture::Capture;
 use crate::card::Card;

@@ -1,9 +1,9 @@
 //! A card in its node.
 
-use ring::{Frame, Layout, LayoutError, Pool};
-use transport::{Caps, Transport};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::{Frame, Layout, LayoutError, Pool};
+use am_transport::{Caps, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::card::{Card, NicCount};
 use crate::options::Options;

@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-use ring::Frame;
-use transport::{Caps, Transport};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::net::Net;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use wire::Address;
+use am_wire::Address;
 
 use crate::options::Options;
 use crate::signal::Signal;

@@ -30,9 +30,9 @@ build_all() {
     if [ "${#packages[@]}" != 0 ]; then
         cargo test "${packages[@]}" --no-run --message-format=json-render-diagnostics >"$BUILT.new" || return
     else
-        cargo build -p am-bench -p am-api --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
+        cargo build -p am-bench -p active-messages --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
         if [ -n "$with_tests" ]; then
-            cargo test -p bpf -p afxdp --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
+            cargo test -p am-bpf -p am-afxdp --no-run --message-format=json-render-diagnostics >>"$BUILT.new" || return
         fi
     fi
     mv "$BUILT.new" "$BUILT"
@@ -60,8 +60,8 @@ check_programs() {
     local name file command
     while read -r name file; do
         if [ -f "$file" ]; then continue; fi
-        command='cargo build -p am-bench -p am-api --bins --examples'
-        case $name in bpf* | afxdp*) command='cargo test -p bpf -p afxdp --no-run' ;; esac
+        command='cargo build -p am-bench -p active-messages --bins --examples'
+        case $name in bpf* | afxdp*) command='cargo test -p am-bpf -p am-afxdp --no-run' ;; esac
         die "scripts/lab: the program $name is not built; scripts/lab without --no-build builds it ($command)"
     done < <(built_programs)
 }

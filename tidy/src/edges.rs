@@ -17,38 +17,55 @@ use crate::repository::{Crate, Repository};
 /// Crate by directory, and the crates that it may need. Down only, and never a sibling.
 pub const RULES: &[(&str, &[&str])] = &[
     ("datapath/wire", &[]),
-    ("datapath/ring", &["wire"]),
-    ("datapath/proto", &["wire"]),
-    ("datapath/transport", &["ring", "wire"]),
-    ("datapath/engine", &["proto", "transport", "ring", "wire"]),
-    ("bpf", &["wire"]),
-    ("datapath/afxdp", &["bpf", "transport", "ring", "wire"]),
-    ("datapath/dpdk", &["transport", "ring", "wire"]),
-    ("datapath/sockets", &["transport", "ring", "wire"]),
-    ("datapath/paths", &["transport", "ring", "wire"]),
-    ("datapath/shm", &["transport", "ring", "wire"]),
-    ("netdev-sim", &["transport", "ring", "wire"]),
+    ("datapath/ring", &["am-wire"]),
+    ("datapath/proto", &["am-wire"]),
+    ("datapath/transport", &["am-ring", "am-wire"]),
+    ("datapath/engine", &["am-proto", "am-transport", "am-ring", "am-wire"]),
+    ("bpf", &["am-wire"]),
+    ("datapath/afxdp", &["am-bpf", "am-transport", "am-ring", "am-wire"]),
+    ("datapath/dpdk", &["am-transport", "am-ring", "am-wire"]),
+    ("datapath/sockets", &["am-transport", "am-ring", "am-wire"]),
+    ("datapath/multipath", &["am-transport", "am-ring", "am-wire"]),
+    ("datapath/shm", &["am-transport", "am-ring", "am-wire"]),
+    ("netdev-sim", &["am-transport", "am-ring", "am-wire"]),
     // Its users name a transport in a string.
-    ("am-api", &["engine", "proto", "transport", "ring", "wire", "backends"]),
-    ("layers/", &["am-api"]),
+    ("am-api", &["am-engine", "am-proto", "am-transport", "am-ring", "am-wire", "backends"]),
+    ("layers/", &["active-messages"]),
     // Libraries for other languages.
-    ("bindings/", &["am-api", "layers", "transport"]),
-    ("apps/", &["am-api", "layers"]),
-    ("bench", &["am-api", "engine", "proto", "transport", "ring", "wire", "layers", "backends", "hosts"]),
-    ("bench/cost", &["am-api", "transport", "ring", "wire", "backends"]),
-    ("hosts", &[]),
+    ("bindings/", &["active-messages", "layers", "am-transport"]),
+    ("apps/", &["active-messages", "layers"]),
+    (
+        "bench",
+        &[
+            "active-messages",
+            "am-engine",
+            "am-proto",
+            "am-transport",
+            "am-ring",
+            "am-wire",
+            "layers",
+            "backends",
+            "am-netns",
+        ],
+    ),
+    ("bench/cost", &["active-messages", "am-transport", "am-ring", "am-wire", "backends"]),
+    ("netns", &[]),
     ("tidy", &[]),
 ];
 
 /// What `backends` stands for above: named where a user chooses one, and in tests.
-pub const BACKENDS: &[&str] = &["afxdp", "paths", "dpdk", "sockets", "shm", "bpf", "netdev-sim"];
+pub const BACKENDS: &[&str] =
+    &["am-afxdp", "am-multipath", "am-dpdk", "am-sockets", "am-shm", "am-bpf", "am-netdev-sim"];
 
 /// What only tests may need besides.
-pub const FOR_TESTS: &[&str] = &["hosts"];
+pub const FOR_TESTS: &[&str] = &["am-netns"];
 
 /// Crates whose tests run whole nodes: by directory, and what these are made of. (The wire in memory is in `transport`.)
-pub const NODES_FOR_TESTS: &[(&str, &[&str])] =
-    &[("netdev-sim", &["engine", "proto"]), ("layers/", &["transport"]), ("datapath/dpdk", &["am-api"])];
+pub const NODES_FOR_TESTS: &[(&str, &[&str])] = &[
+    ("netdev-sim", &["am-engine", "am-proto"]),
+    ("layers/", &["am-transport"]),
+    ("datapath/dpdk", &["active-messages"]),
+];
 
 const UNPLACED: &str = "say in tidy/src/edges.rs where the crate stands, and in docs/architecture.md why";
 const UPWARDS: &str =
@@ -107,27 +124,27 @@ mod tests {
 
     #[test]
     fn down_is_fine() {
-        assert_eq!(with("datapath/engine", &["proto", "transport"], &["hosts", "afxdp"]), []);
-        assert_eq!(with("layers/pvm", &["am-api"], &["sockets"]), []);
-        assert_eq!(with("layers/pvm", &["am-api"], &["transport"]), []);
-        assert_eq!(with("bindings/rpc", &["rpc", "transport"], &["hosts"]), []);
-        assert_eq!(with("bench", &["rpc", "afxdp", "hosts", "am-api"], &[]), []);
+        assert_eq!(with("datapath/engine", &["am-proto", "am-transport"], &["am-netns", "am-afxdp"]), []);
+        assert_eq!(with("layers/pvm", &["active-messages"], &["am-sockets"]), []);
+        assert_eq!(with("layers/pvm", &["active-messages"], &["am-transport"]), []);
+        assert_eq!(with("bindings/rpc", &["rpc", "am-transport"], &["am-netns"]), []);
+        assert_eq!(with("bench", &["rpc", "am-afxdp", "am-netns", "active-messages"], &[]), []);
     }
 
     #[test]
     fn up_across_and_sideways_are_not() {
         for (path, needs) in [
-            ("datapath/wire", "ring"),
-            ("datapath/proto", "transport"),
-            ("datapath/ring", "proto"),
-            ("datapath/engine", "afxdp"),
-            ("layers/pvm", "afxdp"),
-            ("am-api", "hosts"),
+            ("datapath/wire", "am-ring"),
+            ("datapath/proto", "am-transport"),
+            ("datapath/ring", "am-proto"),
+            ("datapath/engine", "am-afxdp"),
+            ("layers/pvm", "am-afxdp"),
+            ("am-api", "am-netns"),
             ("layers/pvm", "rpc"),
-            ("layers/pvm", "engine"),
-            ("layers/pvm", "transport"),
-            ("bindings/rpc", "engine"),
-            ("datapath/sockets", "bpf"),
+            ("layers/pvm", "am-engine"),
+            ("layers/pvm", "am-transport"),
+            ("bindings/rpc", "am-engine"),
+            ("datapath/sockets", "am-bpf"),
         ] {
             assert_eq!(with(path, &[needs], &[]).len(), 1, "{path} -> {needs}");
         }
@@ -135,9 +152,13 @@ mod tests {
 
     #[test]
     fn tests_do_not_excuse_going_up() {
-        assert_eq!(with("datapath/proto", &[], &["engine"]).len(), 1);
+        assert_eq!(with("datapath/proto", &[], &["am-engine"]).len(), 1);
         assert_eq!(with("am-api", &[], &["bench"]).len(), 1);
-        assert_eq!(with("netdev-sim", &["proto"], &["engine"]).len(), 1, "what tests may need, the library may not");
+        assert_eq!(
+            with("netdev-sim", &["am-proto"], &["am-engine"]).len(),
+            1,
+            "what tests may need, the library may not"
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use tidy::repository::Repository;
-use tidy::{Violation, circles, edges, links, pages, sizes, skips, unsafety, words};
+use am_tidy::repository::Repository;
+use am_tidy::{Violation, circles, edges, links, pages, sizes, skips, unsafety, words};
 
 static REPOSITORY: LazyLock<Repository> = LazyLock::new(|| Repository::load().expect("the repository can be read"));
 
@@ -83,7 +83,7 @@ fn every_counter_on_the_page_exists() {
 /// The checks have something to check.
 #[test]
 fn the_repository_was_found() {
-    for name in ["wire", "ring", "proto", "transport", "engine"] {
+    for name in ["am-wire", "am-ring", "am-proto", "am-transport", "am-engine"] {
         assert!(REPOSITORY.crates.iter().any(|member| member.name == name), "{name}");
     }
     assert!(REPOSITORY.source("datapath/wire/src/lib.rs").is_some());

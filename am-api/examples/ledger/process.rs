@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Handler, Node};
-use hosts::Host;
+use am_netns::Host;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

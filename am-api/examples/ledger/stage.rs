@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hosts::{Bridge, BridgeOptions, Host, Interface, VethOptions, veth};
+use am_netns::{Bridge, BridgeOptions, Host, Interface, VethOptions, veth};
 
 use crate::Error;
 

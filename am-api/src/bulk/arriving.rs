@@ -4,10 +4,10 @@
 use std::mem;
 use std::rc::Weak;
 
-use proto::{Core, Delivery, EndpointId, FlowId};
-use ring::Frame;
-use wire::Kind;
-use wire::bulk::{Notice, Segment, What};
+use am_proto::{Core, Delivery, EndpointId, FlowId};
+use am_ring::Frame;
+use am_wire::Kind;
+use am_wire::bulk::{Notice, Segment, What};
 
 use super::Rights;
 use super::extent::{Extent, Key};

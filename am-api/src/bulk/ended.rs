@@ -3,8 +3,8 @@
 
 use std::mem;
 
-use proto::{Core, EndpointId, FlowId, FlowState, ReturnReason};
-use ring::Frame;
+use am_proto::{Core, EndpointId, FlowId, FlowState, ReturnReason};
+use am_ring::Frame;
 
 use super::arriving::Arriving;
 use super::{Bulk, TransferError};

@@ -1,8 +1,8 @@
 //! How much of a transfer is here without a gap. Segments arrive in any order, and what is lost comes again later: what
 //! is here beyond a gap is noted, so that a transfer that ends early can say from where on parts may be missing.
 
-use proto::FlowId;
-use wire::bulk::What;
+use am_proto::FlowId;
+use am_wire::bulk::What;
 
 /// The most pieces beyond gaps that are noted, of all transfers of a node: neighbours are one piece, so that there are few,
 /// but a peer can send what it likes. Of more of them less than what is here is told.
@@ -93,7 +93,7 @@ mod tests {
 
     /// A flow of a node of its own.
     fn key() -> Key {
-        let [left, _] = transport::loopback::pair();
+        let [left, _] = am_transport::loopback::pair();
         let node = crate::Node::open_on("alpha", Box::new(left.open().unwrap())).unwrap();
         (node.endpoint::<()>("main").unwrap().connect("beta", "main").unwrap().0, 7)
     }

@@ -22,8 +22,8 @@ mod start;
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
-use proto::{EndpointId, FlowId, ReturnReason, Time};
-use wire::bulk::What;
+use am_proto::{EndpointId, FlowId, ReturnReason, Time};
+use am_wire::bulk::What;
 
 pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use sending::Source;

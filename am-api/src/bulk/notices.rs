@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use proto::FlowId;
-use wire::bulk::{Notice, What};
+use am_proto::FlowId;
+use am_wire::bulk::{Notice, What};
 
 /// With so many notices waiting for a peer, no credit is kept. Two peers that put small pieces to
 /// each other must not wait for each other's credit.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::{Rc, Weak};
 
-use proto::EndpointId;
-use wire::bulk::{Segment, What};
+use am_proto::EndpointId;
+use am_wire::bulk::{Segment, What};
 
 pub(super) type Memory = Rc<RefCell<Box<[u8]>>>;
 

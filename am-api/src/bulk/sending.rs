@@ -1,11 +1,11 @@
 //! What is under way from here: segments and notices, a few with each turn.
 
-use engine::Engine;
-use proto::{Core, Delivery, EndpointId, FlowState};
-use ring::Frame;
-use transport::Transport;
-use wire::bulk::{Notice, Segment, What};
-use wire::{Class, Kind};
+use am_engine::Engine;
+use am_proto::{Core, Delivery, EndpointId, FlowState};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::bulk::{Notice, Segment, What};
+use am_wire::{Class, Kind};
 
 use super::notices::{Notices, TRIES};
 use super::regions::Memory;
@@ -96,7 +96,7 @@ impl Sending {
     /// The next segment's bytes into the cache, while this one's way goes on: they are read once, and for the first time.
     fn prefetch(&self, length: usize) {
         let at = (self.from + self.at) as usize;
-        let fetch = |all: &[u8]| ring::prefetch(all.get(at..).map_or(&[], |rest| &rest[..length.min(rest.len())]));
+        let fetch = |all: &[u8]| am_ring::prefetch(all.get(at..).map_or(&[], |rest| &rest[..length.min(rest.len())]));
         match &self.source {
             Source::Lent(data) => fetch((**data).as_ref()),
             Source::Region(memory) => _ = memory.try_borrow().map(|bytes| fetch(&bytes)),
@@ -153,7 +153,7 @@ impl Way<'_> {
     }
 
     /// Whether it need not be tried again.
-    fn send_notice(&mut self, flow: proto::FlowId, notice: &Notice) -> bool {
+    fn send_notice(&mut self, flow: am_proto::FlowId, notice: &Notice) -> bool {
         if !matches!(self.core().state(flow), FlowState::Open { .. }) {
             return true;
         }

@@ -2,8 +2,8 @@
 
 use std::mem;
 
-use proto::{EndpointId, FlowId};
-use wire::bulk::{Notice, What};
+use am_proto::{EndpointId, FlowId};
+use am_wire::bulk::{Notice, What};
 
 use super::arriving::Asked;
 use super::extent::Extent;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use transport::loopback;
-use wire::bulk::{Notice, Segment, What};
-use wire::{Framing, Kind};
+use am_transport::loopback;
+use am_wire::bulk::{Notice, Segment, What};
+use am_wire::{Framing, Kind};
 
 use super::{ANSWER, Rights, TransferError, TransferKind};
 use crate::{Endpoint, Node, Remote, TransferId};

@@ -1,6 +1,6 @@
 //! The kinds of transports: how each is named, what it is, how it is opened.
 
-use transport::{Name, Transport};
+use am_transport::{Name, Transport};
 
 #[cfg(feature = "xdp")]
 use super::xdp;
@@ -26,40 +26,40 @@ pub(super) const KINDS: &[Kind] = &[
         scheme: "shm",
         example: "shm:lab",
         what: "shared memory: processes of this machine",
-        open: |name| Ok(Box::new(shm::open(&shm::Options::from_name(name)?)?)),
+        open: |name| Ok(Box::new(am_shm::open(&am_shm::Options::from_name(name)?)?)),
     },
     #[cfg(feature = "dpdk")]
     Kind {
         scheme: "dpdk",
         example: "dpdk:net_memif0,role=server",
         what: "DPDK: a PCI port or a virtual device; needs scripts/setup --with-dpdk",
-        open: |name| Ok(Box::new(dpdk::open(&dpdk::Options::of(name)?)?)),
+        open: |name| Ok(Box::new(am_dpdk::open(&am_dpdk::Options::of(name)?)?)),
     },
     #[cfg(feature = "xdp")]
     Kind {
         scheme: "xdp",
         example: "xdp:eth1",
         what: "AF_XDP: an interface's own rings, past the kernel's network stack",
-        open: |name| Ok(Box::new(afxdp::open(&xdp::options(name)?)?)),
+        open: |name| Ok(Box::new(am_afxdp::open(&xdp::options(name)?)?)),
     },
     Kind {
         scheme: "udp",
         example: "udp:10.0.0.7:7000",
         what: "UDP: any network, no rights; a frame is a datagram",
-        open: |name| Ok(Box::new(sockets::udp::open(&sockets::Options::from_name(name)?)?)),
+        open: |name| Ok(Box::new(am_sockets::udp::open(&am_sockets::Options::from_name(name)?)?)),
     },
     Kind {
         scheme: "tcp",
         example: "tcp:10.0.0.7:7000",
         what: "TCP: any network, no rights; nothing is lost while a connection lives",
-        open: |name| Ok(Box::new(sockets::tcp::open(&sockets::Options::from_name(name)?)?)),
+        open: |name| Ok(Box::new(am_sockets::tcp::open(&am_sockets::Options::from_name(name)?)?)),
     },
     #[cfg(feature = "sim")]
     Kind {
         scheme: "sim",
         example: "sim:7,loss=0.01",
         what: "a simulated network, with losses and delays as you like: nodes of one process, for tests",
-        open: |name| Ok(Box::new(netdev_sim::live::open(&netdev_sim::live::Settings::from_name(name)?)?)),
+        open: |name| Ok(Box::new(am_netdev_sim::live::open(&am_netdev_sim::live::Settings::from_name(name)?)?)),
     },
 ];
 

@@ -25,11 +25,11 @@ mod kinds;
 #[cfg(feature = "xdp")]
 mod xdp;
 
+use am_multipath::Paths;
+use am_transport::{Name, NameError, Transport};
+use am_wire::EtherType;
 pub use kinds::Kind;
 use kinds::{FEATURES, KINDS};
-use paths::Paths;
-use transport::{Name, NameError, Transport};
-use wire::EtherType;
 
 /// What stands between names where there are several.
 const AND: char = '+';
@@ -56,7 +56,7 @@ pub enum OpenError {
     LeftOut(&'static str),
     /// Several could not be joined.
     #[error(transparent)]
-    Several(#[from] paths::OpenError),
+    Several(#[from] am_multipath::OpenError),
 }
 
 impl OpenError {
@@ -65,8 +65,8 @@ impl OpenError {
         match self {
             OpenError::Name(_) | OpenError::Missing(_) => true,
             OpenError::Kind { why, .. } => {
-                matches!(why.downcast_ref(), Some(shm::OpenError::Name(_) | shm::OpenError::Options(_)))
-                    || matches!(why.downcast_ref(), Some(sockets::OpenError::Frame { .. }))
+                matches!(why.downcast_ref(), Some(am_shm::OpenError::Name(_) | am_shm::OpenError::Options(_)))
+                    || matches!(why.downcast_ref(), Some(am_sockets::OpenError::Frame { .. }))
                     || is_about_options_of_xdp(&**why)
             }
             OpenError::LeftOut(_) | OpenError::Several(_) => false,
@@ -76,7 +76,7 @@ impl OpenError {
 
 #[cfg(feature = "xdp")]
 fn is_about_options_of_xdp(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    matches!(why.downcast_ref(), Some(afxdp::OpenError::Options(_)))
+    matches!(why.downcast_ref(), Some(am_afxdp::OpenError::Options(_)))
 }
 
 #[cfg(not(feature = "xdp"))]

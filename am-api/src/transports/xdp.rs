@@ -1,7 +1,7 @@
 //! `xdp:INTERFACE`: AF_XDP.
 
-use afxdp::{Attach, Copying, Options};
-use transport::{Name, NameError};
+use am_afxdp::{Attach, Copying, Options};
+use am_transport::{Name, NameError};
 
 const EXAMPLE: &str = "eth1";
 const KEYS: [&str; 4] = ["queue", "frames", "attach", "copy"];

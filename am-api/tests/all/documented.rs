@@ -36,7 +36,7 @@ fn named(prefix: &str, source: &str) -> Vec<String> {
 #[test]
 fn every_counter_is_on_the_page() {
     let mut all = BTreeSet::new();
-    let [wire, _] = transport::loopback::pair();
+    let [wire, _] = am_transport::loopback::pair();
     counted(Box::new(wire.open().expect("memory")), &mut all);
     let shm = format!("shm:am-api-documented-{}", process::id());
     for name in ["tcp:127.0.0.1:0", "sim:4711", &format!("{shm}+udp:127.0.0.1:0")] {

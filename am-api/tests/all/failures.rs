@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
 use am_api::{Class, Fate, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
-use transport::loopback;
+use am_transport::loopback;
 
 const WORK: Handler = Handler(3);
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::common::{Side, connect, connected, plain, until};
 use am_api::{Handler, Kept, Prepared, Remote, RequestError, ReturnReason, Transport};
-use transport::loopback;
+use am_transport::loopback;
 
 const SINK: Handler = Handler(3);
 
@@ -240,7 +240,7 @@ fn a_prepared_reply_outlives_who_asked() {
 }
 
 /// With the pools of beta and alpha.
-fn with_pools() -> (ring::Pool, ring::Pool, Side<()>, Side<Vec<Kept>>, Remote) {
+fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<Kept>>, Remote) {
     let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
     let (left_pool, right_pool) = (left.caps().pool.clone(), right.caps().pool.clone());
     // Each message in a frame of its own: frames are counted here.

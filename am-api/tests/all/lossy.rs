@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::common::{Side, until};
 use am_api::{Builder, Clock, Framing, Hand, Handler, Incarnation, Node, Remote, Transport};
-use transport::faulty::{Faults, Faulty};
-use transport::loopback;
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback;
 
 const TELL: Handler = Handler(0);
 const ASK: Handler = Handler(1);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
 use am_api::{Handler, NotOpen, Transport};
-use transport::loopback::wire;
+use am_transport::loopback::wire;
 
 const ECHO: Handler = Handler(1);
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
 use am_api::{Clock, Hand, Handler, Incarnation, IntroduceError, Node, Remote};
-use paths::Paths;
-use transport::{Transport, loopback};
-use wire::EtherType;
+use am_multipath::Paths;
+use am_transport::{Transport, loopback};
+use am_wire::EtherType;
 
 const TELL: Handler = Handler(0);
 const TURN: Duration = Duration::from_micros(5);
@@ -133,7 +133,7 @@ fn when_a_way_dies_the_next_is_taken_and_nothing_is_lost_or_doubled() {
             pair.switches[side][0].set(state);
             // A way that is full is told by the time that passes, which no hand moves.
             if state == State::Full {
-                std::thread::sleep(paths::STUCK + Duration::from_millis(5));
+                std::thread::sleep(am_multipath::STUCK + Duration::from_millis(5));
             }
             pair.tell(to, 2000);
             pair.all_arrived_once();

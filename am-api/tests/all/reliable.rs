@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::common::Side;
 use am_api::{Clock, Hand, Handler, Incarnation, Node, Transport};
-use ring::Frame;
-use transport::loopback::{self, Loopback};
-use transport::{Caps, IntroduceError};
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::loopback::{self, Loopback};
+use am_transport::{Caps, IntroduceError};
+use am_wire::{Address, Flow};
 
 const TELL: Handler = Handler(0);
 const TURN: Duration = Duration::from_micros(2);

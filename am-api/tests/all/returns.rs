@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{Side, plain};
 use am_api::{Builder, Class, Clock, Hand, Handler, Incarnation, Remote, RequestError, ReturnReason};
-use transport::loopback::{self, Options, Plug};
+use am_transport::loopback::{self, Options, Plug};
 
 const WORK: Handler = Handler(3);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
 use am_api::{Handler, Node, NotOpen, ReturnReason};
-use transport::loopback::{self, Plug};
+use am_transport::loopback::{self, Plug};
 
 const ECHO: Handler = Handler(0);
 const ECHOED: Handler = Handler(0);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
 use am_api::{Handler, Remote};
+use am_transport::loopback;
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
-use transport::loopback;
 
 const WORK: Handler = Handler(0);
 

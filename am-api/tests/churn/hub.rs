@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Handler, Node};
-use ring::Pool;
+use am_ring::Pool;
 
 use crate::visitor::Visitor;
 use crate::{NAMES, VISITORS};

@@ -6,7 +6,7 @@ mod over;
 use std::time::{Duration, Instant};
 
 use am_api::{Builder, Endpoint, Framing, Node, Remote, Transport};
-use transport::loopback;
+use am_transport::loopback;
 
 /// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
 pub(crate) const OVER: &str = "AM_TEST_OVER";

@@ -1,4 +1,4 @@
-//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p am-api --test all ping_pong::`.
+//! The same tests over every transport: `AM_TEST_OVER=udp cargo test -p active-messages --test all ping_pong::`.
 //! `scripts/test` does so for all of them.
 
 use std::cell::RefCell;
@@ -6,9 +6,9 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use am_api::Transport;
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
+use am_transport::faulty::{Faults, Faulty};
 use nix::sched::{CloneFlags, setns};
-use transport::faulty::{Faults, Faulty};
 
 /// Two ends of a link of this kind, both in this thread.
 pub(crate) fn pair(which: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {

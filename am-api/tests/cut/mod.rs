@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use am_api::{Address, Transport};
-use ring::Frame;
-use transport::{Caps, IntroduceError};
-use wire::Flow;
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError};
+use am_wire::Flow;
 
 /// How a way is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ pub(crate) fn example(name: &str) -> Command {
     path.pop();
     path.pop();
     let path = path.join("examples").join(name);
-    assert!(path.exists(), "{} is not there: cargo build -p am-api --example {name}", path.display());
+    assert!(path.exists(), "{} is not there: cargo build -p active-messages --example {name}", path.display());
     Command::new(path)
 }
 

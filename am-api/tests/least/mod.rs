@@ -1,9 +1,9 @@
 //! A transport with the calls that each must have, and none of those that it may have.
 
 use am_api::{Address, Transport};
-use ring::Frame;
-use transport::Caps;
-use wire::Flow;
+use am_ring::Frame;
+use am_transport::Caps;
+use am_wire::Flow;
 
 /// Another transport, as far as the least of them go. It is not told what a
 /// program that bounces needs, and frames to addresses that it does not carry are lost.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::least::Least;
 use am_api::{Framing, Handler, Node, Remote, Transport};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 
 const WORK: Handler = Handler(3);
 const FLOWS: u64 = 40;
@@ -16,7 +16,7 @@ const FLOWS: u64 = 40;
 const EACH: u64 = 3;
 
 fn open(told: bool) -> Box<dyn Transport> {
-    let inner = Box::new(afxdp::open(&afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
+    let inner = Box::new(am_afxdp::open(&am_afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
     // Else its program is not told what it needs for bouncing.
     if told { inner } else { Box::new(Least { inner, carries: |_| true }) }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::wires::{Seen, against, connect, node};
 use am_api::Framing;
-use hosts::{Bridge, BridgeOptions, Host, Tap};
+use am_netns::{Bridge, BridgeOptions, Host, Tap};
 
 /// The frame that carries `payload` from alpha to beta, as it leaves alpha's cable.
 fn captured(framing: Framing, payload: &[u8]) -> Vec<u8> {

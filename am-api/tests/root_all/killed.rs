@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::doomed::Receiver;
 use crate::wires::{ECHO, SECONDS, payload};
 use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
-use hosts::{Bridge, BridgeOptions, Host, VethOptions, veth};
+use am_netns::{Bridge, BridgeOptions, Host, VethOptions, veth};
 
 const WORK: Handler = Handler(2);
 const UNDER_WAY: u64 = 10_000;
@@ -48,8 +48,8 @@ fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_>) {
 }
 
 fn open(name: &str, interface: &str, [receive, send]: [usize; 2]) -> Node {
-    let options = afxdp::Options { frames: (receive + send + 6000) as u32, ..afxdp::Options::new(interface) };
-    let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let options = am_afxdp::Options { frames: (receive + send + 6000) as u32, ..am_afxdp::Options::new(interface) };
+    let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let builder = Node::builder(name).framing(Framing::Split).window(WINDOW);
     builder.receive_frames(receive).send_frames(send).open_on(Box::new(transport)).unwrap()
 }

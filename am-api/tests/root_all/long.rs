@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::wires::{ECHO, SECONDS, Seen, against, connect, exchange, node, payload};
 use am_api::{Endpoint, Framing, Node, RequestError, Rights};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 use nix::sched::{CloneFlags, setns};
 
 const MTUS: [u32; 2] = [9000, 65000];

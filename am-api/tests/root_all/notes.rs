@@ -3,7 +3,7 @@
 use std::process::{Output, Stdio};
 
 use crate::example::example;
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 
 /// A veth has no rules that steer to a queue.
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::wires::{Seen, against, connect, exchange, node};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, recv, sendto, setsockopt, socket, sockopt,
 };

@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Handler, Node, Remote};
-use hosts::{Host, VethOptions, veth};
-use paths::Paths;
-use transport::Transport;
-use wire::EtherType;
+use am_multipath::Paths;
+use am_netns::{Host, VethOptions, veth};
+use am_transport::Transport;
+use am_wire::EtherType;
 
 const TELL: Handler = Handler(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -20,7 +20,7 @@ const CABLES: [&str; 2] = ["am0", "am1"];
 
 fn node(name: &str) -> Node {
     let ways = CABLES.map(|cable| {
-        let transport = afxdp::open(&afxdp::Options::new(cable)).unwrap_or_else(|error| panic!("{error}"));
+        let transport = am_afxdp::open(&am_afxdp::Options::new(cable)).unwrap_or_else(|error| panic!("{error}"));
         Box::new(transport) as Box<dyn Transport>
     });
     let both = Paths::new(ways.into(), EtherType::DEFAULT).unwrap();

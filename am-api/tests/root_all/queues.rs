@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_api::{Endpoint, Handler, Node};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 
 const ECHO: Handler = Handler(1);
 const LONG: Duration = Duration::from_secs(60);

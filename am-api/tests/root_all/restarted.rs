@@ -8,15 +8,15 @@ use std::time::Duration;
 use crate::doomed::Receiver;
 use crate::wires::{SECONDS, payload};
 use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 
 const WORK: Handler = Handler(2);
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 fn open(name: &str, lost_per_million: u32) -> Node {
-    let options = afxdp::Options { lost_per_million, ..afxdp::Options::new("am0") };
-    let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let options = am_afxdp::Options { lost_per_million, ..am_afxdp::Options::new("am0") };
+    let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     Node::builder(name).patience(PATIENCE).beacon(PATIENCE).open_on(Box::new(transport)).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::wires::{Seen, against, connect, exchange, node};
 use am_api::{Framing, FramingWhy};
-use hosts::{Bridge, BridgeOptions, Host, Tap};
+use am_netns::{Bridge, BridgeOptions, Host, Tap};
 
 /// Frames of ours that reached a host that they were not for.
 fn overheard(tap: &Tap, own: [u8; 6]) -> usize {

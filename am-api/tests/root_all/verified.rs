@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::example::{Running, example};
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 
 fn verify(host: &Host, arguments: &[&str]) -> Child {
     host.enter(|| example("verify").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn())

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use am_api::{Endpoint, Framing, Handler, Node, Remote};
-use hosts::Host;
+use am_netns::Host;
 
 pub const ECHO: Handler = Handler(1);
 pub const SECONDS: Duration = Duration::from_secs(10);
@@ -22,8 +22,8 @@ pub struct Seen {
 /// A node on the interface `am0` of the host that the calling thread is in,
 /// with an endpoint "app" that echoes requests and counts replies.
 pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
-    let options = afxdp::Options::new("am0");
-    let transport = afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
+    let options = am_afxdp::Options::new("am0");
+    let transport = am_afxdp::open(&options).unwrap_or_else(|error| panic!("{error}"));
     let mut builder = Node::builder(name);
     if let Some(framing) = framing {
         builder = builder.framing(framing);

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 use am_api::{Clock, Endpoint, Framing, Handler, Incarnation, Node, Remote, Transport};
-use ring::Frame;
-use sockets::udp;
-use transport::{Caps, IntroduceError, loopback};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_sockets::udp;
+use am_transport::{Caps, IntroduceError, loopback};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::Error;
 
@@ -53,12 +53,12 @@ impl Over {
             }
             Over::Shm => {
                 let name = format!("shm:am-cost-{},frame=1514,frames={FRAMES}", std::process::id());
-                let open = || shm::open(&shm::Options::from_name(&name.parse()?)?).map_err(Error::from);
+                let open = || am_shm::open(&am_shm::Options::from_name(&name.parse()?)?).map_err(Error::from);
                 [marked(open()?), marked(open()?)]
             }
             Over::Udp => {
                 let open = || {
-                    udp::open(&sockets::Options::from_name(
+                    udp::open(&am_sockets::Options::from_name(
                         &format!("udp:127.0.0.1:0,frame=1514,frames={FRAMES}").parse()?,
                     )?)
                     .map_err(Error::from)

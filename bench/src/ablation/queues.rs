@@ -9,10 +9,10 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use ring::Frame;
-use transport::Transport;
-use wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::Row;
 use super::bare::{hybrid, provide};
@@ -248,7 +248,7 @@ impl<T: Transport> Port for Queues<T> {
 
 #[cfg(test)]
 mod tests {
-    use transport::loopback::{Loopback, Plug, wire};
+    use am_transport::loopback::{Loopback, Plug, wire};
 
     use super::*;
 

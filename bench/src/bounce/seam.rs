@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use ring::Frame;
-use transport::{Caps, Transport};
-use wire::bounce::Back;
-use wire::frame::parse;
-use wire::{Address, Buffer, EtherType, Flow, Kind};
+use am_ring::Frame;
+use am_transport::{Caps, Transport};
+use am_wire::bounce::Back;
+use am_wire::frame::parse;
+use am_wire::{Address, Buffer, EtherType, Flow, Kind};
 
 /// What is not back after so long does not come back.
 const LONG: Duration = Duration::from_millis(200);

@@ -348,7 +348,7 @@ fn vias_on(on: &str) -> &'static [Via] {
 
 fn is_nic(on: &str) -> bool {
     let name = on.parse().ok();
-    name.is_some_and(|name| dpdk::Options::of(&name).is_ok_and(|options| options.is_pci()))
+    name.is_some_and(|name| am_dpdk::Options::of(&name).is_ok_and(|options| options.is_pci()))
 }
 
 /// Each keeps all that it measured.

@@ -1,8 +1,8 @@
 //! What can be said of a simulated network.
 
-use netdev_sim::live::Settings;
-use transport::{Name, NameError};
-use wire::frame::ETHERNET;
+use am_netdev_sim::live::Settings;
+use am_transport::{Name, NameError};
+use am_wire::frame::ETHERNET;
 
 use super::options::Options;
 use super::place::{SIM, Where};

@@ -13,7 +13,7 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use hosts::Host;
+use am_netns::Host;
 use serde::{Deserialize, Serialize};
 
 use super::peer::{Asked, Turn};

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio, id};
 
-use wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET;
 
 use super::peer::Wire;
 use crate::deploy::joined::{Ends, Joint};

@@ -1,6 +1,6 @@
 //! One of two machines: an interface, or any other transport by its name.
 
-use afxdp::Interface;
+use am_afxdp::Interface;
 use am_api::{Idle, Node};
 
 use crate::cli::is_interface;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ::wire::Address;
 use ::wire::frame::ETHERNET;
-use transport::loopback::{Options, Plug, wire};
+use am_transport::loopback::{Options, Plug, wire};
 
 use super::threads::{self, lost};
 use crate::ablation::queues::Queues;

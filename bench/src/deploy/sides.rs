@@ -1,8 +1,8 @@
 //! Two sides for a command that opens transports itself: where each is, and what its transport is called.
 
-use afxdp::Options;
-use transport::faulty::{Faults, Faulty};
-use transport::{Name, NameError, Transport};
+use am_afxdp::Options;
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::{Name, NameError, Transport};
 
 use crate::error::Error;
 use crate::link::once_free;
@@ -102,7 +102,7 @@ pub(crate) fn open(
     if let Some(interface) = on.strip_prefix(XDP) {
         let (attach, lost_per_million) = (how.xdp.attach(), losses.per_million);
         let options = Options { attach, lost_per_million, ..Options::new(interface) };
-        let xdp = once_free(watch, || Ok(afxdp::open(&options)?))?;
+        let xdp = once_free(watch, || Ok(am_afxdp::open(&options)?))?;
         let at = xdp.mode().attach.name();
         return Ok((Box::new(xdp), Some(at)));
     }

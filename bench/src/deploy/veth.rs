@@ -11,8 +11,8 @@
 //! Nothing has a name on this machine and everything hangs on open files and
 //! processes of ours, so that nothing is left however either side ends.
 
-use afxdp::Interface;
-use hosts::{Host, VethOptions, veth};
+use am_afxdp::Interface;
+use am_netns::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
@@ -117,7 +117,7 @@ pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
 fn most(vias: &[Via]) -> u32 {
     // The rows of the ablation write into a frame as one piece, wherever it is.
     let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
-    if vias.iter().any(is_row) { afxdp::ONE_CHUNK_MTU } else { afxdp::MOST_MTU }
+    if vias.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
 }
 
 /// The same for an interface that has the MTU it has.

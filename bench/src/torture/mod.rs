@@ -32,9 +32,9 @@ use std::hash::BuildHasher;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use am_wire::Framing;
+use am_wire::frame::ETHERNET;
 use serde::{Deserialize, Serialize};
-use wire::Framing;
-use wire::frame::ETHERNET;
 
 pub(crate) use child::run as child;
 

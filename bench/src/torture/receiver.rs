@@ -120,7 +120,7 @@ impl Stalling {
 mod tests {
     use std::time::Instant;
 
-    use transport::loopback::wire;
+    use am_transport::loopback::wire;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What message each number is: the same to who sends it and to who checks it.
 
+use am_wire::{MAX_WORDS, WORD};
 use serde::{Deserialize, Serialize};
-use wire::{MAX_WORDS, WORD};
 
 use crate::content::{Stream, mix};
 

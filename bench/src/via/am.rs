@@ -6,8 +6,8 @@ use std::mem;
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
-use transport::trace::Trace;
-use wire::bulk::Segment;
+use am_transport::trace::Trace;
+use am_wire::bulk::Segment;
 
 use super::lossy::{self, Knob};
 use super::transfers::{Told, Transfers};

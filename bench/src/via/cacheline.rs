@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use shm::Lines;
+use am_shm::Lines;
 
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::dpdk::Options;
 use ::dpdk::raw::{BATCH, Raw};
-use transport::Name;
+use am_transport::Name;
 
 use super::am::facility;
 use super::raw::{Device, RawPort};

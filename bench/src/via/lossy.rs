@@ -8,10 +8,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ring::Frame;
-use transport::{Caps, IntroduceError, Transport};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::loss::Loss;
 
@@ -133,7 +133,7 @@ impl<T: Transport> Transport for Lossy<T> {
 
 #[cfg(test)]
 mod tests {
-    use transport::loopback::wire;
+    use am_transport::loopback::wire;
 
     use super::*;
 

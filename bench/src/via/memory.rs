@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use ring::Frame;
-use transport::Transport;
-use transport::loopback::{Loopback, Plug};
-use wire::frame::{ETHERNET, Link, SMALLEST, emit};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_transport::loopback::{Loopback, Plug};
+use am_wire::frame::{ETHERNET, Link, SMALLEST, emit};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use crate::content::Content;
 use crate::error::Error;
@@ -166,7 +166,7 @@ impl<T: Transport> Port for Memory<T> {
 
 #[cfg(test)]
 mod tests {
-    use transport::loopback::wire;
+    use am_transport::loopback::wire;
 
     use super::*;
 

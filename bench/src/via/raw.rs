@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use afxdp::Interface;
-use wire::frame::{ETHERNET, SMALLEST};
-use wire::{Address, EtherType};
+use am_afxdp::Interface;
+use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::{Address, EtherType};
 
 use crate::content::Content;
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub(crate) trait Device {
 }
 
 /// One side of the via.
-pub(crate) struct RawPort<D = afxdp::raw::Raw> {
+pub(crate) struct RawPort<D = am_afxdp::raw::Raw> {
     raw: D,
     mode: String,
     largest: usize,
@@ -76,7 +76,7 @@ impl RawPort {
     /// Between two places; the program on this side's interface is there as
     /// long as this is.
     pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &Place) -> Result<RawPort, Error> {
-        let raw = afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
+        let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
         let mode = raw.mode().to_string();
         Ok(RawPort::new(raw, mode, interface.address, peer))
     }
@@ -115,7 +115,7 @@ impl<D: Device> RawPort<D> {
     }
 }
 
-impl Device for afxdp::raw::Raw {
+impl Device for am_afxdp::raw::Raw {
     fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         self.write(frame)
     }

@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use netdev_sim::live::{self, Live, Settings};
-use transport::Name;
+use am_netdev_sim::live::{self, Live, Settings};
+use am_transport::Name;
 
 use super::am::facility;
 use super::memory::Memory;

@@ -10,7 +10,7 @@ use crate::common::{
     ENDLESS, Machines, QUICK, Running, am_bench, check_latency, check_throughput, eventually, is_alive, json, run,
     seconds_worked, start, summary, text,
 };
-use hosts::VethOptions;
+use am_netns::VethOptions;
 use nix::sys::signal::Signal;
 
 const VETH: &[&str] = &["--hosts", "veth"];

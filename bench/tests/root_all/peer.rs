@@ -1,8 +1,8 @@
 //! Two machines with interfaces that are unusual. Needs root.
 
 use crate::common::{Machines, QUICK, json, run, start, text};
-use hosts::{Host, VethOptions, veth};
-use wire::Framing;
+use am_netns::{Host, VethOptions, veth};
+use am_wire::Framing;
 
 const ADDRESSES: (&str, &str) = ("10.78.0.1/24", "10.78.0.2/24");
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use fm::{Cluster, Fm, Handler, Rank};
+use am_fm::{Cluster, Fm, Handler, Rank};
 
 use crate::code::{self, Code, Failure};
 use crate::here::{self, HandlerFn, Here, Message};

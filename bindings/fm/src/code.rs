@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 
-use fm::{ClusterError, FmError, MeetError, SendError, Unfinished};
+use am_fm::{ClusterError, FmError, MeetError, SendError, Unfinished};
 
 use crate::place::PlaceError;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use am_api::transports::OpenError;
-use fm::Transport;
-use transport::NameError;
-use transport::loopback::{Plug, wire};
+use am_fm::Transport;
+use am_transport::NameError;
+use am_transport::loopback::{Plug, wire};
 
 /// What the name of a wire in memory begins with.
 const LOOPBACK: &str = "loopback:";

@@ -2,7 +2,7 @@
 
 mod program;
 
-use hosts::{Host, VethOptions, veth};
+use am_netns::{Host, VethOptions, veth};
 use program::Program;
 
 #[test]

@@ -6,10 +6,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bpf::{AttachError, AttachMode, Attachment, Config, Steer};
-use hosts::{Host, Interface, VethOptions, veth};
-use wire::frame::{self, Link};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use am_bpf::{AttachError, AttachMode, Attachment, Config, Steer};
+use am_netns::{Host, Interface, VethOptions, veth};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -1,11 +1,11 @@
 //! Frames: valid ones, and what can become of them.
 
+use am_wire::frame::{self, Link};
+use am_wire::steer::Table;
+use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore, SeedableRng};
-use wire::frame::{self, Link};
-use wire::steer::Table;
-use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 /// The longest frame at Ethernet's MTU.
 pub(crate) const LONGEST: usize = 1514;

@@ -10,11 +10,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bpf::{Config, Probe};
-use wire::Flow;
-use wire::bounce::Back;
-use wire::frame::SMALLEST;
-use wire::steer::{Decision, Table, steer};
+use am_bpf::{Config, Probe};
+use am_wire::Flow;
+use am_wire::bounce::Back;
+use am_wire::frame::SMALLEST;
+use am_wire::steer::{Decision, Table, steer};
 
 /// Both sides, with the same configuration and the same flows.
 pub(crate) struct Twins {

@@ -1,19 +1,19 @@
 //! Where does the time of a frame go? Round trips and a flood over a veth pair
 //! between two hosts on this machine, with no protocol above the transport.
 //!
-//! `cargo run --release -p afxdp --example pingpong [SIZE [COUNT [RING]]]`, as root.
+//! `cargo run --release -p am-afxdp --example pingpong [SIZE [COUNT [RING]]]`, as root.
 
 use std::error::Error;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use afxdp::{Options, Program, Rings, Xdp};
-use hosts::{Host, VethOptions, veth};
-use ring::Frame;
-use transport::Transport;
-use wire::frame::ETHERNET;
-use wire::{Address, Buffer, EtherType};
+use am_afxdp::{Options, Program, Rings, Xdp};
+use am_netns::{Host, VethOptions, veth};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::frame::ETHERNET;
+use am_wire::{Address, Buffer, EtherType};
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -47,7 +47,7 @@ fn open(core: usize, plan: &Plan) -> Fallible<Xdp> {
     let mut options = Options::new("am0");
     options.program = Program::Raw;
     options.rings = Rings { rx: plan.ring, tx: plan.ring, fill: plan.ring, completion: plan.ring };
-    let xdp = afxdp::open(&options)?;
+    let xdp = am_afxdp::open(&options)?;
     plan.both.wait();
     Ok(xdp)
 }

@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use bpf::{AttachError, AttachMode, Attachment, Config, SocketError, Steer};
-use wire::Address;
+use am_bpf::{AttachError, AttachMode, Attachment, Config, SocketError, Steer};
+use am_wire::Address;
 
 use crate::OpenError;
 use crate::holders::Holders;

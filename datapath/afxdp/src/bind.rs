@@ -128,7 +128,7 @@ impl Attempt<'_> {
         let doing = || format!("binding a socket to queue {queue} of {interface}");
         match source.raw_os_error() {
             Some(libc::EBUSY) => {
-                let is_ours = bpf::sibling(self.interface.index).is_some();
+                let is_ours = am_bpf::sibling(self.interface.index).is_some();
                 OpenError::Busy { interface, queue, holders: Holders::find(), is_ours }
             }
             Some(libc::ENETDOWN) => OpenError::Down { interface },

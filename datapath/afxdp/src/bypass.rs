@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use am_wire::frame::ETHERNET;
+use am_wire::{Address, EtherType};
 use libc::{c_int, sock_filter, sock_fprog, sockaddr_ll, socklen_t};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
-use wire::frame::ETHERNET;
-use wire::{Address, EtherType};
 
 use crate::sockopt;
 

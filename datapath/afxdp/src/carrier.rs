@@ -3,8 +3,8 @@
 
 use std::io;
 
-use wire::Address;
-use wire::frame::ETHERNET;
+use am_wire::Address;
+use am_wire::frame::ETHERNET;
 
 use crate::ifreq::Query;
 use crate::interface::Interface;

@@ -12,7 +12,7 @@
 //! mode the whole KiB of a chunk have to hold the longest frame, and what a NIC writes before and behind it
 //! (`docs/nics.md` has each driver's unit).
 
-use wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET;
 
 use crate::OpenError;
 use crate::interface::Interface;
@@ -109,7 +109,7 @@ impl Cut {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use wire::Address;
+    use am_wire::Address;
 
     pub(crate) fn interface(mtu: u32) -> Interface {
         let (name, driver) = ("eth1".to_owned(), "igb".to_owned());

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use bpf::{AttachError, LoadError, Share, ShareError};
-use transport::memory::NoMemory;
+use am_bpf::{AttachError, LoadError, Share, ShareError};
+use am_transport::memory::NoMemory;
 
 use crate::holders::Holders;
 use crate::kernel::NEEDED;

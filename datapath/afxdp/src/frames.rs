@@ -8,8 +8,8 @@
 
 use std::ptr::{self, NonNull};
 
-use ring::{Frame, Layout, Pool, RawFrame};
-use wire::Buffer;
+use am_ring::{Frame, Layout, Pool, RawFrame};
+use am_wire::Buffer;
 use xsk_rs::{FrameDesc, Umem};
 
 use crate::OpenError;

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use am_wire::Address;
+use am_wire::frame::ETHERNET;
 use nix::net::if_::if_nameindex;
-use wire::Address;
-use wire::frame::ETHERNET;
 
 use crate::OpenError;
 use crate::ifreq::Query;

@@ -73,19 +73,19 @@
 //! `examples/pingpong.rs`, which measures this crate and nothing else.
 //!
 //! ```no_run
-//! use afxdp::{Options, open};
-//! use transport::Transport;
-//! use wire::{Buffer, Flow};
+//! use am_afxdp::{Options, open};
+//! use am_transport::Transport;
+//! use am_wire::{Buffer, Flow};
 //!
 //! let mut eth1 = open(&Options::new("eth1"))?;
 //! println!("{}", eth1.mode()); // "mlx5_core zero-copy", "veth copy", ...
 //! eth1.steer(Flow::new(7).unwrap(), true);
 //! eth1.receive(64, &mut |frame| println!("{} bytes", frame.bytes().len()));
-//! # Ok::<(), afxdp::OpenError>(())
+//! # Ok::<(), am_afxdp::OpenError>(())
 //! ```
 //!
-//! [`send`]: transport::Transport::send
-//! [`flush`]: transport::Transport::flush
+//! [`send`]: am_transport::Transport::send
+//! [`flush`]: am_transport::Transport::flush
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod anew;

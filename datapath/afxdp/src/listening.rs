@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use am_wire::Address;
 use libc::{c_int, packet_mreq};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use wire::Address;
 
 use crate::sockopt;
 

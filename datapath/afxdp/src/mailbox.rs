@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use am_wire::control::Control;
 use nix::unistd::read;
-use wire::control::Control;
 
 /// Frames that wait at most: a beacon of each of so many peers between two turns.
 const MOST: usize = 64;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use bpf::AttachMode;
+use am_bpf::AttachMode;
 
 use crate::bind::Bound;
 use crate::cut::Cut;

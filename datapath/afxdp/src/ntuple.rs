@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wire::Address;
+use am_wire::Address;
 
 use crate::ifreq::Query;
 

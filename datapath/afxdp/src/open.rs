@@ -4,9 +4,9 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use ring::Pool;
-use transport::Caps;
-use wire::Address;
+use am_ring::Pool;
+use am_transport::Caps;
+use am_wire::Address;
 
 use crate::anew::Anew;
 use crate::bind::Bound;

@@ -1,7 +1,7 @@
 //! What to open, and how.
 
-use bpf::AttachMode;
-use wire::EtherType;
+use am_bpf::AttachMode;
+use am_wire::EtherType;
 
 use crate::busy_poll::BusyPoll;
 use crate::errors::{MOST_ENTRIES, OptionsError};
@@ -91,11 +91,11 @@ impl Options {
 /// Which of the frames that arrive are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Program {
-    /// Active messages: steered by flow, see [`bpf::Steer`].
+    /// Active messages: steered by flow, see [`am_bpf::Steer`].
     #[default]
     Steer,
     /// Every frame of the hidden EtherType, whatever is in it: bare AF_XDP, to
-    /// measure against. See [`bpf::Raw`].
+    /// measure against. See [`am_bpf::Raw`].
     Raw,
 }
 

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-use bpf::{AttachMode, Attachment, Counters, Raw, Steer};
-use wire::Flow;
-use wire::bounce::Back;
+use am_bpf::{AttachMode, Attachment, Counters, Raw, Steer};
+use am_wire::Flow;
+use am_wire::bounce::Back;
 
 use crate::OpenError;
 use crate::attach::{SOCKET, attach, no_socket};

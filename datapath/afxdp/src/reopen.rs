@@ -12,8 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-use transport::Transport;
-use wire::Reason;
+use am_transport::Transport;
+use am_wire::Reason;
 
 use crate::anew::Anew;
 use crate::busy_poll::Deferred;
@@ -53,7 +53,7 @@ impl Xdp {
     }
 
     /// Leave zero-copy mode. Frames that are held stay valid; what was on its way is lost. Flows stay open, the descriptor
-    /// to wait on stays the same, the [pool](transport::Caps::pool) is another. `note` is for [`Mode::notes`].
+    /// to wait on stays the same, the [pool](am_transport::Caps::pool) is another. `note` is for [`Mode::notes`].
     ///
     /// # Errors
     /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.

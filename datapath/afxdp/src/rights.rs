@@ -15,7 +15,7 @@ const NEEDED: [(Capability, &str); 3] = [
 const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for this kernel's verifier of XDP programs");
 
 fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
-    NEEDED.into_iter().chain(bpf::needs_perfmon().then_some(PERFMON))
+    NEEDED.into_iter().chain(am_bpf::needs_perfmon().then_some(PERFMON))
 }
 
 /// Capabilities that this thread lacks.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wire::{Address, EtherType};
+use am_wire::{Address, EtherType};
 
 use crate::ifreq::Query;
 use crate::interface::Interface;

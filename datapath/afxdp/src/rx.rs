@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use am_ring::Frame;
 use nix::sys::socket::{MsgFlags, recv};
-use ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::expected::Expected;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   interface ── program of the one node                  as long as there is one
-//!   interface ── bpf::Share ─┬─ program of node 0         from the second on
+//!   interface ── am_bpf::Share ─┬─ program of node 0         from the second on
 //!                            └─ program of node 1
 //! ```
 //!
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bpf::{AttachMode, Attachment, Program, Share, Steer};
-use wire::Address;
+use am_bpf::{AttachMode, Attachment, Program, Share, Steer};
+use am_wire::Address;
 
 use crate::OpenError;
 use crate::attach;

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use transport::memory;
+use am_transport::memory;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
 use xsk_rs::{FrameDesc, Umem};
 

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use bpf::Counters;
-use wire::Reason;
+use am_bpf::Counters;
+use am_wire::Reason;
 
 /// Looked at so often, and then it costs a system call for each processor's count, where little was received.
 const PAUSE: Duration = Duration::from_secs(1);

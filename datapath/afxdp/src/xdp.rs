@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use ring::{Frame, Pool};
-use transport::{Caps, Transport};
-use wire::bounce::Back;
-use wire::{Address, Buffer, Flow};
+use am_ring::{Frame, Pool};
+use am_transport::{Caps, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, Flow};
 
 use crate::anew::Anew;
 use crate::busy_poll::Deferred;

@@ -2,13 +2,13 @@
 
 mod pair;
 
-use afxdp::{Options, Xdp};
 use allocation_counter::measure;
-use hosts::VethOptions;
+use am_afxdp::{Options, Xdp};
+use am_netns::VethOptions;
+use am_transport::Transport;
+use am_transport::conformance::{self, Pair};
+use am_transport::faulty::{Faults, Faulty};
 use pair::Cable;
-use transport::Transport;
-use transport::conformance::{self, Pair};
-use transport::faulty::{Faults, Faulty};
 
 fn passes<T: Transport + 'static>(options: &VethOptions<'_>, mut wrap: impl FnMut(Xdp) -> T) {
     let over_a_cable = || {

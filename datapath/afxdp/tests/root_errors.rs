@@ -4,10 +4,10 @@ mod pair;
 
 use std::thread;
 
-use afxdp::{Attach, Copying, HugePages, ONE_CHUNK_MTU, OpenError, Options, Program, Rings};
-use bpf::{AttachError, AttachMode, Raw};
+use am_afxdp::{Attach, Copying, HugePages, ONE_CHUNK_MTU, OpenError, Options, Program, Rings};
+use am_bpf::{AttachError, AttachMode, Raw};
+use am_netns::VethOptions;
 use caps::{CapSet, Capability};
-use hosts::VethOptions;
 use pair::{Cable, eventually};
 
 /// The error, and that nothing of the attempt is left: the queue opens once the
@@ -127,7 +127,7 @@ fn without(lost: &[Capability], options: &Options) -> OpenError {
         let attempt = scope.spawn(|| {
             nix::sched::setns(&cable.hosts[0], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
             lost.iter().for_each(|&right| caps::drop(None, CapSet::Effective, right).unwrap());
-            afxdp::open(options).map(|_| ()).unwrap_err()
+            am_afxdp::open(options).map(|_| ()).unwrap_err()
         });
         attempt.join().unwrap()
     })
@@ -160,7 +160,7 @@ fn the_named_capabilities_suffice() {
         let attempt = scope.spawn(|| {
             nix::sched::setns(&cable.hosts[0], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
             caps::set(None, CapSet::Effective, &needed.into_iter().collect()).unwrap();
-            afxdp::open(&options).map(|_| ())
+            am_afxdp::open(&options).map(|_| ())
         });
         attempt.join().unwrap().unwrap_or_else(|error| panic!("{error}"));
     });

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hosts::Tap;
+use am_netns::Tap;
+use am_transport::Transport;
+use am_wire::{Address, EtherType};
 use pair::{Pair, eventually, plain};
-use transport::Transport;
-use wire::{Address, EtherType};
 
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
 const LINK_DETACH: libc::c_long = 34;

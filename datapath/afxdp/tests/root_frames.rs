@@ -4,14 +4,14 @@ mod pair;
 
 use std::time::Instant;
 
-use afxdp::{Options, Rings};
-use hosts::VethOptions;
+use am_afxdp::{Options, Rings};
+use am_netns::VethOptions;
+use am_ring::{Layout, Pool};
+use am_transport::Transport;
+use am_wire::Buffer;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pair::{Cable, PATIENCE, counter, eventually, flow, frames_out, message, number, plain};
-use ring::{Layout, Pool};
 use std::os::fd::AsFd;
-use transport::Transport;
-use wire::Buffer;
 
 #[test]
 fn the_mode_is_the_kernels_word() {

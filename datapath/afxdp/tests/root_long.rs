@@ -4,14 +4,14 @@ mod pair;
 
 use std::process::Command;
 
-use afxdp::{Attach, MultiBuffer, Options, Program, Rings, Xdp};
-use hosts::VethOptions;
+use am_afxdp::{Attach, MultiBuffer, Options, Program, Rings, Xdp};
+use am_netns::VethOptions;
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::bounce::Back;
+use am_wire::frame::{self, ETHERNET, Link, SMALLEST};
+use am_wire::{Buffer, EtherType, Framing, Header, Kind};
 use pair::{Cable, Pair, counter, eventually, flow};
-use ring::Frame;
-use transport::Transport;
-use wire::bounce::Back;
-use wire::frame::{self, ETHERNET, Link, SMALLEST};
-use wire::{Buffer, EtherType, Framing, Header, Kind};
 
 const MTUS: [u32; 3] = [9000, 65000, 65535];
 

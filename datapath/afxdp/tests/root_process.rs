@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use afxdp::Options;
-use hosts::VethOptions;
+use am_afxdp::Options;
+use am_netns::VethOptions;
 use pair::{Cable, eventually};
 
 /// One test at a time: a child that another thread starts has a copy of every
@@ -33,7 +33,7 @@ fn start() -> Child {
 #[test]
 #[ignore = "started by kill_9_leaves_no_program_and_no_socket"]
 fn holds_the_queue() {
-    let _open = afxdp::open(&Options::new("am0")).unwrap_or_else(|error| panic!("{error}"));
+    let _open = am_afxdp::open(&Options::new("am0")).unwrap_or_else(|error| panic!("{error}"));
     println!("\nopen");
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
@@ -83,7 +83,7 @@ fn the_process_that_has_another_queue_is_named() {
 fn a_sibling_is_told_from_another_program_without_its_descriptors() {
     let _alone = alone();
     let cable = Cable::new(&VethOptions { queues: 2, ..VethOptions::default() });
-    let sibling = || bpf::sibling(afxdp::Interface::find("am0").unwrap().index);
+    let sibling = || am_bpf::sibling(am_afxdp::Interface::find("am0").unwrap().index);
     let mut child = cable.hosts[0].enter(start).unwrap();
     let found = cable.hosts[0].enter(sibling).unwrap();
     child.kill().unwrap();

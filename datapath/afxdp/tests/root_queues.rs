@@ -5,14 +5,14 @@ mod pair;
 
 use std::time::{Duration, Instant};
 
-use afxdp::{Options, Xdp};
-use hosts::VethOptions;
+use am_afxdp::{Options, Xdp};
+use am_netns::VethOptions;
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 use pair::{Cable, PATIENCE, counter, eventually, flow, message, number};
-use ring::Frame;
-use transport::Transport;
-use wire::control::{Beacon, Control, Incarnation, Name, NodeId};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
 fn cable() -> Cable {
     Cable::new(&VethOptions { queues: 2, ..VethOptions::default() })

@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use afxdp::raw::{BATCH, Raw};
-use afxdp::{Attach, Options, Program};
-use hosts::{Host, VethOptions, veth};
-use transport::Transport;
-use wire::frame::{ETHERNET, SMALLEST};
-use wire::{Address, Buffer, EtherType};
+use am_afxdp::raw::{BATCH, Raw};
+use am_afxdp::{Attach, Options, Program};
+use am_netns::{Host, VethOptions, veth};
+use am_transport::Transport;
+use am_wire::frame::{ETHERNET, SMALLEST};
+use am_wire::{Address, Buffer, EtherType};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -159,7 +159,7 @@ fn frames_of_several_chunks_are_whole() {
         let mut raw = hosts[0].enter(|| Raw::open("am0", Attach::default()).unwrap()).unwrap();
         let options = Options { program: Program::Raw, ..Options::new("am0") };
         nix::sched::setns(&hosts[1], nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        let mut whole = afxdp::open(&options).unwrap();
+        let mut whole = am_afxdp::open(&options).unwrap();
         assert_eq!((raw.max_frame(), raw.mode().multi_buffer), (mtu as usize + ETHERNET, true));
         for (round, length) in lengths.into_iter().cycle().take(12).enumerate() {
             let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251 + round) as u8).collect();
@@ -185,7 +185,7 @@ fn frames_of_several_chunks_are_whole() {
 }
 
 /// Five frames that are all so.
-fn receive_whole(whole: &mut afxdp::Xdp, expected: &[u8], between: &mut dyn FnMut()) {
+fn receive_whole(whole: &mut am_afxdp::Xdp, expected: &[u8], between: &mut dyn FnMut()) {
     let (mut count, begin) = (0, Instant::now());
     while count < 5 {
         between();

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use afxdp::Options;
-use hosts::{VethOptions, veth};
+use am_afxdp::Options;
+use am_netns::{VethOptions, veth};
+use am_transport::Transport;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 use pair::{Cable, Pair, counter, eventually, flow, message, number, plain};
-use transport::Transport;
 
 const NOTE: &str = "no zero-copy any more: a test";
 

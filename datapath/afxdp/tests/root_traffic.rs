@@ -7,11 +7,11 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use afxdp::{BusyPoll, Options};
-use hosts::VethOptions;
+use am_afxdp::{BusyPoll, Options};
+use am_netns::VethOptions;
+use am_transport::Transport;
+use am_wire::Buffer;
 use pair::{Cable, Pair, counter, eventually, frames_out, message, number, plain};
-use transport::Transport;
-use wire::Buffer;
 
 const IPS: Option<(&str, &str)> = Some(("10.77.0.1/24", "10.77.0.2/24"));
 

@@ -1,18 +1,18 @@
 //! What the layers cost over a pair of DPDK's ports: bare frames, this transport, whole nodes.
 //!
-//! `cargo run --release -p dpdk --example measure -- memif` (or `virtio`). Both ends are on one thread, and what is
+//! `cargo run --release -p am-dpdk --example measure -- memif` (or `virtio`). Both ends are on one thread, and what is
 //! measured is the processor's time for both: it is the same on a machine that has other things to do.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use am_api::{Endpoint, Handler, Node};
-use dpdk::raw::{BATCH, Raw};
-use dpdk::{Dpdk, Options};
+use am_dpdk::raw::{BATCH, Raw};
+use am_dpdk::{Dpdk, Options};
+use am_transport::{Name, Transport};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::time::{ClockId, clock_gettime};
-use transport::{Name, Transport};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 const ROUNDS: usize = 7;
 const TRIPS: usize = 100_000;
@@ -116,7 +116,7 @@ fn deliver(from: &mut Dpdk, to: &mut Dpdk, mut count: usize) {
 }
 
 fn seam(pair: &str) -> Costs {
-    let mut ends = names(pair).map(|end| dpdk::open(&end).unwrap_or_else(|error| panic!("{error}")));
+    let mut ends = names(pair).map(|end| am_dpdk::open(&end).unwrap_or_else(|error| panic!("{error}")));
     let [near, far] = &mut ends;
     while !near.is_up() || !far.is_up() {
         near.flush();
@@ -143,7 +143,7 @@ fn seam(pair: &str) -> Costs {
 
 /// A node, and an endpoint that counts.
 fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
-    let end = dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
+    let end = am_dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
     let node = Node::builder(name).bundles(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");
     endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, &[], request.payload()).expect("it fits"));

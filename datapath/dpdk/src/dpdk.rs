@@ -4,10 +4,10 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use ring::Frame;
-use transport::{Caps, Steering, Transport};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, Steering, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::open::{self, Opened};
 use crate::rx::Rx;

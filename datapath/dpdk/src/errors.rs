@@ -102,6 +102,6 @@ pub enum OpenError {
         /// The device.
         device: String,
         /// Its address.
-        address: wire::Address,
+        address: am_wire::Address,
     },
 }

@@ -32,7 +32,7 @@
 //!
 //! memif, vhost and virtio-user find the other side again when it comes back (a
 //! client of memif is started again for that, from `tx.rs`). Meanwhile the link is down, which `dpdk_link_down` says, and what is sent is
-//! lost and counted (`dpdk_lost_link_down`), as on a cable that is not plugged in. [`broken`](transport::Transport::broken)
+//! lost and counted (`dpdk_lost_link_down`), as on a cable that is not plugged in. [`broken`](am_transport::Transport::broken)
 //! says so as well, and of a device that was taken away, for good.
 //!
 //! What all this costs: `examples/measure.rs`, against [`raw`].
@@ -41,7 +41,7 @@
 //!
 //! ```no_run
 //! use dpdk::{Options, open};
-//! use transport::{Name, Transport};
+//! use am_transport::{Name, Transport};
 //!
 //! let name: Name = "dpdk:net_memif0,role=server,socket=/run/am.sock".parse()?;
 //! let memif = open(&Options::of(&name)?)?;

@@ -4,9 +4,9 @@
 use std::io;
 use std::sync::Arc;
 
-use ring::{Frame, Pool};
-use wire::frame::ETHERNET;
-use wire::{Address, EtherType};
+use am_ring::{Frame, Pool};
+use am_wire::frame::ETHERNET;
+use am_wire::{Address, EtherType};
 
 use crate::abi::Wanted;
 use crate::border::{Chunks, LEVEL, Port, Probed};

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use transport::{Name, NameError};
-use wire::EtherType;
+use am_transport::{Name, NameError};
+use am_wire::EtherType;
 
 /// Our own settings start so; no driver of DPDK's has an argument with a dot.
 const PREFIX: &str = "am.";
@@ -25,11 +25,11 @@ pub enum Pages {
 /// What to open, and how.
 ///
 /// ```
-/// let name: transport::Name = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
+/// let name: am_transport::Name = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
 /// let options = dpdk::Options::of(&name)?;
 /// assert_eq!((options.device(), options.frames), ("net_memif0", 8192));
 /// assert_eq!(options.arguments, "net_memif0,role=client");
-/// # Ok::<(), transport::NameError>(())
+/// # Ok::<(), am_transport::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

@@ -13,12 +13,12 @@
 //!
 //! A note goes in one of the outgoing frames, which is written anew when it is home.
 //!
-//! Not a [`Transport`](transport::Transport), and not for applications.
+//! Not a [`Transport`](am_transport::Transport), and not for applications.
 
 use std::fmt;
 use std::io;
 
-use wire::Address;
+use am_wire::Address;
 
 use crate::abi;
 use crate::border::BURST;
@@ -76,7 +76,7 @@ impl Raw {
         })
     }
 
-    /// As [`transport::Caps::mode`].
+    /// As [`am_transport::Caps::mode`].
     pub fn mode(&self) -> &str {
         &self.opened.mode
     }

@@ -3,9 +3,9 @@
 //! The driver is always asked for a whole burst, because some give nothing to
 //! who asks for less; what the caller has no budget for waits here.
 
-use ring::{Frame, Pool};
-use transport::Steering;
-use wire::Buffer;
+use am_ring::{Frame, Pool};
+use am_transport::Steering;
+use am_wire::Buffer;
 
 use crate::abi;
 use crate::border::{BURST, Port};

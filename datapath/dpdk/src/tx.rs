@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ring::{Frame, Pool};
-use wire::Buffer;
-use wire::frame::ETHERNET;
+use am_ring::{Frame, Pool};
+use am_wire::Buffer;
+use am_wire::frame::ETHERNET;
 
 use crate::abi;
 use crate::border::{BURST, Port};

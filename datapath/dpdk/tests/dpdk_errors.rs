@@ -7,10 +7,10 @@ mod ends;
 use std::fs;
 use std::process::Command;
 
+use am_transport::Transport;
+use am_wire::Buffer;
 use child::Running;
 use ends::{alone, counter, fresh, memif_ends, open};
-use transport::Transport;
-use wire::Buffer;
 
 fn error(rest: &str) -> String {
     open(rest).map(|_| ()).unwrap_err().to_string()
@@ -92,7 +92,7 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
     for number in 0..1000 {
         let mut frame = near.caps().pool.take().expect("they come home");
         frame.set_len(60);
-        near.send(wire::Address::BROADCAST, frame).expect("there is room: nothing waits");
+        near.send(am_wire::Address::BROADCAST, frame).expect("there is room: nothing waits");
         near.flush();
         assert_eq!(counter(&near, "dpdk_lost_link_down"), number + 1);
     }

@@ -5,10 +5,10 @@ mod ends;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use allocation_counter::measure;
-use dpdk::raw::{BATCH, Raw};
-use dpdk::{Options, Pages};
+use am_dpdk::raw::{BATCH, Raw};
+use am_dpdk::{Options, Pages};
+use am_transport::conformance;
 use ends::{alone, eventually, fresh, memif, open};
-use transport::conformance;
 
 #[test]
 fn memif_passes() {

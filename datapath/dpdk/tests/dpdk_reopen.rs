@@ -2,10 +2,10 @@
 
 mod ends;
 
-use dpdk::{Dpdk, OpenError};
+use am_dpdk::{Dpdk, OpenError};
+use am_transport::Transport;
+use am_wire::Address;
 use ends::{fresh, joined, open};
-use transport::Transport;
-use wire::Address;
 
 /// Memory for three such devices, of which two are open at a time: one that is kept is one too many.
 const MEMORY: &str = "am.pages=normal,am.memory=32,am.frames=4096";

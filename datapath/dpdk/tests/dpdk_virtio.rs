@@ -3,8 +3,8 @@
 mod ends;
 
 use allocation_counter::measure;
+use am_transport::conformance::{self, Pair};
 use ends::{alone, fresh, joined, open};
-use transport::conformance::{self, Pair};
 
 fn ends() -> Pair {
     let directory = tempfile::tempdir().unwrap();

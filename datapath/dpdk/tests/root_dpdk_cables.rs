@@ -3,17 +3,17 @@
 mod ends;
 
 use allocation_counter::measure;
-use dpdk::{Dpdk, OpenError};
+use am_dpdk::{Dpdk, OpenError};
+use am_netns::{Host, VethOptions, veth};
+use am_transport::Transport;
+use am_transport::conformance::{self, Pair};
 use ends::{alone, open};
-use hosts::{Host, VethOptions, veth};
 use nix::sched::{CloneFlags, setns};
-use transport::Transport;
-use transport::conformance::{self, Pair};
 
 /// Two hosts and the cable between them, its ends both called `am0`.
 struct Cable {
     hosts: [Host; 2],
-    _ends: [hosts::Interface; 2],
+    _ends: [am_netns::Interface; 2],
 }
 
 impl Cable {
@@ -63,6 +63,6 @@ fn af_xdp_passes() {
 #[test]
 fn af_packet_and_our_own_af_xdp_pass() {
     let _alone = alone();
-    let ours = |cable: &Cable| cable.at(1, || afxdp::open(&afxdp::Options::new("am0")).unwrap());
+    let ours = |cable: &Cable| cable.at(1, || am_afxdp::open(&am_afxdp::Options::new("am0")).unwrap());
     passes("net_af_packet", ours);
 }

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use am_proto::Time;
+use am_wire::control::Incarnation;
 use nix::time::{ClockId, clock_gettime};
-use proto::Time;
-use wire::control::Incarnation;
 
 /// A monotonic clock, or in tests and simulations one that is set by hand.
 #[derive(Clone, Debug)]

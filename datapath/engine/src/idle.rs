@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use am_proto::Time;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use proto::Time;
 
 /// A transport that cannot be waited for is looked at this often by a sleeper.
 const NAP: Duration = Duration::from_micros(50);
@@ -73,7 +73,7 @@ impl Idle {
     }
 
     /// Nothing happened: wait as befits the time since something last did, at
-    /// most until `until`. `wake` is the transport's: see [`transport::Caps::wake`].
+    /// most until `until`. `wake` is the transport's: see [`am_transport::Caps::wake`].
     /// Returns whether the core was given away, so that `now` is long over.
     #[inline]
     pub fn wait(&mut self, now: Time, until: Time, wake: Option<&[Arc<OwnedFd>]>) -> bool {

@@ -3,9 +3,9 @@
 use std::mem;
 use std::time::Duration;
 
-use proto::{Core, Event, Time, Transmit};
-use ring::{Frame, Pool};
-use transport::Transport;
+use am_proto::{Core, Event, Time, Transmit};
+use am_ring::{Frame, Pool};
+use am_transport::Transport;
 
 /// The most frames that a turn takes in, and the most that it sends.
 ///
@@ -69,7 +69,7 @@ impl Turn {
 }
 
 impl Engine {
-    /// The engine of a node. `pool` is the transport's: see [`transport::Caps`].
+    /// The engine of a node. `pool` is the transport's: see [`am_transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
         let (held, settled, postponed, due) = (None, false, false, false);
         Engine { core, pool, held, sent: 0, received: 0, settled, postponed, due, strays_at: Time::default() }

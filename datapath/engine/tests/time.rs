@@ -4,11 +4,11 @@ mod host;
 
 use std::time::Duration;
 
-use engine::Look;
+use am_engine::Look;
+use am_proto::{Event, FlowId, FlowState, Time};
+use am_ring::Frame;
+use am_wire::Class;
 use host::{Host, MS, connected, connected_to, extracted};
-use proto::{Event, FlowId, FlowState, Time};
-use ring::Frame;
-use wire::Class;
 
 /// What the other end calls the flow.
 fn accepted(host: &Host) -> FlowId {

@@ -4,10 +4,10 @@ mod host;
 
 use std::time::Duration;
 
-use engine::{BURST, Look};
+use am_engine::{BURST, Look};
+use am_proto::{Event, FlowState, Time};
+use am_wire::control::Name;
 use host::{Call, Host, MS, connected, exchange, extracted};
-use proto::{Event, FlowState, Time};
-use wire::control::Name;
 
 #[test]
 fn a_turn_has_one_doorbell_and_it_comes_last() {
@@ -135,6 +135,6 @@ fn who_shuts_down_is_heard_at_once() {
     beta.engine.shut_down(|| now, &mut beta.notes);
     alpha.notes.take_from(&mut beta.notes);
     alpha.turn(now);
-    assert_eq!(alpha.engine.core().state(flow), FlowState::Dead(proto::ReturnReason::Closed));
+    assert_eq!(alpha.engine.core().state(flow), FlowState::Dead(am_proto::ReturnReason::Closed));
     assert!(matches!(alpha.events.last(), Some(Event::Ended(_, ended, _)) if *ended == flow), "{:?}", alpha.events);
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Class, Seq};
+use am_wire::{Class, Seq};
 
 use crate::FlowId;
 use crate::counters::Counters;

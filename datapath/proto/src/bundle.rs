@@ -5,9 +5,9 @@
 //! what is lost is sent again, alone or in another bundle, and what cannot be
 //! delivered comes back, as if each had gone alone.
 
-use wire::bundle::{ITEM, Writer};
-use wire::frame::{self, Link as Wire};
-use wire::{Buffer, Class, Header, Kind, Seq};
+use am_wire::bundle::{ITEM, Writer};
+use am_wire::frame::{self, Link as Wire};
+use am_wire::{Buffer, Class, Header, Kind, Seq};
 
 use crate::flow::Route;
 use crate::node::Core;

@@ -20,7 +20,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use wire::control::NodeId;
+use am_wire::control::NodeId;
 
 use crate::output::Peer;
 use crate::sparing::Rate;

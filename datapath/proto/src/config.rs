@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use wire::control::{Incarnation, Name, NodeId};
-use wire::{Address, EtherType, Framing};
+use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::{Address, EtherType, Framing};
 
 /// Which framing a node sends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! What comes of a claim: the claimant is believed, or two nodes contest one name. See [`crate::claims`].
 
-use wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
-use wire::{Address, Buffer};
+use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use am_wire::{Address, Buffer};
 
 use crate::claims::{Claim, Claims, GRACE, Verdict};
 use crate::config::Config;

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use wire::control::Control;
-use wire::{Address, Flow, Framing};
+use am_wire::control::Control;
+use am_wire::{Address, Flow, Framing};
 
 const MOST: usize = 1024;
 

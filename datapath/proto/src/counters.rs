@@ -1,6 +1,6 @@
 //! Everything the core counts.
 
-use wire::{Class, Reason};
+use am_wire::{Class, Reason};
 
 use crate::receive_queue::Verdict;
 

@@ -1,8 +1,8 @@
 //! Discovery: nodes introduce themselves, at the start to everybody and then
 //! from time to time, so that switches remember where their true address is.
 
-use wire::control::{Beacon, Control, NodeId};
-use wire::{Address, Buffer, Framings};
+use am_wire::control::{Beacon, Control, NodeId};
+use am_wire::{Address, Buffer, Framings};
 
 use crate::control_queue::Later;
 use crate::flow::{FlowRecord, Phase};

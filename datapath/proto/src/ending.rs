@@ -1,8 +1,8 @@
 //! Flows and endpoints end: what was not acknowledged returns to its sender
 //! (AM-II's return-to-sender error model, Chun et al., "Error handling").
 
-use wire::control::{FinalAck, FinalAcks, Name};
-use wire::{Buffer, Class, Kind, Seq};
+use am_wire::control::{FinalAck, FinalAcks, Name};
+use am_wire::{Buffer, Class, Kind, Seq};
 
 use crate::control_queue::Later;
 use crate::endpoint::Unhandled;

@@ -7,8 +7,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use wire::control::Name;
-use wire::{Class, Flow, Kind, Seq};
+use am_wire::control::Name;
+use am_wire::{Class, Flow, Kind, Seq};
 
 use crate::flow::{FlowRecord, PerClass};
 use crate::held::Held;

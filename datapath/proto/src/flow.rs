@@ -3,8 +3,8 @@
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
-use wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
+use am_wire::control::{Incarnation, Name, NodeId, Offer, Refusal};
+use am_wire::{Acks, Address, Class, Flow, Framing, Piggyback, Seq};
 
 use crate::order::Order;
 use crate::output::{FlowState, FramingWhy, ReturnReason};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use wire::Flow;
-use wire::control::{Incarnation, Name, NodeId};
+use am_wire::Flow;
+use am_wire::control::{Incarnation, Name, NodeId};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};

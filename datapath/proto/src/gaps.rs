@@ -9,7 +9,7 @@
 
 use std::mem;
 
-use wire::Seq;
+use am_wire::Seq;
 
 use crate::WINDOW;
 use crate::order::Order;

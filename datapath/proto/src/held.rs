@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use wire::{Class, Flow, Seq};
+use am_wire::{Class, Flow, Seq};
 
 use crate::WINDOW;
 use crate::output::Delivery;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use wire::control::Control;
-use wire::frame::{self, Parsed};
-use wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Remark, Seq, expand};
+use am_wire::control::Control;
+use am_wire::frame::{self, Parsed};
+use am_wire::{Acks, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Remark, Seq, expand};
 
 use crate::endpoint::Endpoints;
 use crate::flow::{FlowRecord, Phase};

@@ -13,8 +13,8 @@
 
 use core::time::Duration;
 
-use wire::control::{Close, Closed, Control, FinalAcks};
-use wire::{Address, Buffer, Class, Flow, Seq, expand};
+use am_wire::control::{Close, Closed, Control, FinalAcks};
+use am_wire::{Address, Buffer, Class, Flow, Seq, expand};
 
 use crate::control_queue::Later;
 use crate::endpoint::Unhandled;

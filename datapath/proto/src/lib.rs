@@ -84,7 +84,7 @@ pub use send::SendError;
 pub use setup::ConnectError;
 pub use time::Time;
 
-use wire::Flow;
+use am_wire::Flow;
 
 /// The most messages of a flow and class on their way at once.
 pub const WINDOW: usize = 512;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use wire::control::Name;
-use wire::{Acks, Address, Buffer, Class, Flow};
+use am_wire::control::Name;
+use am_wire::{Acks, Address, Buffer, Class, Flow};
 
 use crate::bounce::Bounces;
 use crate::claims::Claims;

@@ -16,7 +16,7 @@
 
 use std::mem;
 
-use wire::{Class, Low, Remark, Seq};
+use am_wire::{Class, Low, Remark, Seq};
 
 use crate::planted::{self, Bug};
 use crate::rtt::{Rtt, Waits};

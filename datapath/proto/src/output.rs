@@ -1,8 +1,8 @@
 //! What the core gives back.
 
-use wire::bounce::Back;
-use wire::control::{Incarnation, Name, NodeId, Refusal};
-use wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD};
+use am_wire::bounce::Back;
+use am_wire::control::{Incarnation, Name, NodeId, Refusal};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Kind, MAX_WORDS, WORD};
 
 use crate::{EndpointId, FlowId};
 

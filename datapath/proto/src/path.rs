@@ -1,7 +1,7 @@
 //! What is known of the network between a peer and us. [`probe`](crate::probe) finds it out.
 
-use wire::Framing;
-use wire::control::Step;
+use am_wire::Framing;
+use am_wire::control::Step;
 
 use crate::output::FramingWhy;
 use crate::time::Time;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
-use wire::Address;
-use wire::control::{Incarnation, Name, NodeId};
+use am_wire::Address;
+use am_wire::control::{Incarnation, Name, NodeId};
 
 use crate::output::Peer;
 use crate::path::{Known, Path};
@@ -258,7 +258,7 @@ impl PeerRecord {
 
 #[cfg(test)]
 mod tests {
-    use wire::Framing;
+    use am_wire::Framing;
 
     use super::*;
     use crate::output::FramingWhy;

@@ -48,7 +48,7 @@ mod switch {
     /// From now on this thread's cores have that bug, or none.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
-        wire::planted::ignore_lengths(bug == Some(Bug::LengthIgnored));
+        am_wire::planted::ignore_lengths(bug == Some(Bug::LengthIgnored));
     }
 
     pub(crate) fn is(bug: Bug) -> bool {

@@ -19,9 +19,9 @@
 
 use core::time::Duration;
 
-use wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
-use wire::frame::split_source;
-use wire::{Address, Buffer, Flow, Framing};
+use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
+use am_wire::frame::split_source;
+use am_wire::{Address, Buffer, Flow, Framing};
 
 use crate::config::FramingChoice;
 use crate::node::Core;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use wire::Flow;
-use wire::control::{Incarnation, NodeId};
+use am_wire::Flow;
+use am_wire::control::{Incarnation, NodeId};
 
 use crate::time::Time;
 use crate::timers::Armed;

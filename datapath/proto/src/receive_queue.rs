@@ -8,8 +8,8 @@
 
 use std::mem;
 
-use wire::control::FinalAck;
-use wire::{Ack, Seq};
+use am_wire::control::FinalAck;
+use am_wire::{Ack, Seq};
 
 use crate::WINDOW;
 use crate::gaps::{Ahead, Gaps};

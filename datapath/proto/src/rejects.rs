@@ -1,8 +1,8 @@
 //! Requests that find no room: the receiver returns their numbers, and the sender sends them again.
 
-use wire::bounce::Back;
-use wire::frame::Link;
-use wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::bounce::Back;
+use am_wire::frame::Link;
+use am_wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use wire::{Ack, Acks, Class, Flow, Remark, Seq};
+use am_wire::{Ack, Acks, Class, Flow, Remark, Seq};
 
 use crate::flow::FlowRecord;
 use crate::gaps::Gaps;
@@ -14,7 +14,7 @@ use crate::slots::{Link, Slots};
 use crate::time::Time;
 use crate::timers::Wait;
 
-impl<B: wire::Buffer> Core<B> {
+impl<B: am_wire::Buffer> Core<B> {
     /// An acknowledgement said something besides.
     #[cold]
     pub(crate) fn on_remark(&mut self, flow: Flow, remark: Remark) {
@@ -133,7 +133,7 @@ impl FlowRecord {
     }
 
     /// What is lost before `last`, which has arrived, goes out again: how many. When the next is lost.
-    fn resend_lost<B: wire::Buffer>(
+    fn resend_lost<B: am_wire::Buffer>(
         &mut self,
         now: Time,
         class: Class,

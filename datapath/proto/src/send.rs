@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Buffer, Class, Kind, frame};
+use am_wire::{Buffer, Class, Kind, frame};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
@@ -27,7 +27,7 @@ pub enum SendError {
     Dead(ReturnReason),
     /// The flow never came to be.
     #[error("the peer refused the flow: {0:?}")]
-    Refused(wire::control::Refusal),
+    Refused(am_wire::control::Refusal),
     /// It was closed on this side.
     #[error("no such flow: it was closed")]
     Unknown,

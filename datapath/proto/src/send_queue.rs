@@ -14,8 +14,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use wire::control::FinalAck;
-use wire::{Buffer, Seq};
+use am_wire::control::FinalAck;
+use am_wire::{Buffer, Seq};
 
 use crate::WINDOW;
 use crate::order::Rule;

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
+use am_wire::{Acks, Buffer, Class, Flow, Piggyback, Seq, expand};
 
 use crate::credits::Budget;
 use crate::flow::{FlowRecord, PerClass, Phase, Silence};

@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, Name, Offer, Refusal, Refuse};
-use wire::{Address, Buffer, Class, Flow, Seq};
+use am_wire::control::{Accept, Closed, Connect, Control, FinalAck, FinalAcks, Name, Offer, Refusal, Refuse};
+use am_wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
 use crate::node::Core;

@@ -9,7 +9,7 @@
 
 use std::mem;
 
-use wire::{Buffer, Class, Flow, Kind, Seq};
+use am_wire::{Buffer, Class, Flow, Kind, Seq};
 
 use crate::time::Time;
 

@@ -14,8 +14,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use wire::control::{Closed, Control, FinalAcks};
-use wire::{Address, Flow};
+use am_wire::control::{Closed, Control, FinalAcks};
+use am_wire::{Address, Flow};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Route};

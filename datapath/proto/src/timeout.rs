@@ -1,6 +1,6 @@
 //! From below: time has passed.
 
-use wire::{Address, Buffer, Class, Flow};
+use am_wire::{Address, Buffer, Class, Flow};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;

@@ -1,9 +1,9 @@
 //! Output: the next frame to send. Set-up first, it is rare; then messages,
 //! which take acknowledgements along; then the acknowledgements left over.
 
-use wire::control::Control;
-use wire::frame::{self, Link as Wire};
-use wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
+use am_wire::control::Control;
+use am_wire::frame::{self, Link as Wire};
+use am_wire::{Acks, Address, Buffer, Class, Flow, Framing, Header, Kind};
 
 use crate::control_queue::{Later, Outgoing};
 use crate::flow::{Phase, Route};

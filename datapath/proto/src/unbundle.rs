@@ -2,9 +2,9 @@
 //! has room or has none, as if it had come alone; all share the frame, which
 //! goes home with the last of them. Acknowledged they are together.
 
-use wire::bundle::{Bundle, Item};
-use wire::frame::Parsed;
-use wire::{Buffer, Class, Reason, Seq, expand};
+use am_wire::bundle::{Bundle, Item};
+use am_wire::frame::Parsed;
+use am_wire::{Buffer, Class, Reason, Seq, expand};
 
 use crate::bounce::Bounces;
 use crate::counters::Counters;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use wire::control::{Accept, Control, Still};
-use wire::{Address, Buffer, Flow};
+use am_wire::control::{Accept, Control, Still};
+use am_wire::{Address, Buffer, Flow};
 
 use crate::FlowId;
 use crate::control_queue::Later;

@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::slice;
 
-use wire::Buffer;
+use am_wire::Buffer;
 
 use crate::raw::RawFrame;
 use crate::region::{self, Region};
@@ -24,9 +24,9 @@ use crate::slot::Slot;
 /// drop of a frame that nobody shares.
 ///
 /// ```compile_fail,E0277
-/// # let layout = ring::Layout { frames: 1, stride: 64, headroom: 0 };
-/// let frame = ring::Pool::heap(layout).unwrap().take().unwrap();
-/// std::thread::scope(|threads| { threads.spawn(|| wire::Buffer::share(&frame)); }); // share first, then send
+/// # let layout = am_ring::Layout { frames: 1, stride: 64, headroom: 0 };
+/// let frame = am_ring::Pool::heap(layout).unwrap().take().unwrap();
+/// std::thread::scope(|threads| { threads.spawn(|| am_wire::Buffer::share(&frame)); }); // share first, then send
 /// ```
 pub struct Frame {
     region: NonNull<Region>,

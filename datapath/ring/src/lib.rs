@@ -32,7 +32,7 @@
 //! | crossing a thread | the `Frame` inside an [`spsc`] queue | touched by nobody |
 //!
 //! Each handle counts. While there is more than one, raw ones included,
-//! [`space`](wire::Buffer::space) gives nothing, so what a NIC reads stays as
+//! [`space`](am_wire::Buffer::space) gives nothing, so what a NIC reads stays as
 //! it is. Through the safe interface a frame cannot be freed twice, written
 //! while it is read, or outlive its memory.
 //!
@@ -58,14 +58,14 @@
 //! Against models (a set, a list) with random steps; between real threads; and
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p ring --tests --target-dir target/loom         every interleaving
-//! MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p ring                 every rule about pointers
+//! RUSTFLAGS="--cfg loom" cargo test -p am-ring --tests --target-dir target/loom         every interleaving
+//! MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p am-ring                 every rule about pointers
 //! scripts/sanitize                                                                   this, and sanitizers
 //! ```
 //!
 //! ```
-//! use ring::{Layout, Pool};
-//! use wire::Buffer;
+//! use am_ring::{Layout, Pool};
+//! use am_wire::Buffer;
 //!
 //! let pool = Pool::heap(Layout { frames: 64, stride: 2048, headroom: 256 })?;
 //! let mut frame = pool.take().expect("64 are free");
@@ -77,7 +77,7 @@
 //! assert_eq!(pool.available(), 63);
 //! drop(kept);
 //! assert_eq!(pool.available(), 64);
-//! # Ok::<(), ring::LayoutError>(())
+//! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 
 mod frame;

@@ -7,7 +7,7 @@ use crate::sync::{Arc, AtomicU32, Ordering::*};
 /// frame is home. Loans go on any thread; only the lender's looks.
 ///
 /// ```
-/// use ring::Lender;
+/// use am_ring::Lender;
 ///
 /// let mut lender = Lender::new(2);
 /// let loan = lender.lend().expect("two places are free");

@@ -4,7 +4,7 @@ use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
-use wire::Buffer;
+use am_wire::Buffer;
 
 use crate::frame::Frame;
 use crate::heap::Heap;
@@ -45,8 +45,8 @@ fn fetch(line: *const u8) {
 /// their memory lives until pool and frames are gone, in whatever order.
 ///
 /// ```compile_fail,E0277
-/// # let layout = ring::Layout { frames: 1, stride: 64, headroom: 0 };
-/// let pool = ring::Pool::heap(layout).unwrap();
+/// # let layout = am_ring::Layout { frames: 1, stride: 64, headroom: 0 };
+/// let pool = am_ring::Pool::heap(layout).unwrap();
 /// std::thread::spawn(move || pool.take()); // another thread: take frames there, or make a pool there
 /// ```
 pub struct Pool {

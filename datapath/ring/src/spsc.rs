@@ -30,7 +30,7 @@
 //! not suffice, so a full batch costs one transfer of a cache line each way.
 //!
 //! ```
-//! let (mut producer, mut consumer) = ring::spsc::queue(4);
+//! let (mut producer, mut consumer) = am_ring::spsc::queue(4);
 //! producer.push("one").unwrap();
 //! producer.push("two").unwrap();
 //! assert_eq!(consumer.peek(), 0, "not submitted");

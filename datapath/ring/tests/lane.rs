@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use am_ring::lane::{Full, Next, Pair, Receiver, Sender, Shape, ShapeError, Shared};
 use proptest::prelude::*;
-use ring::lane::{Full, Next, Pair, Receiver, Sender, Shape, ShapeError, Shared};
 
 const PAIR: Pair = Pair::new(1, 2);
 

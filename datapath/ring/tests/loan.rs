@@ -3,8 +3,8 @@
 
 use std::thread;
 
+use am_ring::{Lender, Loan};
 use proptest::prelude::*;
-use ring::{Lender, Loan};
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -1,8 +1,8 @@
 //! Lanes under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
+use am_ring::lane::{Next, Pair, Receiver, Sender, Shape, Shared};
 use loom::thread;
-use ring::lane::{Next, Pair, Receiver, Sender, Shape, Shared};
 
 const LONGEST: usize = 60;
 const PAIR: Pair = Pair::new(1, 2);

@@ -1,9 +1,9 @@
 //! Loans under the model checker; the command is in `loom_pool.rs`.
 #![cfg(loom)]
 
+use am_ring::{Layout, Lender, Pool};
+use am_wire::Buffer;
 use loom::thread;
-use ring::{Layout, Lender, Pool};
-use wire::Buffer;
 
 /// A message that is kept and dropped elsewhere: its credit comes back once,
 /// and not before its frame is home, since the credit is that frame.

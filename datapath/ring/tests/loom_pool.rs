@@ -2,7 +2,7 @@
 //! the memory model allows.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p ring --tests --target-dir target/loom
+//! RUSTFLAGS="--cfg loom" cargo test -p am-ring --tests --target-dir target/loom
 //! ```
 //!
 //! Each ordering in `slot.rs`, `remote.rs` and `spsc.rs` is needed by one of
@@ -13,11 +13,11 @@ mod watched;
 
 use std::sync::{Arc, Weak};
 
+use am_ring::{Frame, Layout, Pool};
+use am_wire::Buffer;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread::{self, JoinHandle};
-use ring::{Frame, Layout, Pool};
 use watched::{is_gone, watched};
-use wire::Buffer;
 
 fn layout(frames: usize) -> Layout {
     Layout { frames, stride: 8, headroom: 0 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use am_ring::spsc::{self, Consumer};
 use loom::thread;
-use ring::spsc::{self, Consumer};
 
 /// Pop until there are so many.
 fn collect(consumer: &mut Consumer<Box<u32>>, wanted: usize) -> Vec<u32> {

@@ -4,10 +4,10 @@
 
 mod watched;
 
+use am_ring::{Frame, Layout, LayoutError, Pool};
+use am_wire::Buffer;
 use proptest::prelude::*;
-use ring::{Frame, Layout, LayoutError, Pool};
 use watched::{is_gone, watched};
-use wire::Buffer;
 
 const LAYOUT: Layout = Layout { frames: 4, stride: 128, headroom: 32 };
 

@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
 
-use ring::{Frame, Layout, Pool};
+use am_ring::{Frame, Layout, Pool};
+use am_wire::Buffer;
 use watched::{is_gone, watched};
-use wire::Buffer;
 
 const LAYOUT: Layout = Layout { frames: 16, stride: 64, headroom: 0 };
 const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use am_ring::spsc::{self, Consumer, Producer};
 use proptest::prelude::*;
-use ring::spsc::{self, Consumer, Producer};
 
 const VALUES: u64 = if cfg!(miri) { 100 } else { 1_000_000 };
 

@@ -1,7 +1,7 @@
 //! What a frame through shared memory costs, beside what a line of the cache costs on the same two cores.
 //!
 //! ```text
-//!   cargo run --release -p shm --example roundtrip -- [CORE CORE]
+//!   cargo run --release -p am-shm --example roundtrip -- [CORE CORE]
 //! ```
 //!
 //! Two threads, each a member of its own; half a second for each figure. Of many short runs in that time the one is told of
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shm::{Options, Shm};
-use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_shm::{Options, Shm};
+use am_transport::Transport;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 const LONG: Duration = Duration::from_millis(500);
 const FLOW: Flow = match Flow::new(7) {
@@ -107,17 +107,17 @@ fn pair(
     cores: [usize; 2],
     answers: Option<usize>,
     near: impl FnOnce(&mut Shm, Address) -> f64,
-) -> Result<f64, shm::OpenError> {
+) -> Result<f64, am_shm::OpenError> {
     let options = Options::new(format!("roundtrip-{}", std::process::id()));
     let (done, far_is) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|threads| {
         let other = threads.spawn(|| {
             pin(cores[1]);
-            far(shm::open(&options)?, answers, &far_is, &done);
-            Ok::<_, shm::OpenError>(())
+            far(am_shm::open(&options)?, answers, &far_is, &done);
+            Ok::<_, am_shm::OpenError>(())
         });
         pin(cores[0]);
-        let mut end = shm::open(&options)?;
+        let mut end = am_shm::open(&options)?;
         end.steer(FLOW, true);
         NEAR.store(end.caps().address.to_u64(), Release);
         while far_is.load(Acquire) == 0 && !other.is_finished() {
@@ -134,7 +134,7 @@ fn pair(
 static NEAR: AtomicU64 = AtomicU64::new(0);
 
 /// Nanoseconds there and back.
-fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, shm::OpenError> {
+fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
     pair(cores, Some(len), |end, to| {
         tenth(|| {
             for _ in 0..200 {
@@ -148,7 +148,7 @@ fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, shm::OpenError> {
 }
 
 /// Frames in a second, one way.
-fn rate(cores: [usize; 2], len: usize) -> Result<f64, shm::OpenError> {
+fn rate(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
     pair(cores, None, |end, to| {
         let each = tenth(|| {
             let mut sent = 0.0;

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use am_ring::LayoutError;
+use am_transport::memory::NoMemory;
 use nix::errno::Errno;
-use ring::LayoutError;
-use transport::memory::NoMemory;
 
 use crate::options::{MOST_MEMBERS, OptionsError};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::Address;
+use am_wire::Address;
 
 /// The kernel is asked about each member so often: that takes a microsecond or less.
 const ASK: Duration = Duration::from_millis(20);

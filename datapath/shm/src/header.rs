@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use ring::lane::{Shape, Shared};
+use am_ring::lane::{Shape, Shared};
 
 use crate::OpenError;
 use crate::options::{self, MOST_MEMBERS};

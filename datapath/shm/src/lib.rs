@@ -12,7 +12,7 @@
 //!     └──── FIFO ◀── rings, where `asleep` is set ───────────────────────┘──────── FIFO ────┘
 //! ```
 //!
-//! Each member has a lane to each other, of which it is the only writer ([`ring::lane`]): who polls it polls the
+//! Each member has a lane to each other, of which it is the only writer ([`am_ring::lane`]): who polls it polls the
 //! line that the next frame comes in, and a small frame is that one line. Nothing is interpreted where others can write it:
 //! frames are copied out first ([decision 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
@@ -34,11 +34,11 @@
 //! [`Options`], then `send.rs` and `receive.rs`, the data path; `join.rs` is how a process comes and goes, `bell.rs` how it sleeps.
 //!
 //! ```
-//! use shm::Options;
-//! use transport::Transport;
+//! use am_shm::Options;
+//! use am_transport::Transport;
 //!
 //! let options = Options { frames: 64, ..Options::new(format!("example-{}", std::process::id())) };
-//! let (mut one, mut other) = (shm::open(&options)?, shm::open(&options)?);
+//! let (mut one, mut other) = (am_shm::open(&options)?, am_shm::open(&options)?);
 //! assert_ne!(one.caps().address, other.caps().address);
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
 //! one.send(other.caps().address, frame).unwrap();
@@ -48,7 +48,7 @@
 //! let mut foreign = 0;
 //! other.counters(&mut |name, value| if name == "steer_pass_foreign" { foreign = value });
 //! assert_eq!(foreign, 1);
-//! # Ok::<(), shm::OpenError>(())
+//! # Ok::<(), am_shm::OpenError>(())
 //! ```
 
 mod bell;
@@ -70,9 +70,9 @@ mod sweep;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use ring::Frame;
-use transport::{Caps, Steering, Transport};
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, Steering, Transport};
+use am_wire::{Address, Flow};
 
 use bell::Bell;
 use count::Count;

@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use am_ring::lane::Shared;
+use am_ring::{Layout, LayoutError, Pool};
+use am_transport::memory;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-use ring::lane::Shared;
-use ring::{Layout, LayoutError, Pool};
-use transport::memory;
 
 use crate::OpenError;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ring::lane::Shape;
-use transport::{Name, NameError};
-use wire::EtherType;
+use am_ring::lane::Shape;
+use am_transport::{Name, NameError};
+use am_wire::EtherType;
 
 /// What to open, and how. [`Options::new`] has good values for all but the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Options {
     /// `members=`, `frames=`.
     ///
     /// ```
-    /// let options = shm::Options::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
+    /// let options = am_shm::Options::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
     /// assert_eq!((&options.name[..], options.frame, options.mode), ("room1", Some(4096), 0o660));
-    /// # Ok::<(), transport::NameError>(())
+    /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
     /// # Errors

@@ -4,8 +4,8 @@ use std::ffi::CString;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use ring::lane::{Pair, Receiver, Sender};
-use wire::Address;
+use am_ring::lane::{Pair, Receiver, Sender};
+use am_wire::Address;
 
 use crate::join::Membership;
 

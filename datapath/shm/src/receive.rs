@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{Ordering::*, fence};
 
-use ring::Frame;
-use ring::lane::Next;
-use wire::Buffer;
+use am_ring::Frame;
+use am_ring::lane::Next;
+use am_wire::Buffer;
 
 use crate::Shm;
 use crate::peer::address;

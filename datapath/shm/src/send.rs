@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{Ordering::*, fence};
 
-use ring::Frame;
-use wire::{Address, Buffer};
+use am_ring::Frame;
+use am_wire::{Address, Buffer};
 
 use crate::peer::Verdict;
 use crate::{Shm, bell};

@@ -5,10 +5,10 @@ mod link;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use am_shm::Options;
+use am_transport::Transport;
 use link::{files, join, options, reaches, receive, send, until};
-use shm::Options;
 use tempfile::tempdir;
-use transport::Transport;
 
 fn lines(path: &str) -> usize {
     fs::read_to_string(path).unwrap().lines().count()

@@ -1,9 +1,9 @@
 //! The suite that every transport passes, between two members of one segment.
 
 use allocation_counter::measure;
-use shm::Options;
-use transport::conformance::{self, Pair, Verdict};
-use transport::faulty::{Faults, Faulty};
+use am_shm::Options;
+use am_transport::conformance::{self, Pair, Verdict};
+use am_transport::faulty::{Faults, Faulty};
 
 fn passes(options: impl Fn(String) -> Options) -> Vec<&'static str> {
     let dir = tempfile::tempdir().unwrap();
@@ -11,7 +11,7 @@ fn passes(options: impl Fn(String) -> Options) -> Vec<&'static str> {
     let make = || {
         pairs += 1;
         let options = Options { dir: dir.path().into(), ..options(format!("pair{pairs}")) };
-        let [near, far] = [0, 1].map(|_| shm::open(&options).unwrap());
+        let [near, far] = [0, 1].map(|_| am_shm::open(&options).unwrap());
         Pair::new(near, far)
     };
     let report = conformance::run(make, |run| measure(run).count_total);
@@ -45,7 +45,7 @@ fn shm_passes_behind_faults() {
         seed += 1;
         let options = Options { dir: dir.path().into(), ..Options::new(format!("pair{seed}")) };
         let [near, far] = [0, 1].map(|end| {
-            Faulty::new(shm::open(&options).unwrap(), Faults { delay: 0.1, ..Faults::lossy(seed * 2 + end, 0.1) })
+            Faulty::new(am_shm::open(&options).unwrap(), Faults { delay: 0.1, ..Faults::lossy(seed * 2 + end, 0.1) })
         });
         Pair::new(near, far)
     };

@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use am_shm::{OpenError, Options};
 use link::{files, join, options, reaches};
-use shm::{OpenError, Options};
 use tempfile::tempdir;
 
 fn file(dir: &Path) -> std::path::PathBuf {
@@ -16,7 +16,7 @@ fn file(dir: &Path) -> std::path::PathBuf {
 }
 
 fn error(options: &Options, says: &str) -> OpenError {
-    let error = shm::open(options).err().unwrap_or_else(|| panic!("opened, though `{says}`"));
+    let error = am_shm::open(options).err().unwrap_or_else(|| panic!("opened, though `{says}`"));
     assert!(error.to_string().contains(says), "{error}");
     error
 }
@@ -28,7 +28,7 @@ fn names_that_are_none() {
         let error = error(&Options { name: name.into(), ..options(dir.path()) }, "no name of a link");
         assert!(matches!(error, OpenError::Name(_)));
     }
-    assert!(shm::open(&Options { name: "x".repeat(64), ..options(dir.path()) }).is_ok());
+    assert!(am_shm::open(&Options { name: "x".repeat(64), ..options(dir.path()) }).is_ok());
     assert_eq!(files(dir.path()), [""; 0]);
 }
 
@@ -93,13 +93,13 @@ fn a_segment_that_was_cut_short_is_refused() {
     // Its last lane, which nobody uses.
     segment.set_len(length - 4096).unwrap();
     assert!(matches!(error(&options(dir.path()), "cut short"), OpenError::Broken { .. }));
-    assert!(transport::Transport::broken(&mut member).unwrap().contains("cut short"));
+    assert!(am_transport::Transport::broken(&mut member).unwrap().contains("cut short"));
     segment.write_all_at(&[0xff; 12], 16).unwrap();
     assert!(matches!(error(&options(dir.path()), "makes no sense"), OpenError::Broken { .. }));
     segment.write_all_at(&[0; 64], 0).unwrap();
     assert!(matches!(error(&options(dir.path()), "header is gone"), OpenError::Broken { .. }));
     drop(member);
-    assert!(shm::open(&options(dir.path())).is_ok());
+    assert!(am_shm::open(&options(dir.path())).is_ok());
     assert_eq!(files(dir.path()), [""; 0]);
 }
 
@@ -112,10 +112,10 @@ fn who_comes_first_decides() {
     let any = Options { frame: None, ..options(dir.path()) };
     assert!(conflict(Options { members: Some(4), ..any.clone() }));
     let others = [join(&any), join(&Options { frame: Some(2048), ..any.clone() })];
-    assert!(others.iter().all(|other| transport::Transport::caps(other).max_frame == 2048));
+    assert!(others.iter().all(|other| am_transport::Transport::caps(other).max_frame == 2048));
     assert!(matches!(error(&any, "3 processes"), OpenError::Full { members: 3 }));
     drop(first);
-    assert!(shm::open(&any).is_ok(), "there is a place again");
+    assert!(am_shm::open(&any).is_ok(), "there is a place again");
 }
 
 #[test]

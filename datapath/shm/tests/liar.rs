@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::thread;
 
+use am_ring::Frame;
+use am_shm::{Options, Shm};
+use am_transport::Transport;
+use am_wire::{Address, Buffer};
 use link::{counters, join, options};
-use ring::Frame;
-use shm::{Options, Shm};
 use tempfile::tempdir;
-use transport::Transport;
-use wire::{Address, Buffer};
 
 /// Write words anywhere until told to stop. Half of them where it hurts: headers, and the first lines of lanes.
 fn lie(file: &File, seed: u64, stop: &AtomicBool, told: &AtomicU64) {

@@ -5,12 +5,12 @@ mod link;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use am_shm::Shm;
+use am_transport::{IntroduceError, Transport};
+use am_wire::Address;
 use link::{counters, join, options, reaches, receive, send, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use shm::Shm;
 use tempfile::tempdir;
-use transport::{IntroduceError, Transport};
-use wire::Address;
 
 #[test]
 fn frames_go_to_whom_they_are_for() {

@@ -5,13 +5,13 @@ mod link;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use am_shm::{Options, Shm};
+use am_transport::Transport;
+use am_wire::Address;
 use link::{counters, files, join, options, receive, send, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use shm::{Options, Shm};
 use tempfile::tempdir;
-use transport::Transport;
-use wire::Address;
 
 /// What the other process does, and where.
 const ROLE: &str = "SHM_TEST_ROLE";

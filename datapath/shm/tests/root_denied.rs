@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use am_shm::{OpenError, Options};
 use link::{join, options};
-use shm::{OpenError, Options};
 use tempfile::tempdir;
 
 const DIR: &str = "SHM_TEST_DIR";
@@ -21,7 +21,7 @@ const OTHER: u32 = 65_534;
 #[ignore = "started by another_user_is_refused_unless_the_file_lets_them_in"]
 fn other_user() {
     let (dir, says) = (std::env::var(DIR).unwrap(), std::env::var(SAYS).unwrap());
-    match (shm::open(&options(Path::new(&dir))), says.as_str()) {
+    match (am_shm::open(&options(Path::new(&dir))), says.as_str()) {
         (Ok(_), "") => (),
         (Err(error), says) if !says.is_empty() => assert!(error.to_string().contains(says), "{error}"),
         (other, says) => panic!("{other:?}, though `{says}`"),
@@ -72,10 +72,10 @@ fn a_strangers_segment_is_joined_only_where_that_was_said() {
         .flatten()
         .find(|file| file.path().extension().is_some_and(|end| end == "shm"));
     std::os::unix::fs::chown(file.unwrap().path(), Some(OTHER), Some(OTHER)).unwrap();
-    let error = shm::open(&options(dir.path())).unwrap_err();
+    let error = am_shm::open(&options(dir.path())).unwrap_err();
     assert!(matches!(error, OpenError::Stranger { owner: OTHER, .. }), "{error}");
     assert!(error.to_string().contains("`owner=65534`"), "{error}");
     let trusting = Options { owner: Some(OTHER), ..options(dir.path()) };
-    assert!(shm::open(&trusting).is_ok());
+    assert!(am_shm::open(&trusting).is_ok());
     drop(member);
 }

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use am_shm::{OpenError, Options};
+use am_transport::Transport;
 use link::{files, join, options, reaches};
 use nix::sched::{CloneFlags, unshare};
-use shm::{OpenError, Options};
 use tempfile::tempdir;
-use transport::Transport;
 
 /// Run in a thread that sees what is mounted there, alone.
 fn mounted(kind: &str, settings: &str, run: impl FnOnce(&Path) + Send) {
@@ -34,7 +34,7 @@ fn mounted(kind: &str, settings: &str, run: impl FnOnce(&Path) + Send) {
 fn a_full_file_system_is_an_error() {
     mounted("tmpfs", "size=64k", |dir| {
         fs::write(dir.join("full"), [1; 64 << 10]).unwrap();
-        let error = shm::open(&options(dir)).unwrap_err();
+        let error = am_shm::open(&options(dir)).unwrap_err();
         assert!(matches!(error, OpenError::Space { .. }) && error.to_string().contains("df "), "{error}");
         assert_eq!(files(dir), ["full"], "nothing of the attempt is left");
     });
@@ -46,7 +46,7 @@ fn room_for_one_pair_is_none_for_a_third_member() {
         let [mut one, mut other] = [0, 1].map(|_| join(&options(dir)));
         let before = files(dir);
         for _ in 0..3 {
-            let error = shm::open(&options(dir)).unwrap_err();
+            let error = am_shm::open(&options(dir)).unwrap_err();
             assert!(matches!(error, OpenError::Space { .. }), "{error}");
         }
         assert_eq!(files(dir), before);

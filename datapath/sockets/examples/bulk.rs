@@ -2,7 +2,7 @@
 //! time, as iperf3 does. In turns, and the median of the ratios counts.
 //!
 //! ```text
-//! cargo run --release -p sockets --example bulk [NAME [ROUNDS]]        tcp:127.0.0.1:0, udp:127.0.0.1:0,frame=65507, ...
+//! cargo run --release -p am-sockets --example bulk [NAME [ROUNDS]]        tcp:127.0.0.1:0, udp:127.0.0.1:0,frame=65507, ...
 //! ```
 
 mod frames;
@@ -13,10 +13,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_sockets::{Options, tcp, udp};
+use am_transport::{Name, Transport};
+use am_wire::{Address, Buffer};
 use frames::{FLOW, build};
-use sockets::{Options, tcp, udp};
-use transport::{Name, Transport};
-use wire::{Address, Buffer};
 
 const TIME: Duration = Duration::from_millis(400);
 

@@ -2,7 +2,7 @@
 //! bare sockets, and the transports of this crate with nothing above them, in turns.
 //!
 //! ```text
-//! cargo run --release -p sockets --example pingpong [BYTES [ROUNDS]]
+//! cargo run --release -p am-sockets --example pingpong [BYTES [ROUNDS]]
 //! ```
 //!
 //! Short stretches, of which the fastest count: so it says something on a machine that has other work, too.
@@ -13,11 +13,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use am_ring::Frame;
+use am_sockets::{Options, tcp, udp};
+use am_transport::Transport;
+use am_wire::{Address, Buffer};
 use frames::{FLOW, build};
-use ring::Frame;
-use sockets::{Options, tcp, udp};
-use transport::Transport;
-use wire::{Address, Buffer};
 
 const STRETCHES: usize = 1000;
 const TRIPS: u32 = 20;

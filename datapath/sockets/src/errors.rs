@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
+use am_ring::LayoutError;
+use am_transport::IntroduceError;
+use am_transport::memory::NoMemory;
 use nix::errno::Errno;
-use ring::LayoutError;
-use transport::IntroduceError;
-use transport::memory::NoMemory;
 
 use crate::place;
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use wire::Address;
+use am_wire::Address;
 
 /// Sockets that this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);

@@ -15,18 +15,18 @@
 //!              the kernel's stack  ──▶  any interface, loopback too
 //! ```
 //!
-//! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](wire::Address)
+//! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](am_wire::Address)
 //! when it is opened, and frames to everybody go to whoever was
-//! [introduced](transport::Transport::introduce) or has been heard. Behind which place an address is, UDP learns
+//! [introduced](am_transport::Transport::introduce) or has been heard. Behind which place an address is, UDP learns
 //! from control frames that arrive, as a switch does; TCP from what each side says first.
 //!
 //! Read first: the pages of [`udp`] and [`tcp`]; then [`Options`]. `examples/pingpong.rs` and `examples/bulk.rs` measure
 //! the crate beside bare sockets.
 //!
 //! ```
-//! use sockets::{Options, udp};
-//! use transport::Transport;
-//! use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+//! use am_sockets::{Options, udp};
+//! use am_transport::Transport;
+//! use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut left = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 //! let mut right = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use transport::{Name, NameError};
-use wire::EtherType;
+use am_transport::{Name, NameError};
+use am_wire::EtherType;
 
 use crate::place;
 
@@ -14,7 +14,7 @@ use crate::place;
 pub struct Options {
     /// Where the socket is; with port 0 the system chooses one.
     pub local: SocketAddr,
-    /// Who is introduced at once: see [`transport::Transport::introduce`].
+    /// Who is introduced at once: see [`am_transport::Transport::introduce`].
     pub peers: Vec<SocketAddr>,
     /// The longest frame, in bytes from the destination address on. `None`: for UDP what fits the MTU
     /// of the interface, at most a jumbo frame; for TCP [`TCP_FRAME`](Self::TCP_FRAME).
@@ -81,13 +81,13 @@ impl Options {
     /// As a name says: `udp:127.0.0.1:7000`, `tcp:[::1]:0,peer=[::1]:7000,frame=9000`.
     ///
     /// ```
-    /// use sockets::Options;
+    /// use am_sockets::Options;
     ///
     /// let options = Options::from_name(&"udp:[::1]:7000,frame=4000,peer=[::1]:7001".parse()?)?;
     /// assert_eq!((options.frame, options.peers.len()), (Some(4000), 1));
     /// let refused = Options::from_name(&"udp:[::1]:7000,speed=11".parse()?).unwrap_err();
     /// assert!(refused.to_string().contains("busy-poll=MICROSECONDS"));
-    /// # Ok::<(), transport::NameError>(())
+    /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use am_transport::IntroduceError;
 use nix::net::if_::if_nametoindex;
-use transport::IntroduceError;
 
 /// A place with an address and a port. Where an interface's number belongs its name will do: `[fe80::1%eth0]:7000`.
 pub(crate) fn parse(text: &str) -> Option<SocketAddr> {

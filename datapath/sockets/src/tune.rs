@@ -3,11 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 
+use am_ring::{Layout, Pool};
+use am_transport::memory;
+use am_wire::control::Control;
 use nix::sys::socket::{setsockopt, sockopt};
-use ring::{Layout, Pool};
 use socket2::{Domain, Protocol, Socket, Type};
-use transport::memory;
-use wire::control::Control;
 
 use crate::errors::doing;
 use crate::{OpenError, Options};

@@ -3,11 +3,11 @@
 mod ends;
 
 use allocation_counter::measure;
+use am_sockets::{Tcp, Udp};
+use am_transport::Transport;
+use am_transport::conformance::{self, Pair};
+use am_transport::faulty::{Faults, Faulty};
 use ends::{acquaint, favour, tcp_pair, udp_pair};
-use sockets::{Tcp, Udp};
-use transport::Transport;
-use transport::conformance::{self, Pair};
-use transport::faulty::{Faults, Faulty};
 
 fn passes<T: Transport + 'static>(mut open: impl FnMut() -> [T; 2]) {
     let pair = || {

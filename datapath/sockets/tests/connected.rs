@@ -8,6 +8,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::thread;
 
+use am_sockets::{OpenError, Udp, udp};
+use am_transport::Transport;
+use am_wire::Address;
 use ends::{
     acquaint, counter, exchange, favour, is_quiet, numbered, numbered_as, options, place, receive, receive_so_many,
     udp, udp_pair, until,
@@ -15,9 +18,6 @@ use ends::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sockets::{OpenError, Udp, udp};
-use transport::Transport;
-use wire::Address;
 
 /// An address that nobody else uses: nodes of other programs go on looking for peers at ports that were theirs.
 const ANY: &str = "udp:127.44.0.1:0";

@@ -9,14 +9,14 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use am_sockets::Tcp;
+use am_sockets::tcp::cutter::prefix;
+use am_transport::Transport;
+use am_wire::Address;
 use ends::{counter, numbered, place, receive, receive_so_many, tcp, tcp_pair, until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use sockets::Tcp;
-use sockets::tcp::cutter::prefix;
-use transport::Transport;
-use wire::Address;
 
 const ANY: &str = "tcp:127.0.0.1:0";
 

@@ -5,8 +5,8 @@ mod ends;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use am_transport::Transport;
 use ends::{counter, place, receive, tcp, until};
-use transport::Transport;
 
 /// The system dials from 127.0.0.1, so that where the dial comes from does not say where it went.
 #[test]

@@ -4,14 +4,17 @@ mod ends;
 
 use std::process::Command;
 
+use am_sockets::{OpenError, Options};
+use am_transport::{IntroduceError, Transport};
 use ends::{tcp, udp};
-use sockets::{OpenError, Options};
-use transport::{IntroduceError, Transport};
 
 fn error(name: &str) -> OpenError {
     let options = Options::from_name(&name.parse().unwrap()).unwrap();
-    let error =
-        if name.starts_with("udp") { sockets::udp::open(&options).err() } else { sockets::tcp::open(&options).err() };
+    let error = if name.starts_with("udp") {
+        am_sockets::udp::open(&options).err()
+    } else {
+        am_sockets::tcp::open(&options).err()
+    };
     error.unwrap_or_else(|| panic!("{name} was opened"))
 }
 

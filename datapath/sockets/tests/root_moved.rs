@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::process::Command;
 
+use am_netns::{Host, VethOptions, veth};
+use am_sockets::{Udp, udp};
+use am_transport::Transport;
+use am_wire::Buffer;
 use ends::{FLOW, acquaint, counter, favour, numbered, numbered_as, options, receive_so_many, until};
-use hosts::{Host, VethOptions, veth};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
-use sockets::{Udp, udp};
-use transport::Transport;
-use wire::Buffer;
 
 /// Two hosts and a cable between them.
 fn cable() -> [Host; 2] {

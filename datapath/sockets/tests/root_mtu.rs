@@ -2,12 +2,12 @@
 
 mod ends;
 
+use am_netns::{Host, VethOptions, veth};
+use am_sockets::{OpenError, Udp, udp};
+use am_transport::Transport;
+use am_wire::Address;
 use ends::{FLOW, acquaint, counter, is_quiet, numbered, options, place, receive_so_many, until};
-use hosts::{Host, VethOptions, veth};
 use nix::sched::{CloneFlags, setns};
-use sockets::{OpenError, Udp, udp};
-use transport::Transport;
-use wire::Address;
 
 const PLACES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 

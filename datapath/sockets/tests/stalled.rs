@@ -4,10 +4,10 @@ mod ends;
 
 use std::time::{Duration, Instant};
 
+use am_sockets::Tcp;
+use am_transport::Transport;
+use am_wire::Address;
 use ends::{connect, counter, numbered, place, receive, tcp, until};
-use sockets::Tcp;
-use transport::Transport;
-use wire::Address;
 
 const LEN: usize = 20_000;
 

@@ -7,14 +7,14 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use am_sockets::tcp::cutter::prefix;
+use am_sockets::{Tcp, tcp};
+use am_transport::{IntroduceError, Transport};
+use am_wire::{Address, Buffer};
 use ends::{
     FLOW, connect, counter, is_quiet, number, numbered, options, place, receive, receive_so_many, tcp, tcp_pair, until,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sockets::tcp::cutter::prefix;
-use sockets::{Tcp, tcp};
-use transport::{IntroduceError, Transport};
-use wire::{Address, Buffer};
 
 const ANY: &str = "tcp:127.0.0.1:0";
 

@@ -4,16 +4,16 @@ mod ends;
 
 use std::net::UdpSocket;
 
+use am_ring::{Layout, Pool};
+use am_sockets::{OpenError, Udp, udp};
+use am_transport::{IntroduceError, Transport};
+use am_wire::Address;
 use ends::{
     FLOW, acquaint, counter, is_quiet, number, numbered, numbered_as, options, place, receive, receive_so_many, udp,
     udp_pair, until,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ring::{Layout, Pool};
-use sockets::{OpenError, Udp, udp};
 use std::os::fd::AsFd;
-use transport::{IntroduceError, Transport};
-use wire::Address;
 
 const ANY: &str = "udp:127.0.0.1:0";
 
@@ -66,7 +66,7 @@ fn lengths_of_every_kind_stay_what_they_were() {
         let to = ends[1].caps().address;
         let mut arrived = vec![];
         until("all arrive", || {
-            ends[1].receive(7, &mut |frame| arrived.push((number(&frame), wire::Buffer::bytes(&frame).len())));
+            ends[1].receive(7, &mut |frame| arrived.push((number(&frame), am_wire::Buffer::bytes(&frame).len())));
             arrived.len() == lens.len()
         });
         assert!(arrived.iter().map(|(_, len)| *len).eq(lens.iter().copied()), "for {to}");
@@ -86,7 +86,7 @@ fn a_run_leaves_nothing_behind_for_those_who_follow() {
         burst(&mut ends, lens);
         let mut arrived = vec![];
         until("all arrive", || {
-            ends[1].receive(64, &mut |frame| arrived.push(wire::Buffer::bytes(&frame).len()));
+            ends[1].receive(64, &mut |frame| arrived.push(am_wire::Buffer::bytes(&frame).len()));
             arrived.len() >= lens.len()
         });
         assert_eq!(arrived, lens);

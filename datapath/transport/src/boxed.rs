@@ -1,8 +1,8 @@
 //! A transport that was chosen at run time is one.
 
-use ring::Frame;
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use crate::{Caps, IntroduceError, Transport};
 

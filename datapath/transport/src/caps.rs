@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ring::Pool;
-use wire::Address;
+use am_ring::Pool;
+use am_wire::Address;
 
 /// What a transport is and can do.
 #[derive(Clone, Debug)]

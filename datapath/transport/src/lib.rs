@@ -3,7 +3,7 @@
 //! know what they mean.
 //!
 //! ```text
-//!      engine::turn                    one node, one thread
+//!      am_engine::turn                    one node, one thread
 //!   ┌──────┴─────────────────────────────┐
 //!   │ receive(budget)   send   flush     │ steer(flow, open)
 //!   │        ▲            │      │       │
@@ -18,7 +18,7 @@
 //! Whole Ethernet frames go through it, as owned [`Frame`]s from the pool that
 //! the transport brings. A full transport gives the frame back and a received
 //! frame may be kept, so memory is bounded by the pool and by nothing else.
-//! Steering happens below: what [`wire::steer::steer`] does not send to this
+//! Steering happens below: what [`am_wire::steer::steer`] does not send to this
 //! transport's socket is never seen above.
 //!
 //! # What is promised
@@ -33,7 +33,7 @@
 //! # Counters
 //!
 //! A name is `who_what`, in lower case: `loopback_full`, `faulty_dropped`. What
-//! steering turns away ends in the name of its [`wire::Reason`], whoever steers:
+//! steering turns away ends in the name of its [`am_wire::Reason`], whoever steers:
 //! `steer_drop_unknown_flow`, `xdp_drop_unknown_flow`.
 //!
 //! # Read first
@@ -42,8 +42,8 @@
 //! write one, make [`conformance::run`] pass.
 //!
 //! ```
-//! use transport::{Transport, loopback};
-//! use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+//! use am_transport::{Transport, loopback};
+//! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let [left, right] = loopback::wire(2).try_into().unwrap();
 //! let (mut left, mut right) = (left.open()?, right.open()?);
@@ -63,7 +63,7 @@
 //! let mut heard = vec![];
 //! right.receive(64, &mut |frame| heard.extend_from_slice(frame::parse(frame.bytes(), link.ethertype).unwrap().payload));
 //! assert_eq!(heard, b"hello");
-//! # Ok::<(), ring::LayoutError>(())
+//! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -79,13 +79,13 @@ pub mod pcap;
 mod steering;
 pub mod trace;
 
+use am_ring::Frame;
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 pub use caps::Caps;
 pub use membership::IntroduceError;
 pub use name::{Name, NameError};
-use ring::Frame;
 pub use steering::Steering;
-use wire::bounce::Back;
-use wire::{Address, Flow};
 
 /// The seam: a NIC, or what stands for one, behind four calls.
 ///
@@ -96,7 +96,7 @@ pub trait Transport {
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived; returns how many.
-    /// Only frames that [`wire::steer::steer`] sends to this transport's
+    /// Only frames that [`am_wire::steer::steer`] sends to this transport's
     /// socket are seen here.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize;
 
@@ -118,7 +118,7 @@ pub trait Transport {
     /// How requests of a flow go back to their sender while this node is
     /// [full](Transport::full); forgotten when the flow closes. For those with a
     /// program that can return them before the host sees them; elsewhere the
-    /// host does. Where it leads a node has answered: the [gate](wire::gate) knows that address from then on.
+    /// host does. Where it leads a node has answered: the [gate](am_wire::gate) knows that address from then on.
     fn way_back(&mut self, _flow: Flow, _back: &Back) {}
 
     /// There is no room for requests, or there is again.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// `loopback`. What stands behind the colon is the transport's own business.
 ///
 /// ```
-/// use transport::{Name, NameError};
+/// use am_transport::{Name, NameError};
 ///
 /// let name: Name = "xdp:eth1".parse()?;
 /// match name.scheme() {
@@ -92,11 +92,11 @@ impl Name {
     /// comma, `KEY=VALUE` or `KEY`, between commas, each once.
     ///
     /// ```
-    /// let name: transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
+    /// let name: am_transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
     /// let (which, settings) = name.settings("127.0.0.1:7000")?;
     /// assert_eq!(which, "[::1]:7000");
     /// assert_eq!(settings.collect::<Vec<_>>(), [("frame", Some("9000")), ("busy-poll", None)]);
-    /// # Ok::<(), transport::NameError>(())
+    /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
     /// # Errors

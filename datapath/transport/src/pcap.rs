@@ -2,8 +2,8 @@
 //!
 //! ```
 //! let mut file = vec![];
-//! transport::pcap::start(&mut file)?;
-//! transport::pcap::frame(&mut file, std::time::Duration::from_secs(1), &[0; 60])?;
+//! am_transport::pcap::start(&mut file)?;
+//! am_transport::pcap::frame(&mut file, std::time::Duration::from_secs(1), &[0; 60])?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
 

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use wire::bounce::Back;
-use wire::gate::{Gate, Refused};
-use wire::steer::{Decision, Pass, Table, steer};
-use wire::{Address, EtherType, Flow, Reason, frame};
+use am_wire::bounce::Back;
+use am_wire::gate::{Gate, Refused};
+use am_wire::steer::{Decision, Pass, Table, steer};
+use am_wire::{Address, EtherType, Flow, Reason, frame};
 
-/// [`wire::steer::steer`] with its table, counting what it turns away. A
+/// [`am_wire::steer::steer`] with its table, counting what it turns away. A
 /// transport is one socket, so a flow is open or it is not.
 #[derive(Debug)]
 pub struct Steering {
@@ -36,7 +36,7 @@ impl Steering {
         Steering { table, passed, dropped, stray: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
-    /// The same with the [gate](wire::gate) before them, as the kernel's program has it: where strangers can send.
+    /// The same with the [gate](am_wire::gate) before them, as the kernel's program has it: where strangers can send.
     pub fn gated(ethertype: EtherType, own: Address) -> Steering {
         Steering { gate: Some((Box::default(), Instant::now())), ..Steering::new(ethertype, own) }
     }
@@ -134,8 +134,8 @@ const DROPS: [(Reason, &str); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::gate::{EACH_BURST, EACH_NS};
-    use wire::{Framing, Header, Kind};
+    use am_wire::gate::{EACH_BURST, EACH_NS};
+    use am_wire::{Framing, Header, Kind};
 
     const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
 

@@ -11,8 +11,8 @@
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
-//! let end = transport::loopback::wire(2).pop().unwrap().open().unwrap();
-//! let end = transport::trace::Trace::create(end, "left.pcap")?;   // then: tcpdump -e -xx -r left.pcap
+//! let end = am_transport::loopback::wire(2).pop().unwrap().open().unwrap();
+//! let end = am_transport::trace::Trace::create(end, "left.pcap")?;   // then: tcpdump -e -xx -r left.pcap
 //! # Ok(())
 //! # }
 //! ```
@@ -22,9 +22,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ring::Frame;
-use wire::bounce::Back;
-use wire::{Address, Buffer, Flow};
+use am_ring::Frame;
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, Flow};
 
 use crate::{Caps, IntroduceError, Transport, pcap};
 

@@ -1,10 +1,10 @@
 //! Every transport of this crate passes the suite.
 
 use allocation_counter::measure;
-use transport::conformance::{self, Pair, Report, Verdict};
-use transport::faulty::{Faults, Faulty};
-use transport::loopback::{self, Loopback};
-use transport::trace::Trace;
+use am_transport::conformance::{self, Pair, Report, Verdict};
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback::{self, Loopback};
+use am_transport::trace::Trace;
 
 fn ends() -> [Loopback; 2] {
     let plugs: [_; 2] = loopback::wire(2).try_into().unwrap();

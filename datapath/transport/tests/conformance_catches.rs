@@ -2,11 +2,11 @@
 //! thing wrong, and the check for it fails.
 
 use allocation_counter::measure;
-use ring::Frame;
-use transport::conformance::{self, Pair, Verdict};
-use transport::loopback::{self, Loopback};
-use transport::{Caps, Transport};
-use wire::{Address, Buffer, Flow};
+use am_ring::Frame;
+use am_transport::conformance::{self, Pair, Verdict};
+use am_transport::loopback::{self, Loopback};
+use am_transport::{Caps, Transport};
+use am_wire::{Address, Buffer, Flow};
 
 /// What it does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ mod ends;
 
 use std::collections::BTreeSet;
 
+use am_ring::Frame;
+use am_transport::Transport;
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback::{Loopback, Options};
+use am_wire::{Address, Buffer};
 use ends::{counter, ends, is_all_home, number, numbered, receive, send};
 use proptest::prelude::*;
-use ring::Frame;
-use transport::Transport;
-use transport::faulty::{Faults, Faulty};
-use transport::loopback::{Loopback, Options};
-use wire::{Address, Buffer};
 
 const NONE: Faults = Faults::NONE;
 

@@ -5,13 +5,13 @@ mod ends;
 use std::sync::mpsc;
 use std::thread;
 
+use am_transport::Transport;
+use am_transport::loopback::{Loopback, Options, Plug, wire};
+use am_wire::{Address, Buffer};
 use ends::{counter, ends, flow, is_all_home, number, numbered, receive, send, stray};
-use transport::Transport;
-use transport::loopback::{Loopback, Options, Plug, wire};
-use wire::{Address, Buffer};
 
 const SMALL: Options = Options { queue: 4, frames: 64, ..DEFAULT };
-const DEFAULT: Options = Options { frames: 4096, max_frame: 1514, queue: 512, ethertype: wire::EtherType::DEFAULT };
+const DEFAULT: Options = Options { frames: 4096, max_frame: 1514, queue: 512, ethertype: am_wire::EtherType::DEFAULT };
 
 fn address(end: &Loopback) -> Address {
     end.caps().address
@@ -205,7 +205,7 @@ fn chat(plug: Plug, to: Address, frames: u32) {
 #[test]
 fn two_threads_talk_both_ways_and_every_frame_comes_home() {
     const FRAMES: u32 = 200_000;
-    let [left, right] = <[Plug; 2]>::try_from(transport::loopback::wire_with(2, SMALL)).unwrap();
+    let [left, right] = <[Plug; 2]>::try_from(am_transport::loopback::wire_with(2, SMALL)).unwrap();
     let (to_left, to_right) = (left.address(), right.address());
     let (done, wait) = mpsc::channel();
     for (plug, to) in [(left, to_right), (right, to_left)] {

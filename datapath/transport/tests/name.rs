@@ -1,6 +1,6 @@
 //! Names of transports.
 
-use transport::{Name, NameError};
+use am_transport::{Name, NameError};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()

@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use am_transport::Transport;
+use am_transport::loopback::Options;
+use am_transport::trace::Trace;
+use am_wire::Buffer;
 use ends::{counter, ends, numbered, receive, send};
-use transport::Transport;
-use transport::loopback::Options;
-use transport::trace::Trace;
-use wire::Buffer;
 
 /// A file that can be looked at, and that is full at some point.
 #[derive(Clone)]

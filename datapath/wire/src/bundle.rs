@@ -71,7 +71,7 @@ pub struct Item {
 /// the last ends where the body ends.
 ///
 /// ```
-/// use wire::bundle::{Bundle, Writer};
+/// use am_wire::bundle::{Bundle, Writer};
 ///
 /// let mut space = [0; 64];
 /// let mut writer = Writer::new(&mut space);

@@ -24,7 +24,7 @@
 //! holds against this code.
 //!
 //! ```
-//! use wire::{frame, Address, EtherType, Flow, Framing, Header, Kind};
+//! use am_wire::{frame, Address, EtherType, Flow, Framing, Header, Kind};
 //!
 //! let header = Header { kind: Kind::Request, flow: Flow::new(7).unwrap(), nonce: 0, handler: 3, words: 0, seq: 41 };
 //! let mut buffer = [0u8; 1514];

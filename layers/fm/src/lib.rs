@@ -53,13 +53,13 @@
 //! Read first: [`Fm`], then [`Message`]; from C, `bindings/fm/include/fm.h`.
 //!
 //! ```
-//! use fm::{Cluster, Fm, Handler, Rank};
+//! use am_fm::{Cluster, Fm, Handler, Rank};
 //!
 //! const ADD: Handler = Handler(0);
 //! const SUM: Handler = Handler(1);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let [left, right] = transport::loopback::pair();
+//! let [left, right] = am_transport::loopback::pair();
 //!
 //! // On two machines, or in two threads, this is the same program with another number.
 //! let mut zero = Fm::<u64>::open(Cluster::new(["alpha", "beta"], Rank(0))?, Box::new(left.open()?))?;

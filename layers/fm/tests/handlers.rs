@@ -4,9 +4,9 @@ mod common;
 
 use std::time::Duration;
 
+use am_fm::{Cluster, Fm, Handler, Rank, SendError};
+use am_transport::loopback::{self, Plug};
 use common::{LONG, against, open, until};
-use fm::{Cluster, Fm, Handler, Rank, SendError};
-use transport::loopback::{self, Plug};
 
 const ASK: Handler = Handler(0);
 const ANSWER: Handler = Handler(1);

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use am_fm::{Fm, Handler, Rank};
 use common::{LONG, pair};
-use fm::{Fm, Handler, Rank};
 
 const COUNT: Handler = Handler(0);
 const ASK: Handler = Handler(1);

@@ -5,9 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use am_api::Node;
+use am_fm::{Cluster, Fm, FmError, Handler, MeetError, NotOpen, Rank, ReturnReason, SendError};
+use am_transport::loopback;
 use common::{LONG, cluster, open, pair, until};
-use fm::{Cluster, Fm, FmError, Handler, MeetError, NotOpen, Rank, ReturnReason, SendError};
-use transport::loopback;
 
 const COUNT: Handler = Handler(7);
 

@@ -2,10 +2,10 @@
 
 mod common;
 
+use am_fm::{Fm, Handler, Rank};
+use am_transport::faulty::Faults;
+use am_transport::loopback::Plug;
 use common::{against, open_faulty, until};
-use fm::{Fm, Handler, Rank};
-use transport::faulty::Faults;
-use transport::loopback::Plug;
 
 const BYTES: Handler = Handler(1);
 const WORDS: Handler = Handler(2);

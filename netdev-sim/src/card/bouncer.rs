@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use wire::bounce::Back;
-use wire::frame::SMALLEST;
-use wire::steer::{Decision, Table, steer};
-use wire::{Address, EtherType, Flow};
+use am_wire::bounce::Back;
+use am_wire::frame::SMALLEST;
+use am_wire::steer::{Decision, Table, steer};
+use am_wire::{Address, EtherType, Flow};
 
-/// The program's tables: the same decision as everywhere, from [`wire::steer`].
+/// The program's tables: the same decision as everywhere, from [`am_wire::steer`].
 #[derive(Debug)]
 pub(super) struct Bouncer {
     /// On the heap: it has a byte for each of the 16,384 flow ids.
@@ -49,15 +49,15 @@ impl Bouncer {
             return None;
         }
         // Which flow it is: the only one whose way back turns it into a reject of its own.
-        let flow = wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
+        let flow = am_wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
         self.backs.get(&flow)?.reject(request.first_chunk::<SMALLEST>()?, EtherType::DEFAULT)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use wire::frame::{Link, emit};
-    use wire::{Framing, Header, Kind};
+    use am_wire::frame::{Link, emit};
+    use am_wire::{Framing, Header, Kind};
 
     use super::*;
 

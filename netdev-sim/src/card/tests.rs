@@ -1,7 +1,7 @@
 use super::*;
+use am_ring::Layout;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use ring::Layout;
 
 const OWN: Address = Address([2, 0, 0, 0, 0, 1]);
 
@@ -26,9 +26,10 @@ fn small() -> Options {
 fn control() -> Signal {
     let mut bytes = [0u8; 64];
     bytes[..6].copy_from_slice(&OWN.0);
-    let header = wire::Header { kind: wire::Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-    let link = wire::frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
-    wire::frame::emit(&mut bytes, wire::Framing::Plain, &link, &header, 0, None).unwrap();
+    let header =
+        am_wire::Header { kind: am_wire::Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
+    let link = am_wire::frame::Link { to: OWN, from: Address([2, 0, 0, 0, 0, 9]), ethertype: EtherType::DEFAULT };
+    am_wire::frame::emit(&mut bytes, am_wire::Framing::Plain, &link, &header, 0, None).unwrap();
     Signal::new(&bytes[..60])
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::Class;
+use am_wire::Class;
 
 use super::{Checked, Violation};
 

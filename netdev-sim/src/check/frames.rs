@@ -2,7 +2,7 @@
 
 use super::{Checked, Violation};
 use crate::nic::Nic;
-use transport::Transport;
+use am_transport::Transport;
 
 /// Nobody wrote what was the NIC's, and every frame is free, the NIC's or one
 /// of `others`, the numbers of those that its node holds.

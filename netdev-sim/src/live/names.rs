@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use am_ring::LayoutError;
+use am_transport::memory::NoMemory;
 use nix::errno::Errno;
-use ring::LayoutError;
-use transport::memory::NoMemory;
 
 use super::network::Network;
 use super::settings::{MOST_NODES, Settings};

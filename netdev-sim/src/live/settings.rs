@@ -1,6 +1,6 @@
 //! What a name says of a network.
 
-use transport::{Name, NameError};
+use am_transport::{Name, NameError};
 
 use super::units;
 use crate::clock::{Nanos, US};
@@ -50,9 +50,9 @@ impl Settings {
     /// As a user names it.
     ///
     /// ```
-    /// let settings = netdev_sim::live::Settings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
+    /// let settings = am_netdev_sim::live::Settings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
     /// assert_eq!((settings.seed, settings.loss, settings.delay), (7, Some(0.01), Some(10_000)));
-    /// # Ok::<(), transport::NameError>(())
+    /// # Ok::<(), am_transport::NameError>(())
     /// ```
     ///
     /// # Errors

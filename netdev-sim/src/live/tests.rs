@@ -1,8 +1,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use ring::{Layout, Pool};
-use wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+use am_ring::{Layout, Pool};
+use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
 use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use ring::Frame;
-use transport::{Caps, Transport, memory};
-use wire::bounce::Back;
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, Transport, memory};
+use am_wire::bounce::Back;
+use am_wire::{Address, Flow};
 
 use super::names::{OpenError, Seat};
 use super::settings::Settings;
@@ -41,8 +41,8 @@ pub struct Live {
 /// Onto the network of this seed, which is made where nobody is on it.
 ///
 /// ```
-/// use netdev_sim::live;
-/// use transport::Transport;
+/// use am_netdev_sim::live;
+/// use am_transport::Transport;
 ///
 /// let near = live::open(&live::Settings { seed: 7, loss: Some(0.01), ..Default::default() })?;
 /// let far = live::open(&live::Settings { seed: 7, ..Default::default() })?;

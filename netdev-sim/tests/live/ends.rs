@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use netdev_sim::live::{self, Live, Settings};
-use transport::Transport;
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
+use am_netdev_sim::live::{self, Live, Settings};
+use am_transport::Transport;
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
 /// Nothing takes so long when all is well.
 pub(crate) const LONG: Duration = Duration::from_secs(20);

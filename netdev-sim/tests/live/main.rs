@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use am_netdev_sim::MS;
+use am_netdev_sim::live::{self, Live, OpenError, Settings};
+use am_transport::{Name, Transport};
+use am_wire::Address;
 use ends::{arrived, open, seed, send, taken};
-use netdev_sim::MS;
-use netdev_sim::live::{self, Live, OpenError, Settings};
-use transport::{Name, Transport};
-use wire::Address;
 
 #[test]
 fn who_comes_later_may_leave_settings_out_and_not_say_others() {

@@ -5,11 +5,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netdev_sim::live::{Live, Settings};
-use netdev_sim::{MS, US};
+use am_netdev_sim::live::{Live, Settings};
+use am_netdev_sim::{MS, US};
+use am_transport::Transport;
+use am_wire::Address;
 use nix::poll::{PollFd, PollFlags, poll};
-use transport::Transport;
-use wire::Address;
 
 use super::ends::{LONG, open, seed, send, taken};
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use netdev_sim::live::{self, Settings};
-use transport::conformance::{self, Pair};
+use am_netdev_sim::live::{self, Settings};
+use am_transport::conformance::{self, Pair};
 
 fn allocations(run: &mut dyn FnMut()) -> u64 {
     allocation_counter::measure(run).count_total

@@ -3,7 +3,7 @@
 //! panics, no frame is lost, nothing grows, and what makes no sense is counted by reason.
 
 use crate::nodes::{Work, World};
-use netdev_sim::Options;
+use am_netdev_sim::Options;
 
 const SEEDS: u64 = 300;
 

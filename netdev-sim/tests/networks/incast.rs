@@ -3,11 +3,11 @@
 //! Time is simulated, so figures can be asserted. What this prints is in `docs/results/incast.md`:
 //!
 //! ```sh
-//! cargo test -p netdev-sim --test networks incast -- --nocapture --test-threads 1
+//! cargo test -p am-netdev-sim --test networks incast -- --nocapture --test-threads 1
 //! ```
 
 use crate::crowd::{Crowd, Figures, SETTLED, crowd};
-use netdev_sim::{MS, Nanos, US};
+use am_netdev_sim::{MS, Nanos, US};
 
 const KIB: usize = 1024;
 /// What a port of a switch has for itself.

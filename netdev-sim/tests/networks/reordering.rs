@@ -1,12 +1,12 @@
 //! What a network that reorders costs, beside one of the same mean delay that does not.
 //!
 //! ```sh
-//! cargo test -p netdev-sim --test networks reordering -- --nocapture --test-threads 1
+//! cargo test -p am-netdev-sim --test networks reordering -- --nocapture --test-threads 1
 //! ```
 
 use crate::crowd::{Crowd, Figures, Span, crowd};
-use netdev_sim::{MS, Nanos, Netem, US};
-use proto::planted::{Bug, plant};
+use am_netdev_sim::{MS, Nanos, Netem, US};
+use am_proto::planted::{Bug, plant};
 
 /// What `netem delay 2ms 1ms reorder 10%` does, and the same mean delay.
 const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };

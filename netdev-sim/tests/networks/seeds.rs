@@ -52,7 +52,7 @@ fn one_seed() {
 /// the same run, failing in the same way.
 #[test]
 fn a_failing_run_prints_the_line_that_repeats_it() {
-    const COMMAND: &str = " cargo test -p netdev-sim --test networks ";
+    const COMMAND: &str = " cargo test -p am-netdev-sim --test networks ";
     for Caught { what, planted, setting, says } in CAUGHT {
         let (_, why) = caught(planted, setting, says).unwrap_or_else(|| panic!("{what}: no `{says}`"));
         let (violation, line) = why.rsplit_once('\n').expect("a line of its own");

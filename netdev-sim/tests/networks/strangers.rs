@@ -1,13 +1,13 @@
 //! A stranger on the segment that forges beacons: what it draws from a node is bounded, however many it sends.
 
-use engine::{Engine, Look};
-use netdev_sim::{Happening, MS, Nanos, Net, Options, US};
-use proto::planted::{Bug, plant};
-use proto::{Config, Core, Time};
-use transport::Transport;
-use wire::control::{Beacon, Control, Incarnation, Name, NodeId};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_engine::{Engine, Look};
+use am_netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use am_proto::planted::{Bug, plant};
+use am_proto::{Config, Core, Time};
+use am_transport::Transport;
+use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const NODE: usize = 0;
 const STRANGER: usize = 1;

@@ -9,8 +9,8 @@ use crate::cut::{Cut, State, Switch};
 use am_api::{
     Endpoint, Handler, Port, Region, RegionId, Remote, ReturnReason, Rights, TransferError, TransferId, TransferKind,
 };
-use transport::faulty::{Faults, Faulty};
-use transport::loopback;
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback;
 
 /// What an endpoint heard of transfers.
 #[derive(Clone, Copy, Debug, PartialEq)]

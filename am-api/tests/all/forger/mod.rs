@@ -13,13 +13,13 @@ use std::time::Duration;
 use am_api::{
     Clock, Endpoint, Framing, Hand, Incarnation, Node, Region, RegionId, Remote, Rights, TransferId, TransferKind,
 };
-use engine::Engine;
-use proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
+use am_engine::Engine;
+use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
+use am_transport::loopback::{Loopback, Options, wire_with};
+use am_wire::Kind;
+use am_wire::bulk::{Notice, Segment, What};
+use am_wire::control::{Name, NodeId};
 use script::Script;
-use transport::loopback::{Loopback, Options, wire_with};
-use wire::Kind;
-use wire::bulk::{Notice, Segment, What};
-use wire::control::{Name, NodeId};
 
 /// Bytes of each region.
 const REGION: usize = 256;
@@ -71,7 +71,7 @@ pub(crate) fn play(script: &[u8]) {
 impl Forger {
     fn open(transport: Loopback) -> Forger {
         let name = |text| Name::new(text).expect("a good name");
-        let caps = transport::Transport::caps(&transport);
+        let caps = am_transport::Transport::caps(&transport);
         let mut config = Config::new(NodeId(9), Incarnation(1), name("forger"), caps.address);
         config.framing = FramingChoice::Fixed(Framing::Plain);
         (config.receive_frames, config.send_frames, config.max_frame) = (32, 32, caps.max_frame);

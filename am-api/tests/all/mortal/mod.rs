@@ -7,9 +7,9 @@ mod transport;
 use std::time::Duration;
 
 use am_api::{Handler, Node, Remote, Transport};
-use paths::Paths;
+use am_multipath::Paths;
+use am_wire::EtherType;
 use transport::{Hand, Mortal};
-use wire::EtherType;
 
 use crate::common::{Side, connect, until};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use am_api::Transport;
-use ring::Frame;
-use transport::{Caps, IntroduceError};
-use wire::{Address, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError};
+use am_wire::{Address, Flow};
 
 /// Whether it lives.
 pub(crate) type Hand = Rc<Cell<bool>>;

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use am_api::{
     Endpoint, Fate, FlowChange, Handler, Kept, Message, Port, Prepared, Remote, RequestError, Returned, Token,
 };
-use netdev_sim::Nanos;
-use netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::Nanos;
+use am_netdev_sim::check::content::{Id, Run, fill};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

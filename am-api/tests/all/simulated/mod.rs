@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use netdev_sim::Options;
+use am_netdev_sim::Options;
 use seen::Seen;
 use work::Work;
 use world::World;
@@ -52,8 +52,9 @@ const SEEN: &[&str] = &[
 
 fn run(seed: u64, options: Options) -> Result<Seen, String> {
     World::new(options, Work::from_seed(seed)).run().map_err(|violation| {
-        let line =
-            format!("AM_SIM_SEED={seed} cargo test -p am-api --test all simulated::one_seed -- --exact --nocapture");
+        let line = format!(
+            "AM_SIM_SEED={seed} cargo test -p active-messages --test all simulated::one_seed -- --exact --nocapture"
+        );
         format!("seed {seed}: {violation}\n    {line}")
     })
 }

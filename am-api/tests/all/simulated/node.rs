@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use am_api::{Clock, Endpoint, Incarnation, Node};
-use netdev_sim::check::content::Run;
-use netdev_sim::check::{Checked, Violation};
-use netdev_sim::{Cut, Nanos, Net, Plug, US};
-use ring::Pool;
-use transport::Transport;
+use am_netdev_sim::check::content::Run;
+use am_netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::{Cut, Nanos, Net, Plug, US};
+use am_ring::Pool;
+use am_transport::Transport;
 
 use super::seen::{Common, Memory, Seen};
 use crate::simulated::app::{App, name};

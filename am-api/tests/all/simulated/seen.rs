@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use am_api::{Port, Region, Rights};
-use netdev_sim::Nanos;
-use netdev_sim::check::content::{Id, Run, fill};
-use netdev_sim::check::delivery::Deliveries;
-use netdev_sim::check::transfers::{Place, Transfers};
-use netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::Nanos;
+use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::delivery::Deliveries;
+use am_netdev_sim::check::transfers::{Place, Transfers};
+use am_netdev_sim::check::{Checked, Violation};
 
 /// Bytes of a place that a transfer may fill: several segments.
 pub(crate) const SLOT: usize = 6000;

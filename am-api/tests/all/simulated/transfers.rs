@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use am_api::{Port, RegionId, Remote, Transfer, TransferError, TransferId, TransferKind};
-use netdev_sim::check::content::{Id, Run, fill};
-use netdev_sim::check::transfers::{Place, Side};
+use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::transfers::{Place, Side};
 use rand::Rng;
 
 use super::seen::SLOT;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use am_api::{Builder, Framing, Node};
-use netdev_sim::{MS, Nanos, US};
+use am_netdev_sim::{MS, Nanos, US};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use am_api::{Clock, Hand};
-use netdev_sim::check::content::Run;
-use netdev_sim::check::frames::{self, Between};
-use netdev_sim::check::liveness::Liveness;
-use netdev_sim::check::{Checked, Violation, memory};
-use netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
-use proto::Time;
+use am_netdev_sim::check::content::Run;
+use am_netdev_sim::check::frames::{self, Between};
+use am_netdev_sim::check::liveness::Liveness;
+use am_netdev_sim::check::{Checked, Violation, memory};
+use am_netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
+use am_proto::Time;
 
 use super::seen::{Common, Seen};
 use crate::simulated::node::Side;

@@ -5,7 +5,7 @@ mod list;
 
 use std::time::Duration;
 
-use wire::Framing;
+use am_wire::Framing;
 
 pub(super) use list::HOUSE;
 
@@ -94,7 +94,7 @@ impl Peer for &'static House {
             Via::Udp | Via::Cacheline | Via::Row(_) => format!("Linux {}", kernel()),
         };
         if self.over.is_dpdk() {
-            dpdk::find().map_err(|why| why.to_string())?;
+            am_dpdk::find().map_err(|why| why.to_string())?;
         }
         if self.without_offload {
             offload::find()?;

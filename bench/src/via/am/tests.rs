@@ -1,7 +1,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use transport::loopback::wire;
+use am_transport::loopback::wire;
 
 use super::*;
 

@@ -19,7 +19,7 @@
 //! Frames longer than a chunk are in several, one after the other: *pieces*, all
 //! but the last marked so, which is all that is different about them.
 //!
-//! Not a [`Transport`](transport::Transport), and not for applications.
+//! Not a [`Transport`](am_transport::Transport), and not for applications.
 
 mod open;
 

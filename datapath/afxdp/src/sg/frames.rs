@@ -2,9 +2,9 @@
 //! frames of one: the pool's handles on our side, addresses in the kernel's
 //! rings on the other.
 
+use am_ring::{Frame, Layout, Pool};
+use am_wire::Buffer;
 use libc::xdp_desc;
-use ring::{Frame, Layout, Pool};
-use wire::Buffer;
 
 use crate::OpenError;
 use crate::cut::{Cut, HEADROOM};

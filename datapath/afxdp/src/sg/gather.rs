@@ -1,7 +1,7 @@
 //! A frame of which piece after piece comes in.
 
-use ring::{Frame, Pool};
-use wire::Buffer;
+use am_ring::{Frame, Pool};
+use am_wire::Buffer;
 
 /// The frame that is coming in.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Gather {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ring::Layout;
+    use am_ring::Layout;
 
     fn pool() -> Pool {
         Pool::heap(Layout { frames: 1, stride: 128, headroom: 8 }).unwrap()

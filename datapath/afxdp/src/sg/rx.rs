@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use ring::Frame;
+use am_ring::Frame;
 use xsk_rs::{FillQueue, FrameDesc, RxQueue};
 
 use crate::rx::{BURST, ask};

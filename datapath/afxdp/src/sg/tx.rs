@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use am_ring::Frame;
+use am_wire::Buffer;
+use am_wire::frame::ETHERNET;
 use nix::sys::socket::{MsgFlags, send};
-use ring::Frame;
-use wire::Buffer;
-use wire::frame::ETHERNET;
 use xsk_rs::{CompQueue, FrameDesc, TxQueue};
 
 use crate::options::Rings;

@@ -4,13 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use afxdp::{OpenError, Options, Xdp};
-use hosts::{Host, Interface, VethOptions, veth};
+use am_afxdp::{OpenError, Options, Xdp};
+use am_netns::{Host, Interface, VethOptions, veth};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::sched::{CloneFlags, setns};
-use ring::Frame;
-use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ impl Cable {
     /// Open an end on this thread, which is on that end's host from then on.
     pub(crate) fn open(&self, end: usize, options: &Options) -> Result<Xdp, OpenError> {
         setns(&self.hosts[end], CloneFlags::CLONE_NEWNET).expect("root may enter a network namespace");
-        afxdp::open(options)
+        am_afxdp::open(options)
     }
 
     /// The command `ip`, on an end's host.

@@ -5,7 +5,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use ring::{Frame, Layout, Pool};
+use am_ring::{Frame, Layout, Pool};
 
 use super::{BURST, check};
 use crate::abi::{self, Counts, Memory, Table};

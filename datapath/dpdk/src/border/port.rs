@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use ring::{Frame, Pool};
+use am_ring::{Frame, Pool};
 
 use super::{BURST, Chunks, LEVEL, Probed, check};
 use crate::abi::{self, Counts, Memory, Stats, Table};

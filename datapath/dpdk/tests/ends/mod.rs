@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dpdk::{Dpdk, OpenError, Options};
-use transport::conformance::Pair;
-use transport::{Name, Transport};
+use am_dpdk::{Dpdk, OpenError, Options};
+use am_transport::conformance::Pair;
+use am_transport::{Name, Transport};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,7 +21,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// Open what a user names so.
 pub(crate) fn open(rest: &str) -> Result<Dpdk, OpenError> {
     let name: Name = format!("dpdk:{rest}").parse().unwrap();
-    dpdk::open(&Options::of(&name).unwrap_or_else(|error| panic!("{error}")))
+    am_dpdk::open(&Options::of(&name).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// A number that no other pair of this machine has.

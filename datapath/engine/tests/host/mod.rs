@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use engine::Engine;
-use proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
-use ring::{Frame, Layout, Pool};
-use transport::{Caps, Transport};
-use wire::control::{Incarnation, Name, NodeId};
-use wire::{Address, Buffer, Class, Flow, Framing};
+use am_engine::Engine;
+use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
+use am_ring::{Frame, Layout, Pool};
+use am_transport::{Caps, Transport};
+use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::{Address, Buffer, Class, Flow, Framing};
 
 /// Notes what it is asked to do; takes as many frames a turn as it has room for.
 pub struct Notes {
@@ -113,7 +113,7 @@ impl Host {
         Host { engine, notes, endpoint, events: Vec::new() }
     }
 
-    pub fn turn(&mut self, now: Time) -> engine::Turn {
+    pub fn turn(&mut self, now: Time) -> am_engine::Turn {
         self.notes.calls.clear();
         let events = &mut self.events;
         self.engine.turn(|| now, &mut self.notes, &mut |event| events.push(event))

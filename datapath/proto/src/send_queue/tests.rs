@@ -1,5 +1,5 @@
 use super::*;
-use wire::{Class, Flow};
+use am_wire::{Class, Flow};
 
 struct Page(bool);
 

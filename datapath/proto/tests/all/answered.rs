@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Loss, Net};
-use wire::Class;
+use am_wire::Class;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Net, name};
-use proto::{FlowState, ReturnReason};
+use am_proto::{FlowState, ReturnReason};
 
 const PATIENCE: Duration = Duration::from_millis(20);
 

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net};
-use proto::FramingChoice;
+use am_proto::FramingChoice;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::frame::{self, Link};
-use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net};
-use proto::{Counters, EndpointId, Event, FlowId, FramingChoice};
-use wire::bounce::Back;
-use wire::bundle::{ITEM, Writer};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind, Seq};
+use am_proto::{Counters, EndpointId, Event, FlowId, FramingChoice};
+use am_wire::bounce::Back;
+use am_wire::bundle::{ITEM, Writer};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind, Seq};
 
 const MS: Duration = Duration::from_millis(1);
 

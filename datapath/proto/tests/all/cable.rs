@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net, name};
-use proto::{EndpointId, FlowId, FlowState, FramingWhy};
-use wire::control::{Control, ProbeSeen, Step};
-use wire::frame::{self, Link};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use am_proto::{EndpointId, FlowId, FlowState, FramingWhy};
+use am_wire::control::{Control, ProbeSeen, Step};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 const ALPHA: usize = 0;
 const THIRD: Address = Address([0x02, 0, 0, 0, 9, 9]);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net, name};
-use proto::{Contest, EndpointId, FlowState, ReturnReason};
-use wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_proto::{Contest, EndpointId, FlowState, ReturnReason};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId, ProbeSeen, Step};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -224,7 +224,7 @@ fn a_clock_that_was_set_back_hides_nobody() {
     let flow = net.connect(ALPHA, here, "beta");
     let mut config = net.config(BETA, "beta");
     config.incarnation = Incarnation(0x1);
-    let mut core = proto::Core::new(config, net.now);
+    let mut core = am_proto::Core::new(config, net.now);
     core.endpoint(name("app"), 7).unwrap();
     net.nodes[BETA] = Some(core);
     net.run(10 * SECOND, |net| matches!(net.core(ALPHA).state(flow), FlowState::Dead(_)));

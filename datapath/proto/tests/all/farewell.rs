@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
-use proto::{Config, Ending, Event, FlowId, FlowState, Peer, ReturnReason};
-use wire::{Buffer, Class};
+use am_proto::{Config, Ending, Event, FlowId, FlowState, Peer, ReturnReason};
+use am_wire::{Buffer, Class};
 
 const SECOND: Duration = Duration::from_secs(1);
 

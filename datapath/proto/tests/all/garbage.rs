@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId};
+use am_wire::{Address, Buffer, Class};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
-use wire::control::{Beacon, Control, Incarnation, NodeId};
-use wire::{Address, Buffer, Class};
 
 /// A frame that may or may not make sense: random, or a real one damaged.
 fn garbage(random: &mut SmallRng, real: &[Vec<u8>]) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
             incarnation: Incarnation(1),
             name: crate::harness::name(&format!("fake{n}")),
             address: Address::from_u64(0x0200_0000_0000 + n),
-            framings: wire::Framings::ALL,
+            framings: am_wire::Framings::ALL,
             max_frame: 1514,
             answer: n % 2 == 0,
         };
@@ -98,8 +98,8 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
 }
 
 fn control_frame(control: &Control) -> Vec<u8> {
-    use wire::frame::{Link, body as place, emit};
-    use wire::{EtherType, Flow, Framing, Header, Kind};
+    use am_wire::frame::{Link, body as place, emit};
+    use am_wire::{EtherType, Flow, Framing, Header, Kind};
     let mut body = [0; Control::LONGEST];
     let length = control.emit(&mut body);
     let mut frame = vec![0; 256];

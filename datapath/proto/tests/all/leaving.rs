@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::Net;
-use proto::{EndpointId, Event, Fate, FlowId, FlowState, ReturnReason};
-use wire::Class;
+use am_proto::{EndpointId, Event, Fate, FlowId, FlowState, ReturnReason};
+use am_wire::Class;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

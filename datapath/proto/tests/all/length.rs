@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Between, Faults, Loss, MAX_FRAME, Net, name};
-use proto::{FlowState, FramingChoice, FramingWhy};
-use wire::{Class, Framing};
+use am_proto::{FlowState, FramingChoice, FramingWhy};
+use am_wire::{Class, Framing};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, name};
-use proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
-use wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer, Probe, ProbeSeen, Step};
-use wire::frame::{self, Link, Parsed};
-use wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
+use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
+use am_wire::control::{Beacon, Connect, Control, Incarnation, NodeId, Offer, Probe, ProbeSeen, Step};
+use am_wire::frame::{self, Link, Parsed};
+use am_wire::{Ack, Acks, Address, Buffer, Class, EtherType, Flow, Framing, Framings, Header, Kind, Seq};
 
 const PEERS: u64 = 10_000;
 const OURS: Address = Address([2, 0, 0, 0, 0, 1]);

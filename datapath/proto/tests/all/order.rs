@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Faults, Net, name};
-use proto::{EndpointId, FlowId, FlowState};
-use wire::Class;
+use am_proto::{EndpointId, FlowId, FlowState};
+use am_wire::Class;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Faults, Net, name};
-use proto::{EndpointId, FlowId, FramingChoice};
-use wire::frame::{self, Link};
-use wire::{Buffer, Class, EtherType, Framing, Header, Kind};
+use am_proto::{EndpointId, FlowId, FramingChoice};
+use am_wire::frame::{self, Link};
+use am_wire::{Buffer, Class, EtherType, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -97,14 +97,14 @@ impl Crowd {
     }
 
     /// A counter of all senders together.
-    fn count(&mut self, which: fn(&proto::Counters) -> u64) -> u64 {
+    fn count(&mut self, which: fn(&am_proto::Counters) -> u64) -> u64 {
         let receiver = self.receiver;
         let senders = self.net.nodes.iter().enumerate().filter(|&(at, _)| at != receiver);
         senders.map(|(_, node)| which(node.as_ref().unwrap().counters())).sum()
     }
 }
 
-fn fixed(net: &mut Net, named: &str, framing: Framing) -> proto::Config {
+fn fixed(net: &mut Net, named: &str, framing: Framing) -> am_proto::Config {
     let mut config = net.config(net.nodes.len(), named);
     config.framing = FramingChoice::Fixed(framing);
     config

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net, name};
-use wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Step};
-use wire::frame::{self, Link};
-use wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
+use am_wire::control::{Beacon, Control, Incarnation, NodeId, Probe, Step};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const ALPHA: usize = 0;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::harness::{Between, Faults, MAX_FRAME, Net, name};
-use proto::{FlowState, FramingChoice, FramingWhy, ReturnReason, SendError};
-use wire::control::Refusal;
-use wire::{Class, Framing};
+use am_proto::{FlowState, FramingChoice, FramingWhy, ReturnReason, SendError};
+use am_wire::control::Refusal;
+use am_wire::{Class, Framing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,7 @@ fn auto_takes_what_the_network_lets_through() {
 }
 
 /// Alpha and beta, both sending with the given framing.
-fn pair(net: &mut Net, framing: Framing) -> [(usize, proto::EndpointId); 2] {
+fn pair(net: &mut Net, framing: Framing) -> [(usize, am_proto::EndpointId); 2] {
     ["alpha", "beta"].map(|named| {
         let mut config = net.config(net.nodes.len(), named);
         config.framing = FramingChoice::Fixed(framing);
@@ -186,10 +186,10 @@ fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
 
 /// Each field with one of two: by side.
 struct Storm {
-    ends: [(usize, proto::EndpointId); 2],
-    flows: [proto::FlowId; 2],
+    ends: [(usize, am_proto::EndpointId); 2],
+    flows: [am_proto::FlowId; 2],
     /// The same as the other side calls them, once requests have come.
-    there: [Option<proto::FlowId>; 2],
+    there: [Option<am_proto::FlowId>; 2],
     /// The next request to send.
     next: [u64; 2],
     count: u64,

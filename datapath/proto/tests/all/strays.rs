@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, MAX_FRAME, Net};
-use proto::{Event, FlowId, FlowState, ReturnReason};
-use wire::control::{Closed, Control};
-use wire::frame::{self, Link};
-use wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
+use am_proto::{Event, FlowId, FlowState, ReturnReason};
+use am_wire::control::{Closed, Control};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Far below the patience.
@@ -40,7 +40,7 @@ fn a_farewell_that_was_lost_is_said_again() {
         let mut net = Net::new(1);
         let mut node = |name| {
             let mut config = net.config(net.nodes.len(), name);
-            config.framing = proto::FramingChoice::Fixed(framing);
+            config.framing = am_proto::FramingChoice::Fixed(framing);
             net.start(config)
         };
         let ((alpha, here), (beta, _)) = (node("alpha"), node("beta"));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Faults, Loss, MAX_FRAME, Net};
-use proto::{FlowState, ReturnReason};
-use wire::Class;
+use am_proto::{FlowState, ReturnReason};
+use am_wire::Class;
 
 const SECOND: Duration = Duration::from_secs(1);
 

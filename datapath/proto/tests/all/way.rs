@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use crate::harness::{Faults, Net};
-use wire::Class;
+use am_wire::Class;
 
 const US: Duration = Duration::from_micros(1);
 
 /// `count` requests, four on their way at a time.
-fn requests(net: &mut Net, from: usize, flow: proto::FlowId, (to, there): (usize, proto::EndpointId), count: u64) {
+fn requests(
+    net: &mut Net,
+    from: usize,
+    flow: am_proto::FlowId,
+    (to, there): (usize, am_proto::EndpointId),
+    count: u64,
+) {
     let (mut sent, mut got) = (0, 0);
     net.run(Duration::from_secs(60), |net| {
         while sent < got + 4 && sent < count && net.send(from, flow, Class::Request, sent, b"").is_ok() {

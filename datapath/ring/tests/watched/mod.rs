@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use ring::{Layout, Pool};
+use am_ring::{Layout, Pool};
 
 struct Memory {
     base: NonNull<[u8]>,

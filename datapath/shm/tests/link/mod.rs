@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use shm::{Options, Shm};
-use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_shm::{Options, Shm};
+use am_transport::Transport;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// The flow that tests use.
 pub(crate) const FLOW: Flow = match Flow::new(7) {
@@ -26,13 +26,13 @@ pub(crate) fn options(dir: &Path) -> Options {
 
 /// A member that takes frames on [`FLOW`].
 pub(crate) fn join(options: &Options) -> Shm {
-    let mut end = shm::open(options).unwrap_or_else(|why| panic!("{why}"));
+    let mut end = am_shm::open(options).unwrap_or_else(|why| panic!("{why}"));
     end.steer(FLOW, true);
     end
 }
 
 /// Write a frame with this number; `plain`, so that it says who sent it. `None` if the pool has none.
-pub(crate) fn build(end: &Shm, to: Address, number: u64, len: usize) -> Option<ring::Frame> {
+pub(crate) fn build(end: &Shm, to: Address, number: u64, len: usize) -> Option<am_ring::Frame> {
     let mut buffer = end.caps().pool.take()?;
     let flow = if to.is_group() { Flow::NODE } else { FLOW };
     let kind = if to.is_group() { Kind::Control } else { Kind::Request };

@@ -1,9 +1,9 @@
 //! The frames that the examples send.
 
-use ring::Frame;
-use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// What is for one goes on this flow.
 pub(crate) const FLOW: Flow = Flow::new(7).unwrap();

@@ -5,9 +5,9 @@ use std::net::Shutdown;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use am_transport::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
-use transport::Transport;
 
 use super::Tcp;
 use super::connection::Connection;

@@ -148,7 +148,7 @@ mod tests {
     use std::io::Write;
     use std::net::TcpListener;
 
-    use wire::Address;
+    use am_wire::Address;
 
     use super::super::cutter::prefix;
     use super::*;

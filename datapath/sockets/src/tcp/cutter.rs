@@ -8,7 +8,7 @@
 //! ```
 //!
 //! ```
-//! use sockets::tcp::cutter::{Cutter, prefix};
+//! use am_sockets::tcp::cutter::{Cutter, prefix};
 //!
 //! let mut cutter = Cutter::new(1500);
 //! let stream = [&prefix(60)[..], &[7; 60], &prefix(80), &[8; 30]].concat();
@@ -19,7 +19,7 @@
 //! assert_eq!(cutter.peek(), Ok(None)); // until the rest has come
 //! ```
 
-use wire::frame::ETHERNET;
+use am_wire::frame::ETHERNET;
 
 /// Bytes in front of each frame.
 pub const PREFIX: usize = 4;

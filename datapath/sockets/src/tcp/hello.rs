@@ -1,6 +1,6 @@
 //! What each side says first: who it is, where it listens, and how long its frames may be.
 
-use wire::Address;
+use am_wire::Address;
 
 /// Bytes of it.
 pub(super) const HELLO: usize = 20;

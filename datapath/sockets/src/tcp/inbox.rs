@@ -1,8 +1,8 @@
 //! From the bytes of a stream to frames of the pool.
 
-use ring::{Frame, Pool};
-use transport::Steering;
-use wire::Buffer;
+use am_ring::{Frame, Pool};
+use am_transport::Steering;
+use am_wire::Buffer;
 
 use super::cutter::{Cutter, Nonsense};
 

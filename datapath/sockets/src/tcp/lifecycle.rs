@@ -5,10 +5,10 @@ use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use am_transport::IntroduceError;
 use nix::errno::Errno;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
-use transport::IntroduceError;
 
 use super::connection::{Connection, Look, Peer};
 use super::cutter::Cutter;

@@ -45,17 +45,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, Flow};
 use connection::{Connection, Look, Peer};
 use hello::Hello;
 use inbox::Inbox;
 pub use open::{open, open_with};
 use outbox::{Room, Written};
 use peers::{Place, Routes};
-use ring::Frame;
 use rustix::event::epoll::Event;
-use transport::{Caps, IntroduceError, Transport};
-use wire::bounce::Back;
-use wire::{Address, Buffer, Flow};
 
 use crate::{Options, place};
 

@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ring::Pool;
+use am_ring::Pool;
+use am_transport::{Caps, Steering};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use socket2::{Protocol, Type};
-use transport::{Caps, Steering};
 
 use super::hello::Hello;
 use super::inbox::Inbox;
@@ -30,8 +30,8 @@ const EVENTS: usize = 64;
 /// Open a listening TCP socket as a transport, with a pool of its own.
 ///
 /// ```
-/// use sockets::{Options, tcp};
-/// use transport::Transport;
+/// use am_sockets::{Options, tcp};
+/// use am_transport::Transport;
 ///
 /// let socket = tcp::open(&Options::from_name(&"tcp:[::1]:0".parse()?)?)?;
 /// assert!(socket.caps().reliable && socket.caps().ordered);

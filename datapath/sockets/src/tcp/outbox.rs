@@ -6,10 +6,10 @@ use std::io::IoSlice;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use ring::Frame;
+use am_ring::Frame;
+use am_wire::Buffer;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use wire::Buffer;
 
 use super::cutter::{PREFIX, prefix};
 use super::hello::HELLO;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use wire::Address;
+use am_wire::Address;
 
 /// A place that does not answer is tried again after so long, then after twice as long, ...
 const BACK_OFF: Duration = Duration::from_millis(50);

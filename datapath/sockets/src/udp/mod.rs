@@ -45,16 +45,16 @@ mod unheard;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError, Steering, Transport};
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, EtherType, Flow, Kind, frame};
 pub use open::{open, open_with};
 use places::{Learned, Places};
 use receive::Stage;
-use ring::Frame;
 use send::{Sender, To};
 use sockets::Sockets;
-use transport::{Caps, IntroduceError, Steering, Transport};
 use unheard::Unheard;
-use wire::bounce::Back;
-use wire::{Address, Buffer, EtherType, Flow, Kind, frame};
 
 use crate::place;
 

@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use am_ring::Pool;
+use am_transport::{Caps, Steering};
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::UdpSocketState;
-use ring::Pool;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Protocol, Socket, Type};
-use transport::{Caps, Steering};
 
 use super::connected::Connected;
 use super::places::Places;
@@ -36,7 +36,7 @@ const BUFFER: usize = 4 << 20;
 ///
 /// ```
 /// use sockets::{Options, udp};
-/// use transport::Transport;
+/// use am_transport::Transport;
 ///
 /// let socket = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 /// println!("{} ({})", socket.caps().name, socket.caps().mode); // udp:127.0.0.1:40713 (udp, mmsg, gso, gro)

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use am_wire::Address;
 use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
 use slotmap::{SlotMap, new_key_type};
-use wire::Address;
 
 /// A stranger who has been silent for so long is forgotten: a peer of a conversation answers more often than that.
 const SILENCE: Duration = Duration::from_secs(60);

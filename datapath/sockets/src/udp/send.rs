@@ -4,11 +4,11 @@ use std::array;
 use std::io::IoSlice;
 use std::net::UdpSocket;
 
+use am_ring::Frame;
+use am_wire::Buffer;
 use nix::sys::socket::{setsockopt, sockopt};
-use ring::Frame;
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg, sendto};
-use wire::Buffer;
 
 use super::Sockets;
 use super::places::{Places, Ticket};

@@ -1,6 +1,6 @@
 //! What the cutter of streams promises, for any bytes: for the tests and the fuzzer.
 
-use sockets::tcp::cutter::{Cutter, Nonsense};
+use am_sockets::tcp::cutter::{Cutter, Nonsense};
 
 /// Frames up to this length: short enough that what is tried has many.
 const LONGEST: usize = 300;

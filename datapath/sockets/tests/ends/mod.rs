@@ -4,11 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use ring::Frame;
-use sockets::{Options, Tcp, Udp, tcp, udp};
-use transport::Transport;
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::Frame;
+use am_sockets::{Options, Tcp, Udp, tcp, udp};
+use am_transport::Transport;
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// Without any progress for so long, something will not happen any more.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

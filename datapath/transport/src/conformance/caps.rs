@@ -7,7 +7,7 @@ use super::report::{Failure, Verdict, ensure};
 use crate::Transport;
 
 /// The smallest of what a link must carry: one Ethernet frame of the smallest size.
-const SMALLEST: usize = wire::frame::SMALLEST;
+const SMALLEST: usize = am_wire::frame::SMALLEST;
 
 pub(super) fn caps_are_sane(pair: Pair) -> Result<Verdict, Failure> {
     for end in [&pair.near, &pair.far] {

@@ -18,7 +18,7 @@ pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<Verdi
     pair.open_flow();
     let most = pair.max_frame();
     let tried = |len: &usize| *len <= PAGE || len.is_multiple_of(STEP) || len + BATCH > most;
-    let sizes = (wire::frame::SMALLEST..=most).filter(tried);
+    let sizes = (am_wire::frame::SMALLEST..=most).filter(tried);
     let sizes: Vec<Spec> = sizes.map(|len| pair.spec(len as u64, len)).collect();
     for specs in sizes.chunks(BATCH) {
         pair.deliver(specs)?;

@@ -1,8 +1,8 @@
 //! Frames that can be told apart, and checked bit by bit.
 
-use ring::{Frame, Pool};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::{Frame, Pool};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::report::{Failure, ensure};
 

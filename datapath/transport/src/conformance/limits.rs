@@ -1,7 +1,7 @@
 //! Full queues and budgets.
 
-use ring::Frame;
-use wire::Buffer;
+use am_ring::Frame;
+use am_wire::Buffer;
 
 use super::Pair;
 use super::pair::Step;

@@ -1,7 +1,7 @@
 //! Who has a frame when.
 
-use ring::{Frame, Pool};
-use wire::Buffer;
+use am_ring::{Frame, Pool};
+use am_wire::Buffer;
 
 use super::report::{Failure, Verdict, ensure};
 use super::{Pair, frames};

@@ -6,7 +6,7 @@
 //! else holds on a lossy link too, where a check sends again what did not arrive.
 //!
 //! ```
-//! use transport::{conformance::{self, Pair}, loopback};
+//! use am_transport::{conformance::{self, Pair}, loopback};
 //!
 //! let make = || {
 //!     let mut ends = loopback::wire(2).into_iter().map(|plug| plug.open().unwrap());

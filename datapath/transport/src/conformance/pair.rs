@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-use ring::Frame;
-use wire::{Address, EtherType};
+use am_ring::Frame;
+use am_wire::{Address, EtherType};
 
 use super::frames::{self, FLOW, Spec};
 use super::report::{Failure, ensure};

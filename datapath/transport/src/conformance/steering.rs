@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use wire::{Address, Flow, Reason};
+use am_wire::{Address, Flow, Reason};
 
 use super::Pair;
 use super::frames::{FLOW, Spec};

@@ -18,7 +18,7 @@
 //! and the frame to be damaged is lost; both are counted.
 //!
 //! ```
-//! use transport::{Transport, faulty::{Faults, Faulty}, loopback};
+//! use am_transport::{Transport, faulty::{Faults, Faulty}, loopback};
 //!
 //! let mut ends = loopback::wire(2).into_iter().map(|plug| plug.open().unwrap());
 //! let faults = Faults { seed: 7, drop: 0.05, ..Faults::NONE };
@@ -30,12 +30,12 @@ mod fate;
 mod faults;
 mod waiting;
 
+use am_ring::Frame;
+use am_wire::bounce::Back;
+use am_wire::{Address, Buffer, Flow};
 use fate::{Fate, Wait};
 pub use faults::Faults;
-use ring::Frame;
 use waiting::Waiting;
-use wire::bounce::Back;
-use wire::{Address, Buffer, Flow};
 
 use crate::{Caps, IntroduceError, Transport};
 

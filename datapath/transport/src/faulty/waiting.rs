@@ -1,7 +1,7 @@
 //! Frames that wait to be sent later.
 
-use ring::Frame;
-use wire::Address;
+use am_ring::Frame;
+use am_wire::Address;
 
 use super::fate::Wait;
 

@@ -18,22 +18,22 @@
 //! will use it, because its pool stays there.
 //!
 //! ```
-//! use transport::{Transport, loopback};
+//! use am_transport::{Transport, loopback};
 //!
 //! let [left, right] = loopback::pair();
 //! let far = std::thread::spawn(move || right.open().unwrap().caps().address);
 //! let mut left = left.open()?;
 //! assert_ne!(left.caps().address, far.join().unwrap());
 //! left.flush();
-//! # Ok::<(), ring::LayoutError>(())
+//! # Ok::<(), am_ring::LayoutError>(())
 //! ```
 
 mod plug;
 
+use am_ring::Frame;
+use am_ring::spsc::{Consumer, Producer};
+use am_wire::{Address, Buffer, Flow};
 pub use plug::{Options, Plug, pair, wire, wire_with};
-use ring::Frame;
-use ring::spsc::{Consumer, Producer};
-use wire::{Address, Buffer, Flow};
 
 use crate::{Caps, Steering, Transport};
 

@@ -1,8 +1,8 @@
 //! Ends of a wire, before they are opened.
 
-use ring::spsc::{self, Consumer, Producer};
-use ring::{Frame, Layout, LayoutError, Pool};
-use wire::{Address, EtherType};
+use am_ring::spsc::{self, Consumer, Producer};
+use am_ring::{Frame, Layout, LayoutError, Pool};
+use am_wire::{Address, EtherType};
 
 use super::{Count, Loopback};
 use crate::{Caps, Steering};

@@ -1,11 +1,11 @@
 //! Open ends of wires, and numbered frames for them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use ring::Frame;
-use transport::Transport;
-use transport::loopback::{self, Loopback, Options};
-use wire::frame::{self, Link};
-use wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_transport::loopback::{self, Loopback, Options};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 /// Ends of one wire, on this thread, with [`flow`] open at each.
 pub(crate) fn ends<const N: usize>(options: Options) -> [Loopback; N] {

@@ -4,9 +4,9 @@ use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected, Would
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-use ring::{Frame, Layout, Pool};
-use transport::{Caps, Steering, Transport};
-use wire::{Address, Buffer, EtherType, Flow};
+use am_ring::{Frame, Layout, Pool};
+use am_transport::{Caps, Steering, Transport};
+use am_wire::{Address, Buffer, EtherType, Flow};
 
 /// One end of the link.
 pub(crate) struct Link {

@@ -6,9 +6,9 @@ mod link;
 use std::thread;
 
 use allocation_counter::measure;
-use transport::Transport;
-use transport::conformance::{self, Pair};
-use wire::{Address, Buffer};
+use am_transport::Transport;
+use am_transport::conformance::{self, Pair};
+use am_wire::{Address, Buffer};
 
 const PAGE: &str = include_str!("../../../../docs/writing-a-transport.md");
 const EXAMPLE: &str = include_str!("link.rs");

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use wire::bounce::Back;
-use wire::bulk::{Notice, Segment};
-use wire::bundle::{Bundle, Writer};
-use wire::control::{Control, Name};
-use wire::frame::{self, Link, Parsed, SMALLEST};
-use wire::steer::{Decision, Pass, Table, steer as decide};
-use wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD};
+use am_wire::bounce::Back;
+use am_wire::bulk::{Notice, Segment};
+use am_wire::bundle::{Bundle, Writer};
+use am_wire::control::{Control, Name};
+use am_wire::frame::{self, Link, Parsed, SMALLEST};
+use am_wire::steer::{Decision, Pass, Table, steer as decide};
+use am_wire::{Acks, Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Reason, WORD};
 
 pub(crate) const OWN: Address = Address([0x02, 0, 0, 0, 0, 2]);
 

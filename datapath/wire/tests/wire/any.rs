@@ -1,14 +1,14 @@
 //! Any frame that can be built, and how the tests write and read it.
 
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
-use wire::control::{
+use am_wire::control::{
     Accept, Beacon, Close, Closed, Connect, Control, FinalAck, FinalAcks, Incarnation, Name, NodeId, Offer, Probe,
     ProbeSeen, Refusal, Refuse, Step, Still,
 };
-use wire::frame::{self, Link};
-use wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Class, EtherType, Flow, Framing, Framings, Header, Kind, MAX_WORDS, Piggyback, Seq, WORD};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
 
 /// Longer than any frame that the tests write.
 const SPACE: usize = 9_100;

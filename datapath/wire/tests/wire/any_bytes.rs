@@ -1,11 +1,11 @@
 //! Any bytes: never a panic, never nonsense taken for sense. What the fuzz
 //! targets of `fuzz/` run for hours runs here for a second, on any toolchain.
 
+use am_wire::EtherType;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
-use wire::EtherType;
 
 use crate::any;
 
@@ -83,7 +83,7 @@ proptest! {
 
     #[test]
     fn a_control_body_with_some_bytes_changed(control in any::control(), changes in vec((0usize..128, any::<u8>()), 1..4)) {
-        let mut body = [0; wire::control::Control::LONGEST];
+        let mut body = [0; am_wire::control::Control::LONGEST];
         let length = control.emit(&mut body);
         for (at, value) in changes {
             body[at] = value;

@@ -1,7 +1,7 @@
 //! The bodies of bulk transfers: there and back, and any bytes.
 
+use am_wire::bulk::{Notice, Segment, What};
 use proptest::prelude::*;
-use wire::bulk::{Notice, Segment, What};
 
 proptest! {
     #[test]

@@ -1,10 +1,10 @@
 //! Several messages in one body: back and forth, and what makes no sense.
 
+use am_wire::bundle::{Bundle, ITEM, Writer};
+use am_wire::frame::{Parsed, parse};
+use am_wire::{Class, Header, Kind, MAX_WORDS, Reason, WORD};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wire::bundle::{Bundle, ITEM, Writer};
-use wire::frame::{Parsed, parse};
-use wire::{Class, Header, Kind, MAX_WORDS, Reason, WORD};
 
 use crate::any;
 
@@ -70,7 +70,7 @@ proptest! {
     #[test]
     fn crosses_in_a_frame(mut message in any::message(), messages in vec(message(), 1..8)) {
         let kind = Kind::Bundle(Class::Reply);
-        message.header = Header { kind, words: 0, handler: 0, flow: wire::Flow::new(9).unwrap(), ..message.header };
+        message.header = Header { kind, words: 0, handler: 0, flow: am_wire::Flow::new(9).unwrap(), ..message.header };
         message.body = body_of(&messages);
         let frame = message.emit();
         let parsed: Parsed<'_> = parse(&frame, message.link.ethertype).unwrap();
@@ -97,16 +97,16 @@ fn an_empty_bundle_and_impossible_words_are_refused() {
 #[test]
 fn a_bundle_with_words_in_its_header_is_refused() {
     // `bare` has no words in the header of a bundle.
-    let framing = wire::Framing::Split;
+    let framing = am_wire::Framing::Split;
     let mut space = [0; 60];
-    let flow = wire::Flow::new(9).unwrap();
+    let flow = am_wire::Flow::new(9).unwrap();
     let header = Header { kind: Kind::Bundle(Class::Request), flow, nonce: 0, handler: 0, words: 1, seq: 0 };
-    let link = wire::frame::Link {
-        to: wire::Address::BROADCAST,
-        from: wire::Address::BROADCAST,
-        ethertype: wire::EtherType::DEFAULT,
+    let link = am_wire::frame::Link {
+        to: am_wire::Address::BROADCAST,
+        from: am_wire::Address::BROADCAST,
+        ethertype: am_wire::EtherType::DEFAULT,
     };
-    wire::frame::emit(&mut space, framing, &link, &header, 12, None).unwrap();
-    let parsed = parse(&space, wire::EtherType::DEFAULT).unwrap();
+    am_wire::frame::emit(&mut space, framing, &link, &header, 12, None).unwrap();
+    let parsed = parse(&space, am_wire::EtherType::DEFAULT).unwrap();
     assert_eq!(Bundle::parse(&parsed), Err(Reason::Words));
 }

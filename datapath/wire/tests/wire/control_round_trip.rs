@@ -1,8 +1,8 @@
 //! Control messages: back and forth, their longest, and what is cut off.
 
+use am_wire::control::{Beacon, Connect, Control, Incarnation, Name, NodeId, Offer};
+use am_wire::{Address, Flow, Framings, Reason, Seq};
 use proptest::prelude::*;
-use wire::control::{Beacon, Connect, Control, Incarnation, Name, NodeId, Offer};
-use wire::{Address, Flow, Framings, Reason, Seq};
 
 use crate::any;
 

@@ -1,7 +1,7 @@
 //! What a framing costs its user, in bytes.
 
-use wire::frame::{self, Link, SMALLEST};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
+use am_wire::frame::{self, Link, SMALLEST};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 use crate::any::Message;
 

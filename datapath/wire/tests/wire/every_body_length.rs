@@ -1,8 +1,8 @@
 //! The space of lengths is small: all of it.
 
-use wire::frame::{self, Link, SMALLEST};
-use wire::steer::{Decision, Table, steer};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD};
+use am_wire::frame::{self, Link, SMALLEST};
+use am_wire::steer::{Decision, Table, steer};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, MAX_WORDS, Piggyback, Reason, WORD};
 
 use crate::any::Message;
 

@@ -1,8 +1,8 @@
 //! The fields of the source address, each through all of its values.
 
-use wire::frame::{self, Link};
-use wire::steer::{Decision, Table, steer};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind, Reason};
+use am_wire::frame::{self, Link};
+use am_wire::steer::{Decision, Table, steer};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind, Reason};
 
 use crate::any::Message;
 

@@ -1,10 +1,10 @@
 //! Control frames pass the gate if they could make sense, and if they are not too many.
 
+use am_wire::control::Control;
+use am_wire::frame::{self, Link};
+use am_wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, KNOWN_BURST, Refused};
+use am_wire::{Address, EtherType, Flow, Framing, Header, Kind};
 use proptest::prelude::*;
-use wire::control::Control;
-use wire::frame::{self, Link};
-use wire::gate::{ALL_BURST, ALL_NS, EACH_BURST, EACH_NS, Gate, KNOWN_BURST, Refused};
-use wire::{Address, EtherType, Flow, Framing, Header, Kind};
 
 use crate::any;
 

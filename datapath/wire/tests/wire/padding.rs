@@ -1,8 +1,8 @@
 //! What a frame does not use is zero: nothing that lay in the memory before
 //! goes out on the wire.
 
+use am_wire::frame::{SMALLEST, has_room};
 use proptest::prelude::*;
-use wire::frame::{SMALLEST, has_room};
 
 use crate::any;
 
@@ -27,9 +27,9 @@ proptest! {
     #[test]
     fn two_memories_one_frame(message in any::message(), stale: u8) {
         let mut space = vec![stale; 9_100];
-        let body = wire::frame::body(&mut space, message.framing, message.body.len());
+        let body = am_wire::frame::body(&mut space, message.framing, message.body.len());
         body.expect("there is space").copy_from_slice(&message.body);
-        let length = wire::frame::emit(
+        let length = am_wire::frame::emit(
             &mut space, message.framing, &message.link, &message.header, message.body.len(), message.piggyback.as_ref(),
         ).expect("there is space");
         prop_assert_eq!(&space[..length], &message.emit()[..]);

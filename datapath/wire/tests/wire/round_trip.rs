@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use wire::{Ack, Acks, Framing, Seq, WORD, frame};
+use am_wire::{Ack, Acks, Framing, Seq, WORD, frame};
 
 use crate::any;
 
@@ -42,12 +42,12 @@ proptest! {
         let bytes = message.emit();
         match frame::parse(&bytes, message.link.ethertype) {
             Ok(parsed) => {
-                let is_extended = message.framing == Framing::Bare && !matches!(parsed.header.kind, wire::Kind::Request | wire::Kind::Reply);
+                let is_extended = message.framing == Framing::Bare && !matches!(parsed.header.kind, am_wire::Kind::Request | am_wire::Kind::Reply);
                 prop_assert_eq!(parsed.header.words, if is_extended { 0 } else { words & 7 });
                 prop_assert_eq!((parsed.header.kind, parsed.header.flow), (message.header.kind, message.header.flow));
             }
-            Err(reason) if message.framing == Framing::Bare => prop_assert_eq!(reason, wire::Reason::Kind),
-            Err(reason) => prop_assert_eq!(reason, wire::Reason::Words),
+            Err(reason) if message.framing == Framing::Bare => prop_assert_eq!(reason, am_wire::Reason::Kind),
+            Err(reason) => prop_assert_eq!(reason, am_wire::Reason::Words),
         }
     }
 

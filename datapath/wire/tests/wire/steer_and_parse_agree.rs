@@ -1,9 +1,9 @@
 //! Steering looks at what parsing sees, and each frame goes where it belongs.
 
+use am_wire::frame::parse;
+use am_wire::steer::{Decision, Pass, Table, steer};
+use am_wire::{Address, EtherType, Flow, Kind, Reason};
 use proptest::prelude::*;
-use wire::frame::parse;
-use wire::steer::{Decision, Pass, Table, steer};
-use wire::{Address, EtherType, Flow, Kind, Reason};
 
 use crate::any;
 
@@ -68,7 +68,7 @@ proptest! {
     /// host's true address may look the same, and its messages are not ours.
     #[test]
     fn a_probes_address_is_ours_for_control_frames_only(mut message in any::message(), prober in any::address()) {
-        message.link.to = wire::frame::split_source(Flow::NODE, prober);
+        message.link.to = am_wire::frame::split_source(Flow::NODE, prober);
         let own = Address([0x02, 0, 0, 0, 0, 2]);
         let table = table(message.link.ethertype, own, message.header.flow, 1);
         let expected = match message.header.kind {

@@ -1,14 +1,14 @@
 //! `docs/wire.md` says what the code does: its tables and examples are
 //! compared with frames, field by field.
 
-use wire::bulk::{Notice, Segment, What};
-use wire::bundle::{ITEM, Writer};
-use wire::control::{
+use am_wire::bulk::{Notice, Segment, What};
+use am_wire::bundle::{ITEM, Writer};
+use am_wire::control::{
     Accept, Beacon, Close, Closed, Connect, Control, FinalAcks, Incarnation, Name, NodeId, Offer, Probe, ProbeSeen,
     Refusal, Refuse, Step, Still,
 };
-use wire::frame::{ETHERNET, Link};
-use wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
+use am_wire::frame::{ETHERNET, Link};
+use am_wire::{Ack, Acks, Address, EtherType, Flow, Framing, Framings, Header, Kind, Piggyback, Reason, Seq};
 
 use crate::any::Message;
 

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use fm::{Cluster, Fm, Rank};
-use transport::faulty::{Faults, Faulty};
-use transport::loopback;
+use am_fm::{Cluster, Fm, Rank};
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::loopback;
 
 /// Longer than anything here takes when nothing is wrong.
 pub(crate) const LONG: Duration = Duration::from_secs(15);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use netdev_sim::Nanos;
+use am_netdev_sim::Nanos;
 
 /// The bytes of a full frame on the wire, with all that is around it.
 const FULL: f64 = 1514.0 + 24.0;

@@ -1,14 +1,14 @@
 //! A node of a crowd: sends as much as it has credit for, or takes what comes.
 
-use engine::{Engine, Look};
-use netdev_sim::{Nanos, Net, US};
-use proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
+use am_engine::{Engine, Look};
+use am_netdev_sim::{Nanos, Net, US};
+use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::control::{Incarnation, Name, NodeId};
+use am_wire::{Class, Framing, Kind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use ring::Frame;
-use transport::Transport;
-use wire::control::{Incarnation, Name, NodeId};
-use wire::{Class, Framing, Kind};
 
 use super::figures::Seen;
 use super::{Crowd, TURN};

@@ -4,11 +4,11 @@
 mod figures;
 mod host;
 
+use am_netdev_sim::{Happening, MS, Nanos, Net, Options, US};
+use am_proto::Counters;
 pub use figures::Figures;
 use figures::Seen;
 use host::Host;
-use netdev_sim::{Happening, MS, Nanos, Net, Options, US};
-use proto::Counters;
 
 /// The setting of a run. Node 0 receives, others send to it as much as they may.
 #[derive(Clone, Debug)]

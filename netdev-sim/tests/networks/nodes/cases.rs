@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use netdev_sim::check::Violation;
-use netdev_sim::{Death, MS, Options, US};
-use proto::FramingChoice;
-use proto::planted::{Bug, plant};
-use wire::Framing;
+use am_netdev_sim::check::Violation;
+use am_netdev_sim::{Death, MS, Options, US};
+use am_proto::FramingChoice;
+use am_proto::planted::{Bug, plant};
+use am_wire::Framing;
 
 use super::{Report, Work, World};
 
@@ -187,7 +187,7 @@ impl Case {
 
     /// The line that repeats it.
     pub fn repeat(&self) -> String {
-        format!("{self} cargo test -p netdev-sim --test networks seeds::one_seed -- --exact --nocapture")
+        format!("{self} cargo test -p am-netdev-sim --test networks seeds::one_seed -- --exact --nocapture")
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use engine::Engine;
-use netdev_sim::check::content::Id;
-use netdev_sim::check::credits::Credits;
-use netdev_sim::check::delivery::Deliveries;
-use netdev_sim::check::endings::Endings;
-use netdev_sim::check::order::Order;
-use netdev_sim::check::{Checked, frames, memory};
-use netdev_sim::{Nanos, Net};
-use proto::ReturnReason;
-use wire::Class;
+use am_engine::Engine;
+use am_netdev_sim::check::content::Id;
+use am_netdev_sim::check::credits::Credits;
+use am_netdev_sim::check::delivery::Deliveries;
+use am_netdev_sim::check::endings::Endings;
+use am_netdev_sim::check::order::Order;
+use am_netdev_sim::check::{Checked, frames, memory};
+use am_netdev_sim::{Nanos, Net};
+use am_proto::ReturnReason;
+use am_wire::Class;
 
 use super::app::App;
 

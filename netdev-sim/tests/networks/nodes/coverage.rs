@@ -1,7 +1,7 @@
 //! What really happened in a run: faults that struck, events of the protocol.
 
-use netdev_sim::Net;
-use transport::Transport;
+use am_netdev_sim::Net;
+use am_transport::Transport;
 
 use super::checks::Seen;
 use super::node::Node;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use engine::{Engine, Look};
-use netdev_sim::check::content::Run;
-use netdev_sim::check::{Checked, Violation};
-use netdev_sim::{Nanos, Net, US};
-use proto::{Config, Core, Event, Time};
-use transport::Transport;
-use wire::control::{Incarnation, Name, NodeId};
+use am_engine::{Engine, Look};
+use am_netdev_sim::check::content::Run;
+use am_netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::{Nanos, Net, US};
+use am_proto::{Config, Core, Event, Time};
+use am_transport::Transport;
+use am_wire::control::{Incarnation, Name, NodeId};
 
 use super::app::App;
 use super::checks::Checks;

@@ -1,10 +1,10 @@
 //! What the nodes are to do, and how they are set up.
 
-use netdev_sim::{MS, Nanos, Options, US};
-use proto::FramingChoice;
+use am_netdev_sim::{MS, Nanos, Options, US};
+use am_proto::FramingChoice;
+use am_wire::Framing;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::Framing;
 
 /// The same for all nodes of a run.
 #[derive(Clone, Debug, Default)]

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use netdev_sim::check::content::{Id, Run};
-use netdev_sim::check::endings::{End, Endings, Other};
-use netdev_sim::check::frames::{self, Between};
-use netdev_sim::check::kept::Kept;
-use netdev_sim::check::liveness::Liveness;
-use netdev_sim::check::{Checked, Violation, memory};
-use netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
-use proto::{FlowState, ReturnReason};
-use wire::{Class, Reason};
+use am_netdev_sim::check::content::{Id, Run};
+use am_netdev_sim::check::endings::{End, Endings, Other};
+use am_netdev_sim::check::frames::{self, Between};
+use am_netdev_sim::check::kept::Kept;
+use am_netdev_sim::check::liveness::Liveness;
+use am_netdev_sim::check::{Checked, Violation, memory};
+use am_netdev_sim::{Happening, MS, Nanos, Net, Options, Step};
+use am_proto::{FlowState, ReturnReason};
+use am_wire::{Class, Reason};
 
 use super::app::Ended;
 use super::checks::{Checks, Seen};
@@ -135,7 +135,7 @@ impl World {
             }
         }
         let counters = self.nodes().map(|node| node.engine.core().counters());
-        let dropped = |counters: &proto::Counters| counters.dropped;
+        let dropped = |counters: &am_proto::Counters| counters.dropped;
         let each = counters.map(dropped).flat_map(|dropped| Reason::ALL.iter().zip(dropped));
         Ok(each.map(|(reason, count)| (reason.name(), count)).collect())
     }

@@ -9,10 +9,10 @@ mod script;
 
 use std::time::Duration;
 
-use proto::{Config, EndpointId, Event, FlowId, FlowState, FramingChoice};
+use am_proto::{Config, EndpointId, Event, FlowId, FlowState, FramingChoice};
+use am_wire::frame::{self, Link, Parsed};
+use am_wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind};
 use script::Script;
-use wire::frame::{self, Link, Parsed};
-use wire::{Address, Buffer, Class, EtherType, Flow, Framing, Header, Kind};
 
 use crate::harness::{Buf, Net};
 

@@ -7,11 +7,11 @@ use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
-use proto::{Config, Core, Delivery, EndpointId, Event, FlowId, FlowState, Time};
+use am_proto::{Config, Core, Delivery, EndpointId, Event, FlowId, FlowState, Time};
+use am_wire::control::{Control, Incarnation, Name, NodeId};
+use am_wire::{Address, Buffer, Class, EtherType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use wire::control::{Control, Incarnation, Name, NodeId};
-use wire::{Address, Buffer, Class, EtherType};
 
 /// The memory of a frame, counted.
 #[derive(Clone, Debug)]
@@ -209,15 +209,15 @@ impl Net {
         match &mut self.loss {
             Loss::LongerThan { node, bytes: most } => receiver == *node && bytes.len() > *most,
             Loss::FirstProbes(count) if *count > 0 => {
-                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT).ok();
+                let parsed = am_wire::frame::parse(bytes, EtherType::DEFAULT).ok();
                 let control = parsed.and_then(|parsed| Control::parse(parsed.payload).ok());
                 let is_one = matches!(control, Some(Control::Probe(_) | Control::ProbeSeen(_)));
                 *count -= usize::from(is_one);
                 is_one
             }
             Loss::Acks => {
-                let parsed = wire::frame::parse(bytes, EtherType::DEFAULT);
-                parsed.is_ok_and(|parsed| parsed.header.kind == wire::Kind::Ack)
+                let parsed = am_wire::frame::parse(bytes, EtherType::DEFAULT);
+                parsed.is_ok_and(|parsed| parsed.header.kind == am_wire::Kind::Ack)
             }
             Loss::All => true,
             Loss::None | Loss::FirstProbes(_) => false,
@@ -260,10 +260,10 @@ impl Net {
     fn receive(&mut self, receiver: usize, bytes: &[u8]) {
         let Some(core) = self.nodes[receiver].as_mut() else { return };
         let own = core.config().address;
-        let mut table = wire::steer::Table::new(EtherType::DEFAULT, own);
+        let mut table = am_wire::steer::Table::new(EtherType::DEFAULT, own);
         table.flows.fill(1);
-        use wire::steer::Decision;
-        if let Decision::Socket(_) | Decision::Control(_) = wire::steer::steer(bytes, &table) {
+        use am_wire::steer::Decision;
+        if let Decision::Socket(_) | Decision::Control(_) = am_wire::steer::steer(bytes, &table) {
             self.log.iter_mut().for_each(|log| log.push((receiver, bytes.to_vec())));
             core.settle(self.now);
             core.on_frame(Buf::of(bytes));
@@ -307,7 +307,7 @@ impl Net {
         class: Class,
         word: u64,
         payload: &[u8],
-    ) -> Result<(), proto::SendError> {
+    ) -> Result<(), am_proto::SendError> {
         let body = 8 + payload.len();
         let write = |place: &mut [u8]| {
             place[..8].copy_from_slice(&word.to_be_bytes());

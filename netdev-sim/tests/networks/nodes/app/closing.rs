@@ -1,8 +1,8 @@
 //! Flows and endpoints end in the middle, because the application says so.
 
-use engine::Engine;
-use netdev_sim::Nanos;
-use proto::FlowState;
+use am_engine::Engine;
+use am_netdev_sim::Nanos;
+use am_proto::FlowState;
 use rand::Rng;
 
 use super::App;

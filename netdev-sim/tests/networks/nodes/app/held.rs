@@ -1,14 +1,14 @@
 //! What an application holds beyond a call: rights to reply, messages that it
 //! keeps, requests that it writes before they are sent.
 
-use engine::Engine;
-use netdev_sim::Nanos;
-use netdev_sim::check::content::{Id, fill};
-use netdev_sim::check::{Checked, Violation};
-use proto::{Delivery, FlowId, FlowState, SendError};
+use am_engine::Engine;
+use am_netdev_sim::Nanos;
+use am_netdev_sim::check::content::{Id, fill};
+use am_netdev_sim::check::{Checked, Violation};
+use am_proto::{Delivery, FlowId, FlowState, SendError};
+use am_ring::Frame;
+use am_wire::{Buffer, Class, MAX_WORDS};
 use rand::Rng;
-use ring::Frame;
-use wire::{Buffer, Class, MAX_WORDS};
 
 use super::{App, Flow};
 use crate::nodes::checks::Checks;

@@ -7,15 +7,15 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use engine::Engine;
-use netdev_sim::check::content::{Id, Run, fill};
-use netdev_sim::check::{Checked, Violation};
-use netdev_sim::{MS, Nanos, Net, US};
-use proto::{Delivery, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, SendError, Time};
+use am_engine::Engine;
+use am_netdev_sim::check::content::{Id, Run, fill};
+use am_netdev_sim::check::{Checked, Violation};
+use am_netdev_sim::{MS, Nanos, Net, US};
+use am_proto::{Delivery, EndpointId, Event, Fate, FlowId, FlowState, ReturnReason, SendError, Time};
+use am_ring::Frame;
+use am_wire::{Class, MAX_WORDS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use ring::Frame;
-use wire::{Class, MAX_WORDS};
 
 use super::checks::{Checks, is_ordered};
 use super::node::{TAG, app_name, name};

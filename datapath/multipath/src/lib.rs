@@ -3,7 +3,7 @@
 //! one dies. PVMAM's promise (transport independence, §3 to 5), kept while a node runs.
 //!
 //! ```text
-//!                    engine::turn       one transport, as far as it knows
+//!                    am_engine::turn       one transport, as far as it knows
 //!                        │
 //!   ┌────────────────────▼─────────────────────────────────────────────┐
 //!   │ Paths        peers: who is where on which way                    │
@@ -42,8 +42,8 @@
 //!
 //! ```
 //! use paths::Paths;
-//! use transport::{Transport, loopback};
-//! use wire::EtherType;
+//! use am_transport::{Transport, loopback};
+//! use am_wire::EtherType;
 //!
 //! let [left, _right] = loopback::pair();
 //! let [other, _far] = loopback::pair();

@@ -1,11 +1,11 @@
 //! The suite that every transport passes, over one way and over three.
 
 use allocation_counter::measure;
-use paths::Paths;
-use transport::conformance::{self, Pair};
-use transport::faulty::{Faults, Faulty};
-use transport::{Transport, loopback};
-use wire::EtherType;
+use am_multipath::Paths;
+use am_transport::conformance::{self, Pair};
+use am_transport::faulty::{Faults, Faulty};
+use am_transport::{Transport, loopback};
+use am_wire::EtherType;
 
 fn ends(ways: usize) -> [Paths; 2] {
     let mut both = [vec![], vec![]];

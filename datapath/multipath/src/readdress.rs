@@ -1,8 +1,8 @@
 //! Addresses in frames: a node has one on each way.
 
-use ring::{Frame, Pool};
-use wire::control::{Beacon, Control};
-use wire::{Address, Buffer, EtherType, Kind, frame};
+use am_ring::{Frame, Pool};
+use am_wire::control::{Beacon, Control};
+use am_wire::{Address, Buffer, EtherType, Kind, frame};
 
 const DESTINATION: usize = 0;
 const SOURCE: usize = 6;

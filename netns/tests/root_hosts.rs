@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hosts::{Bridge, BridgeOptions, Host, HostError, Tap, VethOptions, veth};
+use am_netns::{Bridge, BridgeOptions, Host, HostError, Tap, VethOptions, veth};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ring::Frame;
-use transport::Transport;
-use wire::control::Beacon;
-use wire::{Address, EtherType};
+use am_ring::Frame;
+use am_transport::Transport;
+use am_wire::control::Beacon;
+use am_wire::{Address, EtherType};
 
 use crate::readdress::{self, Change};
 

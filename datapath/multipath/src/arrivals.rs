@@ -1,9 +1,9 @@
 //! What has arrived: by whom, and what those above call them.
 
-use ring::Frame;
-use transport::Caps;
-use wire::control::Beacon;
-use wire::{Address, Buffer, EtherType};
+use am_ring::Frame;
+use am_transport::Caps;
+use am_wire::control::Beacon;
+use am_wire::{Address, Buffer, EtherType};
 
 use crate::peers::{Peers, Usable};
 use crate::readdress::{self, Change, Sort, sort, source};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ring::Frame;
-use transport::{Caps, IntroduceError, Name, Transport};
-use wire::{Address, Buffer, EtherType, Flow};
+use am_ring::Frame;
+use am_transport::{Caps, IntroduceError, Name, Transport};
+use am_wire::{Address, Buffer, EtherType, Flow};
 
 use crate::arrivals::Arrivals;
 use crate::peers::{Peers, Usable};

@@ -1,7 +1,7 @@
 //! Ways become one.
 
-use transport::{Caps, Transport};
-use wire::EtherType;
+use am_transport::{Caps, Transport};
+use am_wire::EtherType;
 
 use crate::Paths;
 use crate::peers::MOST_WAYS;

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use wire::Address;
-use wire::control::{Beacon, Incarnation, NodeId};
+use am_wire::Address;
+use am_wire::control::{Beacon, Incarnation, NodeId};
 
 /// Transports of one node, at most: more than a program opens.
 pub(crate) const MOST_WAYS: usize = 8;
@@ -286,8 +286,8 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use wire::Framings;
-    use wire::control::Name;
+    use am_wire::Framings;
+    use am_wire::control::Name;
 
     use super::*;
 

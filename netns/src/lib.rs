@@ -20,7 +20,7 @@
 //!
 //! ```no_run
 //! use std::net::UdpSocket;
-//! use hosts::{Host, VethOptions, veth};
+//! use am_netns::{Host, VethOptions, veth};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (alpha, beta) = (Host::new("alpha")?, Host::new("beta")?);
