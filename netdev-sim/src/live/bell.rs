@@ -1,7 +1,8 @@
-//! How one who sleeps is woken.
+//! The descriptor that wakes a sleeping node.
 //!
-//! Nobody tells a transport that its thread is about to sleep. So what it would wait for is readable all the time, and who
-//! polls it does not sleep, until [`arm`](Bell::arm): after a while in which nothing came.
+//! A transport does not know when its thread is about to sleep. So its descriptor is readable all the time, and a thread
+//! that polls it does not sleep. After a while without frames the transport calls [`arm`](Bell::arm). From then on the
+//! descriptor is readable only when a frame arrives.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::timer::Timer;
 
-/// Readable, unless armed.
+/// An eventfd that is readable unless it is armed.
 #[derive(Debug)]
 pub(super) struct Bell {
     event: EventFd,
@@ -24,7 +25,7 @@ impl Bell {
         Ok(Bell { event, is_armed: false })
     }
 
-    /// What to poll: readable when it rings, or the timer does.
+    /// The descriptor to poll. It is readable when this eventfd or the timer is.
     pub(super) fn wake(&self, timer: &Timer) -> nix::Result<Arc<OwnedFd>> {
         let both = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         both.add(&self.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
@@ -36,18 +37,18 @@ impl Bell {
         self.is_armed
     }
 
-    /// From now on who polls it sleeps.
+    /// Make it unreadable, so that a thread that polls it sleeps.
     pub(super) fn arm(&mut self) {
-        // Fails where it is not readable, which is what is wanted.
+        // Fails if it is unreadable already.
         let _ = self.event.read();
         self.is_armed = true;
     }
 
-    /// Readable again. Whether it was not.
+    /// Make it readable again. Whether it was armed.
     pub(super) fn ring(&mut self) -> bool {
         let was_armed = std::mem::take(&mut self.is_armed);
         if was_armed {
-            // Fails where it is readable as often as can be counted.
+            // Fails only when the counter is at its maximum, and then it is readable.
             let _ = self.event.write(1);
         }
         was_armed

@@ -1,4 +1,4 @@
-//! What wakes those who sleep, when something is due on their network.
+//! The timer that wakes sleeping nodes when an event of their network is due.
 
 use std::os::fd::AsFd;
 
@@ -7,7 +7,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::clock::Nanos;
 
-/// A timer of the system; readable from the time on that it was set to, until it is set anew.
+/// A timerfd. It is readable from the time that it is set to, until it is set again.
 #[derive(Debug)]
 pub(super) struct Timer {
     fd: TimerFd,
@@ -24,15 +24,15 @@ impl Timer {
         self.fd.as_fd()
     }
 
-    /// When it rings, or has rung, by the machine's clock.
+    /// The time that it is set to, by the machine's clock.
     pub(super) fn at(&self) -> Option<Nanos> {
         self.at
     }
 
-    /// To this time of the machine's clock, or never.
+    /// Set it to this time of the machine's clock, or to never.
     pub(super) fn set(&mut self, at: Option<Nanos>) {
         self.at = at;
-        // Neither fails for a timer that there is and a time that makes sense.
+        // Neither call fails for an open timer and a valid time.
         let _ = match at {
             Some(at) => {
                 let at = TimeSpec::new((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
