@@ -39,7 +39,7 @@
 //! [`Paths`], then `peers.rs`: the addresses of peers, and the choice of a path.
 //!
 //! ```
-//! use paths::Paths;
+//! use am_multipath::Paths;
 //! use am_transport::{Transport, loopback};
 //! use am_wire::EtherType;
 //!

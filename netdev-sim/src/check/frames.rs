@@ -15,7 +15,14 @@ pub fn running(nic: &Nic, others: &[usize]) -> Checked {
         return wrong(format!("{overwritten} frames were written while the NIC had them"));
     }
     let pool = &nic.caps().pool;
-    conserved(pool.layout().frames, pool.available(), nic.frames_held_with(others))
+    let (frames, free, held) = (pool.layout().frames, pool.available(), nic.frames_held_with(others));
+    if free + held > frames {
+        return wrong(format!("{free} frames are free and {held} are held, of {frames}: some are both"));
+    }
+    if free + held < frames {
+        return wrong(format!("{} of {frames} frames are lost: {free} free, {held} held", frames - free - held));
+    }
+    Ok(())
 }
 
 /// Check a quiet NIC: no frame is under way, and only the NIC holds frames.
@@ -53,16 +60,6 @@ impl Between {
         }
         wrong(format!("between two turns the NIC's frames became {now:?}, from {self:?}"))
     }
-}
-
-fn conserved(frames: usize, free: usize, held: usize) -> Checked {
-    if free + held > frames {
-        return wrong(format!("{free} frames are free and {held} are held, of {frames}: some are both"));
-    }
-    if free + held < frames {
-        return wrong(format!("{} of {frames} frames are lost: {free} free, {held} held", frames - free - held));
-    }
-    Ok(())
 }
 
 fn wrong(what: String) -> Checked {

@@ -1,16 +1,18 @@
-//! The descriptor that wakes a sleeping node.
+//! The descriptors that wake a sleeping node: one for each node, and a timer for the network's next event.
 //!
 //! A transport does not know when its thread is about to sleep. So its descriptor is readable all the time, and a thread
 //! that polls it does not sleep. After a while without frames the transport calls [`arm`](Bell::arm). From then on the
 //! descriptor is readable only when a frame arrives.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::timer::Timer;
+use crate::clock::Nanos;
 
 /// An eventfd that is readable unless it is armed.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ impl Bell {
     pub(super) fn wake(&self, timer: &Timer) -> nix::Result<Arc<OwnedFd>> {
         let both = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         both.add(&self.event, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        both.add(timer.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        both.add(timer.fd.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
         Ok(Arc::new(both.0))
     }
 
@@ -52,5 +54,37 @@ impl Bell {
             let _ = self.event.write(1);
         }
         was_armed
+    }
+}
+
+/// A timerfd. It is readable from the time that it is set to, until it is set again.
+#[derive(Debug)]
+pub(super) struct Timer {
+    fd: TimerFd,
+    at: Option<Nanos>,
+}
+
+impl Timer {
+    pub(super) fn new() -> nix::Result<Timer> {
+        let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        Ok(Timer { fd, at: None })
+    }
+
+    /// The time that it is set to, by the machine's clock.
+    pub(super) fn at(&self) -> Option<Nanos> {
+        self.at
+    }
+
+    /// Set it to this time of the machine's clock, or to never.
+    pub(super) fn set(&mut self, at: Option<Nanos>) {
+        self.at = at;
+        // Neither call fails for an open timer and a valid time.
+        let _ = match at {
+            Some(at) => {
+                let at = TimeSpec::new((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
+                self.fd.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            }
+            None => self.fd.unset(),
+        };
     }
 }

@@ -24,7 +24,6 @@ mod bell;
 mod names;
 mod network;
 mod settings;
-mod timer;
 mod transport;
 mod units;
 

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use am_wire::Address;
 
-use super::bell::Bell;
+use super::bell::{Bell, Timer};
 use super::monotonic;
 use super::settings::Settings;
-use super::timer::Timer;
 use crate::card::Card;
 use crate::clock::{Nanos, US};
 use crate::net::{Happening, Net};
