@@ -43,7 +43,7 @@ impl Bouncer {
         self.table.full = is_full;
     }
 
-    /// The reject of a request, if the request is to be bounced.
+    /// The reject of a request that is to be returned.
     pub(super) fn reject(&self, request: &[u8]) -> Option<[u8; SMALLEST]> {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;

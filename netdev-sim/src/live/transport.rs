@@ -66,7 +66,7 @@ pub fn open(settings: &Settings) -> Result<Live, OpenError> {
         card.room()
     });
     let alone =
-        format!("no other node of this process is on `{}`, and the network does not reach other processes", caps.name);
+        format!("no other node of this process is on `{}`, and another process has a network of its own", caps.name);
     let [outbox, inbox] = [options.tx, options.rx].map(VecDeque::with_capacity);
     Ok(Live { caps, seat, outbox, room, full: 0, inbox, is_owed: false, idle: None, is_armed: false, alone })
 }
@@ -135,7 +135,7 @@ impl Transport for Live {
         }
         let Live { caps, seat, outbox, .. } = self;
         (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
-            // The ring has room: it was seen, and since then only the NIC has used the ring, and emptied it.
+            // There is room: it was seen, and only the NIC has used the ring since, to empty it.
             outbox.drain(..).for_each(|frame| drop(card.send(frame)));
             card.flush(&caps.pool);
             (card.is_owing(), card.room())

@@ -41,7 +41,7 @@ fn the_last_takes_the_network_along() {
 fn nobody_else_is_trouble() {
     let settings = Settings { seed: seed(), ..Settings::default() };
     let mut near = open(&settings);
-    assert!(near.broken().is_some_and(|why| why.contains("other processes")));
+    assert!(near.broken().is_some_and(|why| why.contains("another process")));
     let far = open(&settings);
     assert_eq!(near.broken(), None);
     assert_eq!(near.others(), [far.caps().address]);
