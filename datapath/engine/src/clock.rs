@@ -8,7 +8,7 @@ use am_proto::Time;
 use am_wire::control::Incarnation;
 use nix::time::{ClockId, clock_gettime};
 
-/// A monotonic clock; or, in tests and simulations, a clock that is set by hand.
+/// A monotonic clock, or in tests and simulations one that is set by hand.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -25,7 +25,7 @@ impl Clock {
         Clock(Source::Monotonic(nanoseconds()))
     }
 
-    /// A clock that the caller sets with the returned handle. It starts at 0.
+    /// A clock that only moves when its hand does; starts at 0.
     pub fn by_hand() -> (Self, Hand) {
         let hand = Hand(Rc::default());
         (Clock(Source::Hand(hand.clone())), hand)
@@ -50,17 +50,17 @@ fn nanoseconds() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Sets a [`Clock::by_hand`].
+/// Moves a [`Clock::by_hand`].
 #[derive(Clone, Debug)]
 pub struct Hand(Rc<Cell<Time>>);
 
 impl Hand {
-    /// Move the clock forward.
+    /// Later by so much.
     pub fn advance(&self, by: Duration) {
         self.0.set(self.0.get() + by);
     }
 
-    /// Set the clock.
+    /// To this moment.
     pub fn set(&self, to: Time) {
         self.0.set(to);
     }
