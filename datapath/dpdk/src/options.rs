@@ -26,7 +26,7 @@ pub enum Pages {
 ///
 /// ```
 /// let name: am_transport::Name = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
-/// let options = dpdk::Options::of(&name)?;
+/// let options = am_dpdk::Options::of(&name)?;
 /// assert_eq!((options.device(), options.frames), ("net_memif0", 8192));
 /// assert_eq!(options.arguments, "net_memif0,role=client");
 /// # Ok::<(), am_transport::NameError>(())
