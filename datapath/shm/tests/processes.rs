@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use am_shm::{Options, Shm};
-use am_transport::Transport;
+use am_transport::{Notice, Transport};
 use am_wire::Address;
 use link::{counters, files, join, options, receive, send, until};
 use nix::sys::signal::{Signal, kill};
@@ -250,7 +250,11 @@ fn of_the_killed_it_is_said_once_and_not_of_the_stopped() {
         }
         until("it is said", || {
             receive(&mut end);
-            said.extend(end.gone());
+            end.poll_notices(&mut |notice| {
+                if let Notice::PeerGone(address) = notice {
+                    said.push(address);
+                }
+            });
             said.len() == known.len() - 1
         });
     }

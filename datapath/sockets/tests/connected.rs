@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::thread;
 
 use am_sockets::{OpenError, Udp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 use ends::{
     acquaint, counter, exchange, favour, is_quiet, numbered, numbered_as, options, place, receive, receive_so_many,
@@ -27,7 +27,7 @@ fn friends(name: &str) -> [Udp; 2] {
     let mut ends = [udp(name), udp(name)];
     for (from, to) in [(0, 1), (1, 0)] {
         let there = reachable(&ends[to]);
-        ends[from].introduce(&there).unwrap();
+        ends[from].add_peer(&there).unwrap();
     }
     acquaint(&mut ends);
     let [near, far] = &mut ends;
@@ -42,7 +42,7 @@ fn reachable(end: &Udp) -> String {
 
 fn send(from: &mut Udp, to: Address, number: u32) {
     let frame = numbered(from, to, number, 100);
-    from.send(to, frame).unwrap();
+    assert!(from.send(to, &frame), "room");
     from.flush();
 }
 
@@ -55,7 +55,7 @@ fn everybody_is_heard_beside_the_favourite_and_at_their_own_places() {
     for name in [ANY, "udp:0.0.0.0:0", "udp:[::1]:0", "udp:[::]:0"] {
         let mut ends = friends(name);
         let mut stranger = udp(name);
-        stranger.introduce(&reachable(&ends[0])).unwrap();
+        stranger.add_peer(&reachable(&ends[0])).unwrap();
         for round in 0..50 {
             let [near, far] = &mut ends;
             exchange(near, far, round);
@@ -69,7 +69,7 @@ fn everybody_is_heard_beside_the_favourite_and_at_their_own_places() {
             assert_eq!(receive_so_many(far, 1), [round], "{name}");
         }
         assert!(connected(&ends[0]), "{name}: now and then another one does not end it");
-        assert_eq!(ends[0].place_of(stranger.caps().address), Some(format!("udp:{}", reachable(&stranger))));
+        assert_eq!(ends[0].peer(stranger.caps().address).address, Some(format!("udp:{}", reachable(&stranger))));
         assert_eq!((counter(&ends[0], "udp_places"), counter(&ends[0], "udp_connect_failed")), (2, 0));
     }
 }
@@ -78,7 +78,7 @@ fn everybody_is_heard_beside_the_favourite_and_at_their_own_places() {
 fn others_who_talk_more_get_it() {
     let mut ends = friends(ANY);
     let mut other = udp(ANY);
-    other.introduce(&place(&ends[0])).unwrap();
+    other.add_peer(&place(&ends[0])).unwrap();
     favour(&mut ends[0], &mut other);
     let [near, far] = &mut ends;
     for number in 0..5 {
@@ -95,7 +95,7 @@ fn bursts_are_left_to_the_shared_socket_and_nothing_of_them_is_lost() {
     for round in 0..3 {
         for number in 0..60 {
             let frame = numbered(&ends[1], to, number, 1000);
-            ends[1].send(to, frame).unwrap();
+            assert!(ends[1].send(to, &frame), "room");
         }
         ends[1].flush();
         assert!(receive_so_many(&mut ends[0], 60).into_iter().eq(0..60), "round {round}");
@@ -112,7 +112,7 @@ fn what_the_kernel_merges_is_a_burst_too() {
     for _ in 0..200 {
         for number in 0..2 {
             let frame = numbered(&ends[1], to, number, 1000);
-            ends[1].send(to, frame).unwrap();
+            assert!(ends[1].send(to, &frame), "room");
         }
         ends[1].flush();
         assert_eq!(receive_so_many(&mut ends[0], 2), [0, 1]);
@@ -125,7 +125,7 @@ fn what_the_kernel_merges_is_a_burst_too() {
 fn who_sleeps_is_woken_by_either_and_has_no_favourite() {
     let mut ends = friends(ANY);
     let mut other = udp(ANY);
-    other.introduce(&place(&ends[0])).unwrap();
+    other.add_peer(&place(&ends[0])).unwrap();
     let wake = ends[0].caps().wake.clone().unwrap();
     let is_awake = |milliseconds: u8| {
         let mut on: Vec<_> = wake.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)).collect();
@@ -155,15 +155,15 @@ fn a_favourite_that_moves_is_followed() {
     let its = old.caps().address;
     // As a node that has two sockets, both introduced: it says that it is at the other.
     let mut new = udp(ANY);
-    new.introduce(&place(near)).unwrap();
-    near.introduce(&place(&new)).unwrap();
+    new.add_peer(&place(near)).unwrap();
+    near.add_peer(&place(&new)).unwrap();
     let beacon = numbered_as(&new, its, Address::BROADCAST, 3, 100);
-    new.send(Address::BROADCAST, beacon).unwrap();
+    assert!(new.send(Address::BROADCAST, &beacon), "room");
     new.flush();
     assert_eq!(receive_so_many(near, 1), [3]);
     assert_eq!(counter(near, "udp_learned_moved"), 1);
     let frame = numbered_as(near, near.caps().address, its, 4, 100);
-    near.send(its, frame).unwrap();
+    assert!(near.send(its, &frame), "room");
     near.flush();
     assert!(is_quiet(old), "nothing is sent to where it was");
     until("it arrives where it is", || {
@@ -185,15 +185,15 @@ fn a_favourite_that_dies_and_comes_back_at_its_place_goes_on() {
         send(&mut near, its, number);
         assert!(receive(&mut near).is_empty());
     }
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.link_error(), None);
     assert_eq!(counter(&near, "udp_lost_refused"), 0);
     // That nobody was there to take this one is said when the next is sent, which has to leave all the same.
     send(&mut near, its, 50);
     let mut again = udp(&format!("udp:{there}"));
-    again.introduce(&here).unwrap();
+    again.add_peer(&here).unwrap();
     for number in 0..3 {
         let frame = numbered(&near, its, number, 100);
-        near.send(its, frame).unwrap();
+        assert!(near.send(its, &frame), "room");
         near.flush();
     }
     until("all that is sent arrives", || {
@@ -202,7 +202,7 @@ fn a_favourite_that_dies_and_comes_back_at_its_place_goes_on() {
     });
     send(&mut again, Address::BROADCAST, 9);
     assert_eq!(receive_so_many(&mut near, 1), [9]);
-    assert_eq!(near.place_of(again.caps().address), Some(format!("udp:{there}")));
+    assert_eq!(near.peer(again.caps().address).address, Some(format!("udp:{there}")));
     (0..100).for_each(|number| exchange(&mut near, &mut again, number));
     assert_eq!((counter(&near, "udp_connected"), counter(&near, "udp_connects")), (1, 1));
 }
@@ -266,7 +266,7 @@ fn limited() {
     let mut both = udp(ANY);
     limit(lowest);
     for (near, has_it) in [(&mut alone, false), (&mut both, true)] {
-        far.introduce(&place(near)).unwrap();
+        far.add_peer(&place(near)).unwrap();
         (0..300).for_each(|number| exchange(near, &mut far, number));
         // It was taken when the other was opened: it needs no descriptor now.
         assert_eq!(connected(near), has_it);

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use am_netns::{Host, VethOptions, veth};
 use am_sockets::{Udp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Buffer;
 use ends::{FLOW, acquaint, counter, favour, numbered, numbered_as, options, receive_so_many, until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -39,8 +39,8 @@ fn ip(host: &Host, arguments: &str) {
 /// The first is at every address of its host, and talks with the second until it is its favourite.
 fn friends(hosts: &[Host; 2]) -> [Udp; 2] {
     let mut ends = [open(&hosts[0], "udp:0.0.0.0:7000"), open(&hosts[1], "udp:10.77.0.2:7000")];
-    ends[0].introduce("10.77.0.2:7000").unwrap();
-    ends[1].introduce("10.77.0.1:7000").unwrap();
+    ends[0].add_peer("10.77.0.2:7000").unwrap();
+    ends[1].add_peer("10.77.0.1:7000").unwrap();
     acquaint(&mut ends);
     let [near, far] = &mut ends;
     favour(near, far);
@@ -57,18 +57,18 @@ fn when_the_own_address_changes_all_that_is_sent_arrives_and_it_is_connected_ane
     for number in 0..20 {
         let to = far.caps().address;
         let frame = numbered(near, to, number, 100);
-        near.send(to, frame).unwrap();
+        assert!(near.send(to, &frame), "room");
         near.flush();
         assert_eq!(receive_so_many(far, 1), [number]);
         assert!(ends::receive(near).is_empty());
     }
     // It says so itself, from where it is now.
-    far.introduce("10.77.0.9:7000").unwrap();
+    far.add_peer("10.77.0.9:7000").unwrap();
     acquaint(&mut ends);
-    assert_eq!(ends[1].place_of(ends[0].caps().address).unwrap(), "udp:10.77.0.9:7000");
+    assert_eq!(ends[1].peer(ends[0].caps().address).address.unwrap(), "udp:10.77.0.9:7000");
     let [near, far] = &mut ends;
     favour(near, far);
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.link_error(), None);
 }
 
 /// The system answers from the address that is on the way to the peer; this one writes to another, and is heard all the same.
@@ -101,7 +101,7 @@ fn where_it_cannot_be_parted_from_its_peer_it_is_looked_at_as_often_as_the_other
     let send = |far: &mut Udp, numbers: Range<u32>| {
         for number in numbers {
             let frame = numbered(far, to, number, 100);
-            far.send(to, frame).unwrap();
+            assert!(far.send(to, &frame), "room");
         }
         far.flush();
     };
