@@ -43,7 +43,7 @@ impl Description {
             max_body,
             transport: caps.name.clone(),
             mode: caps.mode.clone(),
-            way: core.address(remote.0).and_then(|to| shared.transport.way_to(to)),
+            way: core.address(remote.0).and_then(|to| shared.transport.peer(to).path),
         })
     }
 }

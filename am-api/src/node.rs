@@ -5,12 +5,12 @@ use std::fmt;
 
 use am_engine::Idle;
 use am_proto::Peer;
-use am_transport::IntroduceError;
+use am_transport::{Command, IntroduceError};
 use am_wire::Address;
 use am_wire::control::Name;
 
 use crate::names::{self, BadName};
-use crate::shared::Strong;
+use crate::shared::{Shared, Strong};
 use crate::{Counters, Endpoint, Port};
 
 /// A node on the network, with one transport and any number of endpoints,
@@ -102,7 +102,7 @@ impl Node {
     /// See [`IntroduceError`].
     pub fn introduce(&self, place: &str) -> Result<(), IntroduceError> {
         let mut shared = self.shared.borrow_mut();
-        shared.transport.introduce(place)?;
+        shared.transport.control(Command::AddPeer(place))?;
         shared.core().seek();
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Node {
     /// # Errors
     /// See [`IntroduceError`].
     pub fn forget(&self, place: &str) -> Result<(), IntroduceError> {
-        self.shared.borrow_mut().transport.forget(place)
+        self.shared.borrow_mut().transport.control(Command::RemovePeer(place))
     }
 
     /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
@@ -148,8 +148,9 @@ impl Node {
     /// do not reach a peer.
     pub fn trouble(&self) -> Option<String> {
         let mut shared = self.shared.borrow_mut();
-        let broken = shared.transport.broken().map(str::to_owned);
-        broken.or_else(|| shared.contested()).or_else(|| shared.shortened())
+        let Shared { engine, transport, .. } = &mut *shared;
+        let link_error = engine.link_error(&mut **transport);
+        link_error.or_else(|| shared.contested()).or_else(|| shared.shortened())
     }
 
     /// Everything counted so far, in every layer.

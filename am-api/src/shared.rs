@@ -84,7 +84,7 @@ impl Shared {
         let caps = self.transport.caps();
         let [one, other] = addresses.map(|address| {
             let place =
-                self.transport.place_of(address).or_else(|| (address == caps.address).then(|| caps.name.clone()));
+                self.transport.peer(address).address.or_else(|| (address == caps.address).then(|| caps.name.clone()));
             place.map_or_else(|| address.to_string(), |place| format!("{address} ({place})"))
         });
         Some(format!(

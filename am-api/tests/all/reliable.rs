@@ -8,8 +8,8 @@ use crate::common::Side;
 use am_api::{Clock, Hand, Handler, Incarnation, Node, Transport};
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback};
-use am_transport::{Caps, IntroduceError};
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError};
+use am_wire::Address;
 
 const TELL: Handler = Handler(0);
 const TURN: Duration = Duration::from_micros(2);
@@ -38,17 +38,17 @@ impl Transport for Claims {
         self.inner.receive(budget, each)
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         self.sent += 1;
-        if self.sent.is_multiple_of(self.loses_every) { Ok(()) } else { self.inner.send(to, frame) }
+        self.sent.is_multiple_of(self.loses_every) || self.inner.send(to, frame)
     }
 
     fn flush(&mut self) {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -111,6 +111,6 @@ fn what_does_not_keep_its_word_loses_nothing_all_the_same() {
 #[test]
 fn a_link_that_reaches_everybody_needs_no_introduction() {
     let [mut left, _] = loopback::pair().map(|plug| plug.open().expect("memory"));
-    assert!(matches!(left.introduce("10.0.0.1:7000"), Err(IntroduceError::Needless { .. })));
-    assert_eq!(left.broken(), None);
+    assert!(matches!(left.control(Command::AddPeer("10.0.0.1:7000")), Err(IntroduceError::Needless { .. })));
+    left.poll_notices(&mut |notice| panic!("{notice:?}"));
 }

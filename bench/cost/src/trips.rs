@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use am_api::{Clock, Endpoint, Framing, Handler, Incarnation, Node, Remote, Transport};
 use am_ring::Frame;
 use am_sockets::udp;
-use am_transport::{Caps, IntroduceError, loopback};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, loopback};
+use am_wire::Address;
 
 use crate::Error;
 
@@ -64,7 +63,7 @@ impl Over {
                     .map_err(Error::from)
                 };
                 let (mut left, right) = (open()?, open()?);
-                left.introduce(&right.caps().name)?;
+                left.control(Command::AddPeer(&right.caps().name))?;
                 [marked(left), marked(right)]
             }
         })
@@ -163,7 +162,7 @@ impl<T: Transport> Transport for Marked<T> {
         count
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let before = enter(Step::Send as u8);
         let sent = self.0.send(to, frame);
         enter(before);
@@ -176,28 +175,12 @@ impl<T: Transport> Transport for Marked<T> {
         enter(before);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.0.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.0.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.0.way_back(flow, back);
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.0.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.0.stray()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.0.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.0.introduce(place)
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.0.poll_notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

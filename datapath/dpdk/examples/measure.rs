@@ -9,7 +9,7 @@ use std::time::Duration;
 use am_api::{Endpoint, Handler, Node};
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{Dpdk, Options};
-use am_transport::{Name, Transport};
+use am_transport::{Name, Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::time::{ClockId, clock_gettime};
@@ -104,7 +104,7 @@ fn send(end: &mut Dpdk, to: Address) {
     let mut frame = end.caps().pool.take().expect("they come home");
     let length = message(from, to, frame.space().expect("nobody shares it"));
     frame.set_len(length);
-    end.send(to, frame).expect("the queue was flushed");
+    assert!(end.send(to, &frame), "the queue was flushed");
 }
 
 /// What was sent arrives, and what found no room is sent.

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use am_wire::control::Control;
 use am_wire::{Address, Flow, Framing};
 
+use crate::output::Transmit;
+
 const MOST: usize = 1024;
 
 /// A control frame to be.
@@ -34,23 +36,34 @@ pub(crate) enum Later {
     Question(Flow),
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct ControlQueue(VecDeque<Outgoing>);
+#[derive(Debug)]
+pub(crate) struct ControlQueue<B> {
+    waiting: VecDeque<Outgoing>,
+    /// A frame that was written, and for which there was no room: it goes first. It may carry anything but a single message.
+    refused: Option<Transmit<B>>,
+    /// Whether there is anything: looked at for each frame.
+    is_empty: bool,
+}
 
-impl ControlQueue {
+impl<B> ControlQueue<B> {
+    pub(crate) fn new() -> Self {
+        ControlQueue { waiting: VecDeque::new(), refused: None, is_empty: true }
+    }
+
     pub(crate) fn push(&mut self, to: Address, body: Control) {
         self.push_padded(to, Framing::Plain, body, 0);
     }
 
     pub(crate) fn push_padded(&mut self, to: Address, framing: Framing, body: Control, padded: usize) {
-        if self.0.len() < MOST {
-            self.0.push_back(Outgoing { to, framing, body, padded });
+        if self.waiting.len() < MOST {
+            self.waiting.push_back(Outgoing { to, framing, body, padded });
+            self.is_empty = false;
         }
     }
 
     /// Whether a beacon for this address waits. (Many conversations with one peer miss it at once.)
     pub(crate) fn introduces_to(&self, to: Address) -> bool {
-        self.0.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
+        self.waiting.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
     }
 
     /// Whether so many beacons for everybody wait that another brings nothing: two, as one may be lost. (Many
@@ -60,19 +73,38 @@ impl ControlQueue {
         let does = |outgoing: &&Outgoing| {
             outgoing.to == Address::BROADCAST && matches!(outgoing.body, Control::Beacon(beacon) if beacon.answer)
         };
-        self.0.iter().filter(does).nth(1).is_some()
+        self.waiting.iter().filter(does).nth(1).is_some()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.is_empty
     }
 
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
-        self.0.pop_front()
+        let next = self.waiting.pop_front();
+        self.is_empty = self.waiting.is_empty();
+        next
     }
 
     pub(crate) fn unpop(&mut self, outgoing: Outgoing) {
-        self.0.push_front(outgoing);
+        self.waiting.push_front(outgoing);
+        self.is_empty = false;
+    }
+
+    pub(crate) fn refused(&mut self, transmit: Transmit<B>) {
+        self.refused = Some(transmit);
+        self.is_empty = false;
+    }
+
+    pub(crate) fn take_refused(&mut self) -> Option<Transmit<B>> {
+        let refused = self.refused.take();
+        self.is_empty = self.waiting.is_empty();
+        refused
+    }
+
+    /// The frame that was refused.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
+        self.refused.iter().map(|transmit| &transmit.frame)
     }
 }

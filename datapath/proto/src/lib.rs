@@ -16,7 +16,7 @@
 //! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!     poll_transmit             on_frame  settle(now)  on_timeout(now)
+//!       transmit                on_frame  settle(now)  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!

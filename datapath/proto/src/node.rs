@@ -39,7 +39,7 @@ const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 /// and, when the outputs are on their way, [`settle`](Core::settle).
 /// **From above**: [`endpoint`](Core::endpoint), [`connect`](Core::connect),
 /// [`send`](Core::send), [`release`](Core::release) and the like.
-/// **Outputs**: the `poll_*`. Any number of inputs at the same `now`; then
+/// **Outputs**: [`transmit`](Core::transmit) and the `poll_*`. Any number of inputs at the same `now`; then
 /// drain the outputs until each says `None`.
 #[derive(Debug)]
 pub struct Core<B> {
@@ -59,7 +59,7 @@ pub struct Core<B> {
     pub(crate) later: VecDeque<Later>,
     /// The transport was told that there is no room.
     pub(crate) full: bool,
-    pub(crate) control: ControlQueue,
+    pub(crate) control: ControlQueue<B>,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
     pub(crate) claims: Claims,
@@ -114,7 +114,7 @@ impl<B: Buffer> Core<B> {
             bounces: Bounces::new(),
             later: VecDeque::new(),
             full: false,
-            control: ControlQueue::default(),
+            control: ControlQueue::new(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
             claims: Claims::default(),
@@ -208,6 +208,7 @@ impl<B: Buffer> Core<B> {
     /// Getter: every frame that the core holds, those that are shared with a NIC too.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
         self.slots.frames().for_each(&mut *each);
+        self.control.frames().for_each(&mut *each);
         self.endpoints.frames().for_each(each);
     }
 
@@ -242,7 +243,7 @@ impl<B: Buffer> Core<B> {
         !self.events.is_empty()
     }
 
-    /// Getter: whether [`Core::poll_transmit`] may have anything.
+    /// Getter: whether [`Core::transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
         !(self.ready.is_empty()

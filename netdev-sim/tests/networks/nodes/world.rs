@@ -169,7 +169,7 @@ impl World {
             // A question or a beacon may wait for room in the TX ring; and what a node had sent before it died, for what
             // was lost of that.
             let mut held = vec![];
-            node.engine.frames(&mut |frame| held.push(frame.index()));
+            node.engine.core().frames(&mut |frame| held.push(frame.index()));
             frames::running(
                 self.net.nic(at),
                 if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
 use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Transport};
+use am_transport::{Caps, Command, IntroduceError, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, Buffer, Class, Flow, Framing};
 
@@ -65,23 +65,26 @@ impl Transport for Notes {
         count
     }
 
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         if self.room == 0 {
             self.calls.push(Call::Full);
-            return Err(frame);
+            return false;
         }
         self.room -= 1;
         self.calls.push(Call::Send);
-        self.left.push(frame);
-        Ok(())
+        self.left.push(frame.share());
+        true
     }
 
     fn flush(&mut self) {
         self.calls.push(Call::Flush);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.calls.push(Call::Steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        if let Command::Steer { flow, open } = command {
+            self.calls.push(Call::Steer(flow, open));
+        }
+        command.without_peers(&self.caps)
     }
 
     fn counters(&self, _: &mut dyn FnMut(&'static str, u64)) {}
