@@ -11,11 +11,11 @@
 use std::time::{Duration, Instant};
 use std::{error::Error, io::Write, io::stderr, io::stdout};
 
-use am_api::{Handler, Node};
+use am_api::{HandlerId, Node};
 
 /// What a message names instead of a function; requests and replies count apart.
-const PING: Handler = Handler(0);
-const PONG: Handler = Handler(0);
+const PING: HandlerId = HandlerId(0);
+const PONG: HandlerId = HandlerId(0);
 const SECONDS: Duration = Duration::from_secs(10);
 const USAGE: &str = "\
 usage:

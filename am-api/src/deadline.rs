@@ -14,7 +14,7 @@ use am_proto::Time;
 use am_wire::MAX_WORDS;
 
 use crate::awaited::Waiting;
-use crate::{Handler, Id, Message, Port, Remote, RequestError};
+use crate::{Connection, HandlerId, Id, Message, Port, RequestError};
 
 /// A request that was not answered in time: what [`Endpoint::on_late`](crate::Endpoint::on_late) gets.
 ///
@@ -26,9 +26,9 @@ pub struct Late<'a> {
     /// What [`Port::request_within`] had returned.
     pub id: Id,
     /// The conversation that it was sent on.
-    pub to: Remote,
+    pub to: Connection,
     /// The handler that it named.
-    pub handler: Handler,
+    pub handler: HandlerId,
     /// The endpoint, as far as handlers may use it.
     pub port: &'a Port,
 }
@@ -47,10 +47,10 @@ impl Port {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use am_api::{Endpoint, Handler, Port, Remote, RequestError};
+    /// use am_api::{Endpoint, HandlerId, Port, Connection, RequestError};
     ///
-    /// const SQUARE: Handler = Handler(0);
-    /// const RESULT: Handler = Handler(0);
+    /// const SQUARE: HandlerId = HandlerId(0);
+    /// const RESULT: HandlerId = HandlerId(0);
     ///
     /// fn serve(endpoint: &mut Endpoint<()>) {
     ///     endpoint.on_request(SQUARE, |(), request, token| {
@@ -65,7 +65,7 @@ impl Port {
     ///     endpoint.on_late(|log, late| log.push(format!("{}: no answer in time", late.id.0)));
     /// }
     ///
-    /// fn ask(port: &Port, to: Remote) -> Result<(), RequestError> {
+    /// fn ask(port: &Port, to: Connection) -> Result<(), RequestError> {
     ///     port.request_within(to, SQUARE, &[12], b"", Duration::from_millis(200)).map(|_id| ())
     /// }
     /// ```
@@ -74,8 +74,8 @@ impl Port {
     /// As for [`Port::request`]: it was not sent, and has no other outcome.
     pub fn request_within(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &[u8],
         within: Duration,
@@ -107,6 +107,6 @@ impl Port {
 
     pub(crate) fn next_late(&self, now: Time) -> Option<Late<'_>> {
         let (id, Waiting { flow, handler }) = self.deadlines.borrow_mut().pop(now)?;
-        Some(Late { id, to: Remote(flow), handler, port: self })
+        Some(Late { id, to: Connection(flow), handler, port: self })
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use am_proto::{FlowState, FramingWhy};
 use am_wire::Framing;
 
-use crate::Remote;
+use crate::Connection;
 use crate::shared::Shared;
 
 /// How an open conversation travels.
@@ -30,7 +30,7 @@ pub struct Description {
 }
 
 impl Description {
-    pub(crate) fn of(shared: &Shared, remote: Remote) -> Option<Description> {
+    pub(crate) fn of(shared: &Shared, remote: Connection) -> Option<Description> {
         let core = shared.engine.core();
         let FlowState::Open { framing, why, max_body } = core.state(remote.0) else { return None };
         let (node, endpoint) = core.remote(remote.0)?;

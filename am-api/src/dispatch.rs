@@ -12,7 +12,7 @@ use am_wire::{Class, Kind};
 use crate::bulk::Source;
 use crate::handler::Handlers;
 use crate::inboxes::Letter;
-use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token, Transfer};
+use crate::{Connection, ConnectionEvent, Endpoint, HandlerId, Message, Port, Returned, Token, Transfer};
 
 /// The most messages that one poll hands to handlers: a poll ends, however
 /// much arrives, and endpoints that are polled in turn all get theirs.
@@ -89,7 +89,7 @@ impl<S> Handlers<S> {
     fn run_request(&mut self, state: &mut S, request: &InHand<'_>) {
         // Where the handler is missing the token is dropped, and so the reply forgone.
         let token = Token::new(Rc::downgrade(&request.port.shared), request.delivery.flow);
-        match self.requests.get(Handler(request.delivery.handler)) {
+        match self.requests.get(HandlerId(request.delivery.handler)) {
             Some(run) => run(state, request.message(), token),
             None => self.run_unhandled(state, request),
         }
@@ -97,7 +97,7 @@ impl<S> Handlers<S> {
 
     #[inline]
     fn run_reply(&mut self, state: &mut S, reply: &InHand<'_>) {
-        match self.replies.get(Handler(reply.delivery.handler)) {
+        match self.replies.get(HandlerId(reply.delivery.handler)) {
             Some(run) => run(state, reply.message()),
             None => self.run_unhandled(state, reply),
         }
@@ -177,7 +177,7 @@ impl<S> Handlers<S> {
             let Some(Letter { change, flow, names, unhandled }) = next else { break };
             // One of ours that was closed meanwhile, by ourselves.
             let Some(names) = names else { continue };
-            run(state, FlowEvent { change, remote: Remote(flow), names, unhandled, port });
+            run(state, ConnectionEvent { change, remote: Connection(flow), names, unhandled, port });
             handled += 1;
         }
         handled

@@ -7,7 +7,9 @@ use am_engine::{Idle, Look};
 use am_proto::Time;
 
 use crate::handler::Handlers;
-use crate::{FlowEvent, Handler, Late, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};
+use crate::{
+    Connection, ConnectionEvent, HandlerId, Late, Message, NotOpen, Port, RequestError, Returned, Token, Transfer,
+};
 
 /// An endpoint of a node, with the handlers of the messages that come to it.
 ///
@@ -33,12 +35,12 @@ impl<S> Endpoint<S> {
 
     /// Run this for requests that name `handler`. Unless the token is used or
     /// kept, the request stays without a reply.
-    pub fn on_request(&mut self, handler: Handler, run: impl FnMut(&mut S, Message<'_>, Token) + 'static) {
+    pub fn on_request(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Message<'_>, Token) + 'static) {
         self.handlers.requests.set(handler, Box::new(run));
     }
 
     /// Run this for replies that name `handler`.
-    pub fn on_reply(&mut self, handler: Handler, run: impl FnMut(&mut S, Message<'_>) + 'static) {
+    pub fn on_reply(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Message<'_>) + 'static) {
         self.handlers.replies.set(handler, Box::new(run));
     }
 
@@ -62,7 +64,7 @@ impl<S> Endpoint<S> {
 
     /// [`on_reply`](Endpoint::on_reply) for what answers [`Port::request_within`]: its first word is the request's id. An
     /// answer to nothing that waits is dropped and counted (`late_answers`).
-    pub fn on_answer(&mut self, handler: Handler, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
+    pub fn on_answer(&mut self, handler: HandlerId, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
         self.on_reply(handler, move |state, answer| {
             if answer.port().is_in_time(&answer) {
                 run(state, answer);
@@ -76,7 +78,7 @@ impl<S> Endpoint<S> {
     }
 
     /// Run this when a conversation of this endpoint opens or ends; not when this side closes it.
-    pub fn on_flow(&mut self, run: impl FnMut(&mut S, FlowEvent<'_>) + 'static) {
+    pub fn on_connection(&mut self, run: impl FnMut(&mut S, ConnectionEvent<'_>) + 'static) {
         self.port.shared.borrow_mut().inboxes.listen(self.port.id);
         self.handlers.flow = Some(Box::new(run));
     }
@@ -125,7 +127,7 @@ impl<S> Endpoint<S> {
     /// # Errors
     /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`]. The node itself gives up sooner where
     /// its [patience](crate::Builder::patience) is shorter: then it is [`NotOpen::Dead`].
-    pub fn wait_open(&mut self, state: &mut S, to: Remote, timeout: Duration) -> Result<(), NotOpen> {
+    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotOpen> {
         self.poll_until(state, timeout, |port, _, _| port.ready(to) != Err(NotOpen::Connecting));
         self.port.ready(to)
     }
@@ -138,8 +140,8 @@ impl<S> Endpoint<S> {
     pub fn request_blocking(
         &mut self,
         state: &mut S,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &[u8],
     ) -> Result<(), RequestError> {

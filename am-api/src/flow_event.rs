@@ -4,15 +4,15 @@ use std::fmt;
 
 use am_wire::control::Name;
 
-use crate::{FlowChange, Port, Remote};
+use crate::{Connection, ConnectionChange, Port};
 
-/// See [`crate::Endpoint::on_flow`].
+/// See [`crate::Endpoint::on_connection`].
 #[derive(Clone, Copy, Debug)]
-pub struct FlowEvent<'a> {
+pub struct ConnectionEvent<'a> {
     /// What happened.
-    pub change: FlowChange,
+    pub change: ConnectionChange,
     /// To the conversation with whom.
-    pub remote: Remote,
+    pub remote: Connection,
     /// The names of the node and the endpoint at the other side.
     pub names: (Name, Name),
     /// When it is over: requests, and replies, of this endpoint that had been acknowledged, and that the other side dropped
@@ -22,14 +22,14 @@ pub struct FlowEvent<'a> {
     pub port: &'a Port,
 }
 
-impl fmt::Display for FlowEvent<'_> {
+impl fmt::Display for ConnectionEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (node, endpoint) = &self.names;
         match (self.change, self.port.ready(self.remote)) {
-            (FlowChange::Accepted, _) => write!(f, "{node}/{endpoint}: connected to this endpoint"),
-            (FlowChange::Ended(reason), _) => write!(f, "{node}/{endpoint}: over: {reason}"),
-            (FlowChange::Settled, Ok(())) => write!(f, "{node}/{endpoint}: open"),
-            (FlowChange::Settled, Err(why)) => write!(f, "{node}/{endpoint}: not open: {why}"),
+            (ConnectionChange::Accepted, _) => write!(f, "{node}/{endpoint}: connected to this endpoint"),
+            (ConnectionChange::Ended(reason), _) => write!(f, "{node}/{endpoint}: over: {reason}"),
+            (ConnectionChange::Settled, Ok(())) => write!(f, "{node}/{endpoint}: open"),
+            (ConnectionChange::Settled, Err(why)) => write!(f, "{node}/{endpoint}: not open: {why}"),
         }
     }
 }

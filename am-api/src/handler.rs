@@ -1,14 +1,14 @@
 //! Handlers: what a message runs where it arrives.
 
 use crate::returned::Returned;
-use crate::{FlowEvent, Handler, Late, Message, Token, Transfer};
+use crate::{ConnectionEvent, HandlerId, Late, Message, Token, Transfer};
 
 pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
 pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;
 pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_>)>;
 pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_>)>;
 pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_>)>;
-pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, FlowEvent<'_>)>;
+pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 pub(crate) struct Handlers<S> {
@@ -35,7 +35,7 @@ impl<S> Default for Handlers<S> {
     }
 }
 
-/// Functions by [`Handler`]; as long as the largest index in use.
+/// Functions by [`HandlerId`]; as long as the largest index in use.
 pub(crate) struct Table<F>(Vec<Option<F>>);
 
 impl<F> Table<F> {
@@ -43,7 +43,7 @@ impl<F> Table<F> {
         Table(Vec::new())
     }
 
-    pub(crate) fn set(&mut self, at: Handler, handler: F) {
+    pub(crate) fn set(&mut self, at: HandlerId, handler: F) {
         let at = at.0 as usize;
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
@@ -52,7 +52,7 @@ impl<F> Table<F> {
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, at: Handler) -> Option<&mut F> {
+    pub(crate) fn get(&mut self, at: HandlerId) -> Option<&mut F> {
         self.0.get_mut(at.0 as usize)?.as_mut()
     }
 }
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn a_table_finds_what_was_set_last_and_nothing_else() {
         let mut table = Table::new();
-        table.set(Handler(3), 'a');
-        table.set(Handler(255), 'b');
-        table.set(Handler(3), 'c');
-        assert_eq!(table.get(Handler(3)), Some(&mut 'c'));
-        assert_eq!(table.get(Handler(255)), Some(&mut 'b'));
-        assert_eq!(table.get(Handler(4)), None);
+        table.set(HandlerId(3), 'a');
+        table.set(HandlerId(255), 'b');
+        table.set(HandlerId(3), 'c');
+        assert_eq!(table.get(HandlerId(3)), Some(&mut 'c'));
+        assert_eq!(table.get(HandlerId(255)), Some(&mut 'b'));
+        assert_eq!(table.get(HandlerId(4)), None);
     }
 }

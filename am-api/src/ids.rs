@@ -14,12 +14,12 @@ pub struct Id(pub u64);
 /// back; one that is over, or was made up, finds nothing.
 ///
 /// ```
-/// use am_api::{Endpoint, Handler, Id, Ids};
+/// use am_api::{Endpoint, HandlerId, Id, Ids};
 ///
 /// struct Matrix(Vec<f64>);
 /// struct State { matrices: Ids<Matrix> }
 ///
-/// const SCALE: Handler = Handler(1);
+/// const SCALE: HandlerId = HandlerId(1);
 ///
 /// fn serve(endpoint: &mut Endpoint<State>) {
 ///     endpoint.on_request(SCALE, |state: &mut State, request, token| {

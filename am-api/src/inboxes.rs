@@ -7,7 +7,7 @@ use am_wire::control::Name;
 
 /// What happened to a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowChange {
+pub enum ConnectionChange {
     /// One that we asked for is open, or will not be: [`Port::ready`](crate::Port::ready) says which.
     Settled,
     /// A peer connected to us.
@@ -27,7 +27,7 @@ pub(crate) struct Inboxes(BTreeMap<EndpointId, VecDeque<Letter>>);
 /// What happened to which conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Letter {
-    pub(crate) change: FlowChange,
+    pub(crate) change: ConnectionChange,
     pub(crate) flow: FlowId,
     /// The peer's node and endpoint, where the flow is forgotten and cannot be asked.
     pub(crate) names: Option<(Name, Name)>,
@@ -47,10 +47,10 @@ impl Inboxes {
 
     pub(crate) fn put(&mut self, event: Event) {
         let (endpoint, flow, change, names, unhandled) = match event {
-            Event::Settled(endpoint, flow) => (endpoint, flow, FlowChange::Settled, None, [0; 2]),
-            Event::Accepted(endpoint, flow, names) => (endpoint, flow, FlowChange::Accepted, Some(names), [0; 2]),
+            Event::Settled(endpoint, flow) => (endpoint, flow, ConnectionChange::Settled, None, [0; 2]),
+            Event::Accepted(endpoint, flow, names) => (endpoint, flow, ConnectionChange::Accepted, Some(names), [0; 2]),
             Event::Ended(endpoint, flow, Ending { node, endpoint: other, reason, unhandled }) => {
-                (endpoint, flow, FlowChange::Ended(reason), Some((node, other)), unhandled)
+                (endpoint, flow, ConnectionChange::Ended(reason), Some((node, other)), unhandled)
             }
             Event::Contested
             | Event::Steer(..)
@@ -60,8 +60,8 @@ impl Inboxes {
             | Event::Silent(_) => return,
         };
         let Some(inbox) = self.0.get_mut(&endpoint) else { return };
-        if inbox.len() >= MANY && matches!(change, FlowChange::Ended(_)) {
-            let is_its = |letter: &Letter| letter.flow == flow && letter.change == FlowChange::Accepted;
+        if inbox.len() >= MANY && matches!(change, ConnectionChange::Ended(_)) {
+            let is_its = |letter: &Letter| letter.flow == flow && letter.change == ConnectionChange::Accepted;
             if let Some(unseen) = inbox.iter().rposition(is_its) {
                 inbox.remove(unseen);
                 return;
@@ -73,7 +73,7 @@ impl Inboxes {
     /// This side has closed it. That the peer had asked for it is still news.
     pub(crate) fn closed(&mut self, endpoint: EndpointId, flow: FlowId) {
         if let Some(inbox) = self.0.get_mut(&endpoint) {
-            inbox.retain(|letter| letter.flow != flow || letter.change == FlowChange::Accepted);
+            inbox.retain(|letter| letter.flow != flow || letter.change == ConnectionChange::Accepted);
         }
     }
 

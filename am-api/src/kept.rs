@@ -8,7 +8,7 @@ use am_proto::{Delivery, Words};
 use am_ring::{Frame, Loan};
 
 use crate::message::Head;
-use crate::{Handler, Message, Remote};
+use crate::{Connection, HandlerId, Message};
 
 /// A message kept beyond its handler, in the memory that the NIC wrote it to:
 /// [`Message::keep`] gives it. It derefs to the payload, may go to another
@@ -17,7 +17,7 @@ use crate::{Handler, Message, Remote};
 /// **What it costs**: the sender's credit *is* this frame, so it returns only
 /// after this was dropped, with a poll of the node. Who keeps many slows their
 /// senders down; who keeps for long should copy.
-pub struct Kept {
+pub struct OwnedMessage {
     delivery: Delivery<Frame>,
     words: Words,
     /// Goes behind the frame: a credit is a frame that is at home. `None` for
@@ -27,27 +27,27 @@ pub struct Kept {
 
 const _: fn() = || {
     fn is_send<T: Send>() {}
-    is_send::<Kept>();
+    is_send::<OwnedMessage>();
 };
 
 impl Message<'_> {
     /// Keep the message when the handler returns, without copying it.
     ///
     /// ```
-    /// use am_api::{Endpoint, Handler, Kept};
+    /// use am_api::{Endpoint, HandlerId, OwnedMessage};
     ///
-    /// fn collect(endpoint: &mut Endpoint<Vec<Kept>>) {
-    ///     endpoint.on_request(Handler(0), |kept: &mut Vec<Kept>, message, _| kept.push(message.keep()));
+    /// fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
+    ///     endpoint.on_request(HandlerId(0), |kept: &mut Vec<OwnedMessage>, message, _| kept.push(message.keep()));
     /// }
     /// ```
-    pub fn keep(&self) -> Kept {
+    pub fn keep(&self) -> OwnedMessage {
         let &Delivery { flow, class, .. } = self.delivery;
         let hold = self.kept.and_then(|kept| self.port.shared.borrow_mut().kept.hold(kept, flow, class));
-        Kept { delivery: self.delivery.share(), words: self.delivery.words(), _hold: hold }
+        OwnedMessage { delivery: self.delivery.share(), words: self.delivery.words(), _hold: hold }
     }
 }
 
-impl Kept {
+impl OwnedMessage {
     /// Its word arguments.
     pub fn words(&self) -> &[u64] {
         self.words.as_slice()
@@ -59,17 +59,17 @@ impl Kept {
     }
 
     /// The handler that it named.
-    pub fn handler(&self) -> Handler {
-        Handler(self.delivery.handler)
+    pub fn handler(&self) -> HandlerId {
+        HandlerId(self.delivery.handler)
     }
 
     /// The other side of its conversation.
-    pub fn from(&self) -> Remote {
-        Remote(self.delivery.flow)
+    pub fn from(&self) -> Connection {
+        Connection(self.delivery.flow)
     }
 }
 
-impl Deref for Kept {
+impl Deref for OwnedMessage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -77,8 +77,11 @@ impl Deref for Kept {
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for OwnedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("words", &self.words()).field("payload", &Head(self)).finish_non_exhaustive()
+        f.debug_struct("OwnedMessage")
+            .field("words", &self.words())
+            .field("payload", &Head(self))
+            .finish_non_exhaustive()
     }
 }

@@ -6,8 +6,8 @@
 //! | --- | --- | --- |
 //! | bundle | [`Node`] | what the network knows under one name: a transport and its endpoints, on one thread |
 //! | endpoint | [`Endpoint`] | where messages arrive: a table of handlers, and the state they work on |
-//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Port::connect) turns them into a [`Remote`] |
-//! | handler | [`Handler`] | index of a function in the receiver's table |
+//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Port::connect) turns them into a [`Connection`] |
+//! | handler | [`HandlerId`] | index of a function in the receiver's table |
 //! | token | [`Token`] | the right to reply to one request, once: a value, and replying consumes it |
 //!
 //! ```text
@@ -35,10 +35,10 @@
 //! (`datapath/`), `dispatch.rs`, `reply.rs`.
 //!
 //! ```
-//! use am_api::{Handler, Node};
+//! use am_api::{HandlerId, Node};
 //!
-//! const ADD: Handler = Handler(0);
-//! const SUM: Handler = Handler(0);
+//! const ADD: HandlerId = HandlerId(0);
+//! const SUM: HandlerId = HandlerId(0);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let alpha = Node::open("alpha", "sim:1")?;
@@ -110,12 +110,12 @@
 //!
 //! ```
 //! use std::io::Write;
-//! use am_api::{Endpoint, Handler, Kept, Port, Remote};
+//! use am_api::{Endpoint, HandlerId, OwnedMessage, Port, Connection};
 //!
-//! const LINES: Handler = Handler(2);
+//! const LINES: HandlerId = HandlerId(2);
 //!
 //! /// Written into the frame that leaves.
-//! fn send(port: &Port, to: Remote, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+//! fn send(port: &Port, to: Connection, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut frame = port.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
 //!     for line in lines {
 //!         writeln!(frame, "{line}")?;
@@ -124,9 +124,9 @@
 //!     frame.commit(written).map_err(|(error, _frame)| error.into())
 //! }
 //!
-//! /// Kept where it arrived: a `Kept` may go to another thread, and its sender has one credit less until it is dropped.
-//! fn collect(endpoint: &mut Endpoint<Vec<Kept>>) {
-//!     endpoint.on_request(LINES, |all: &mut Vec<Kept>, message, _token| all.push(message.keep()));
+//! /// OwnedMessage where it arrived: a `OwnedMessage` may go to another thread, and its sender has one credit less until it is dropped.
+//! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
+//!     endpoint.on_request(LINES, |all: &mut Vec<OwnedMessage>, message, _token| all.push(message.keep()));
 //! }
 //! # let [alpha, beta] = ["alpha", "beta"].map(|name| am_api::Node::open(name, "sim:3").unwrap());
 //! # let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint("main").unwrap());
@@ -141,7 +141,7 @@
 //!
 //! # What happens
 //!
-//! [`on_flow`](Endpoint::on_flow) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//! [`on_connection`](Endpoint::on_connection) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
 //!
 //! # In time
 //!
@@ -178,9 +178,9 @@ mod target;
 mod transfer;
 pub mod transports;
 
-pub use am_engine::{Clock, Hand, Idle, PinError, pin};
+pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
-pub use am_transport::{IntroduceError, Transport};
+pub use am_transport::{IntroduceError as PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
@@ -191,17 +191,17 @@ pub use describe::Description;
 pub use dispatch::BUDGET;
 pub use endpoint::Endpoint;
 pub use errors::RequestError;
-pub use flow_event::FlowEvent;
+pub use flow_event::ConnectionEvent;
 pub use ids::{Id, Ids};
-pub use inboxes::FlowChange;
-pub use kept::Kept;
+pub use inboxes::ConnectionChange;
+pub use kept::OwnedMessage;
 pub use message::Message;
-pub use names::BadName;
+pub use names::InvalidName;
 pub use node::{EndpointError, Node};
 pub use open::{Builder, OpenError};
 pub use port::Port;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use returned::Returned;
-pub use target::{Handler, Remote};
+pub use target::{Connection, HandlerId};
 pub use transfer::Transfer;

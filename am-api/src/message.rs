@@ -6,7 +6,7 @@ use std::fmt;
 use am_proto::{Delivery, Words};
 use am_ring::Frame;
 
-use crate::{Handler, Port, Remote};
+use crate::{Connection, HandlerId, Port};
 
 /// A message that has arrived: a view on its frame, which the handler borrows.
 ///
@@ -51,14 +51,14 @@ impl<'a> Message<'a> {
 
     /// The handler that it names.
     #[inline]
-    pub fn handler(&self) -> Handler {
-        Handler(self.delivery.handler)
+    pub fn handler(&self) -> HandlerId {
+        HandlerId(self.delivery.handler)
     }
 
     /// The other side of its conversation.
     #[inline]
-    pub fn from(&self) -> Remote {
-        Remote(self.delivery.flow)
+    pub fn from(&self) -> Connection {
+        Connection(self.delivery.flow)
     }
 
     /// The endpoint that it is for, as far as handlers may use it: everything but polling.

@@ -5,11 +5,11 @@ use std::fmt;
 
 use am_engine::Idle;
 use am_proto::Peer;
-use am_transport::IntroduceError;
+use am_transport::IntroduceError as PeerAddressError;
 use am_wire::Address;
 use am_wire::control::Name;
 
-use crate::names::{self, BadName};
+use crate::names::{self, InvalidName};
 use crate::shared::Strong;
 use crate::{Counters, Endpoint, Port};
 
@@ -29,7 +29,7 @@ pub struct Node {
 pub enum EndpointError {
     /// What it should be called.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// The name is in use.
     #[error("this node has an endpoint named `{0}` already; choose another name or close the first")]
     Taken(Name),
@@ -74,7 +74,7 @@ impl Node {
     }
 
     /// Its true address on the link.
-    pub fn address(&self) -> Address {
+    pub fn link_address(&self) -> Address {
         self.shared.borrow().transport.caps().address
     }
 
@@ -99,10 +99,10 @@ impl Node {
     /// memory) nobody needs to be introduced.
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    pub fn introduce(&self, place: &str) -> Result<(), IntroduceError> {
+    /// See [`PeerAddressError`].
+    pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
         let mut shared = self.shared.borrow_mut();
-        shared.transport.introduce(place)?;
+        shared.transport.introduce(address)?;
         shared.core().seek();
         Ok(())
     }
@@ -111,16 +111,16 @@ impl Node {
     /// whoever was there go on as long as they can: [`Node::remove_peer`] ends them.
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    pub fn forget(&self, place: &str) -> Result<(), IntroduceError> {
-        self.shared.borrow_mut().transport.forget(place)
+    /// See [`PeerAddressError`].
+    pub fn remove_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
+        self.shared.borrow_mut().transport.forget(address)
     }
 
     /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
     ///
     /// # Errors
     /// The name is none.
-    pub fn add_peer(&self, name: &str, address: Address) -> Result<(), BadName> {
+    pub fn add_peer(&self, name: &str, address: Address) -> Result<(), InvalidName> {
         let peer = names::fixed(name, address)?;
         self.shared.borrow_mut().core().add_peer(peer);
         Ok(())
@@ -131,7 +131,7 @@ impl Node {
     ///
     /// # Errors
     /// The name is none. One that is not known is no error.
-    pub fn remove_peer(&self, name: &str) -> Result<(), BadName> {
+    pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
         let node = names::node_id(names::parse(name)?);
         self.shared.borrow_mut().core().remove_peer(node);
         Ok(())
@@ -139,7 +139,7 @@ impl Node {
 
     /// Where this node can be reached, as a text that can be passed to others:
     /// [`Node::introduce`] takes it, if it is of their kind.
-    pub fn place(&self) -> String {
+    pub fn local_address(&self) -> String {
         self.shared.borrow().transport.caps().name.clone()
     }
 

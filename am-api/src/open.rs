@@ -12,7 +12,7 @@ use am_transport::{Caps, Transport};
 use am_wire::control::Incarnation;
 use am_wire::{Address, EtherType, Framing};
 
-use crate::names::{self, BadName};
+use crate::names::{self, InvalidName};
 use crate::request::LARGE;
 use crate::shared::Shared;
 use crate::{Node, transports};
@@ -25,7 +25,7 @@ pub enum OpenError {
     Transport(#[from] transports::OpenError),
     /// Of the node or of a peer in the static table.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// The transport's frames cannot even carry the set-up.
     #[error("`{transport}` carries frames of at most {longest} bytes, a node needs {}: raise the MTU", FRAME_LEAST)]
     FrameTooSmall {
@@ -146,7 +146,7 @@ impl Builder {
 
     /// Whether small messages that wait for the same peer share frames, as
     /// they do unless this says no. Nothing ever waits for company.
-    pub fn bundles(mut self, on: bool) -> Self {
+    pub fn coalesce(mut self, on: bool) -> Self {
         self.adjust.no_bundles = !on;
         self
     }

@@ -12,7 +12,7 @@ use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
 
 use crate::request::put_words;
 use crate::shared::{Remembered, Shared};
-use crate::{Handler, Port, Remote, RequestError, Token};
+use crate::{Connection, HandlerId, Port, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
 /// memory. [`Port::prepare`] and [`Token::prepare`] give it,
@@ -28,7 +28,7 @@ pub struct Prepared {
     frame: Option<Frame>,
     flow: FlowId,
     class: Class,
-    handler: Handler,
+    handler: HandlerId,
     words: u8,
     framing: Framing,
     /// Bytes of payload that there is room for.
@@ -43,9 +43,9 @@ impl Port {
     /// most. Credit is asked for when it is [committed](Prepared::commit).
     ///
     /// ```
-    /// # use am_api::{Handler, Node, Port, Remote, RequestError};
-    /// fn squares(port: &Port, to: Remote) -> Result<(), RequestError> {
-    ///     let mut prepared = port.prepare(to, Handler(7), &[2], 16, 1024)?;
+    /// # use am_api::{HandlerId, Node, Port, Connection, RequestError};
+    /// fn squares(port: &Port, to: Connection) -> Result<(), RequestError> {
+    ///     let mut prepared = port.prepare(to, HandlerId(7), &[2], 16, 1024)?;
     ///     let space = prepared.space();
     ///     space.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * at) as u8);
     ///     let all = space.len();
@@ -59,8 +59,8 @@ impl Port {
     /// prepared as could be sent.
     pub fn prepare(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         least: usize,
         most: usize,
@@ -84,7 +84,7 @@ impl Token {
     /// Those of [`Token::reply`], with the token, which is as good as before.
     pub fn prepare(
         mut self,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         least: usize,
         most: usize,
@@ -115,7 +115,7 @@ impl Size {
         mut frame: Frame,
         flow: FlowId,
         class: Class,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
     ) -> Prepared {
         if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {

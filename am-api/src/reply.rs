@@ -8,7 +8,7 @@ use am_wire::{Class, WORD};
 
 use crate::request::Payload;
 use crate::shared::Remembered;
-use crate::{Handler, Remote, RequestError};
+use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,17 +54,17 @@ impl From<RequestError> for ReplyError {
 /// that a reply never fails for lack of room, whatever else goes on.
 ///
 /// ```
-/// use am_api::{Endpoint, Handler, Token};
+/// use am_api::{Endpoint, HandlerId, Token};
 ///
 /// /// Who has asked, and waits.
 /// type Waiting = Vec<Token>;
 ///
 /// fn barrier(endpoint: &mut Endpoint<Waiting>, of: usize) {
-///     endpoint.on_request(Handler(0), move |waiting: &mut Waiting, _, token| {
+///     endpoint.on_request(HandlerId(0), move |waiting: &mut Waiting, _, token| {
 ///         waiting.push(token);
 ///         if waiting.len() == of {
 ///             // Those that are gone meanwhile need no answer.
-///             waiting.drain(..).for_each(|token| _ = token.reply(Handler(0), &[], b""));
+///             waiting.drain(..).for_each(|token| _ = token.reply(HandlerId(0), &[], b""));
 ///         }
 ///     });
 /// }
@@ -73,10 +73,10 @@ impl From<RequestError> for ReplyError {
 /// At most one reply is a matter of type:
 ///
 /// ```compile_fail,E0382
-/// # use am_api::{Handler, Token};
+/// # use am_api::{HandlerId, Token};
 /// fn twice(token: Token) {
-///     _ = token.reply(Handler(0), &[1], b"");
-///     _ = token.reply(Handler(0), &[2], b"");
+///     _ = token.reply(HandlerId(0), &[1], b"");
+///     _ = token.reply(HandlerId(0), &[2], b"");
 /// }
 /// ```
 pub struct Token {
@@ -98,7 +98,7 @@ impl Token {
     /// # Errors
     /// See [`ReplyError`]. The right to reply is used up all the same.
     #[inline]
-    pub fn reply(self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+    pub fn reply(self, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
     }
 
@@ -106,14 +106,14 @@ impl Token {
     ///
     /// # Errors
     /// As [`Token::reply`].
-    pub fn reply_vectored(self, handler: Handler, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
+    pub fn reply_vectored(self, handler: HandlerId, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
     }
 
     #[inline]
     fn reply_with<P: Payload + ?Sized>(
         mut self,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
     ) -> Result<(), ReplyError> {
@@ -129,8 +129,8 @@ impl Token {
     }
 
     /// Who asked.
-    pub fn from(&self) -> Remote {
-        Remote(self.flow)
+    pub fn from(&self) -> Connection {
+        Connection(self.flow)
     }
 
     /// The most bytes of payload that a reply with so many words can have; 0

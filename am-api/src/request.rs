@@ -7,7 +7,7 @@ use am_ring::Frame;
 use am_wire::{Class, MAX_WORDS, WORD};
 
 use crate::shared::Shared;
-use crate::{Handler, Port, Remote, RequestError};
+use crate::{Connection, HandlerId, Port, RequestError};
 
 impl Port {
     /// Send a request: at the other side, its function for `handler` runs with
@@ -17,7 +17,13 @@ impl Port {
     /// # Errors
     /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
     #[inline]
-    pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+    pub fn request(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &[u8],
+    ) -> Result<(), RequestError> {
         self.request_with(to, handler, words, payload)
     }
 
@@ -26,11 +32,11 @@ impl Port {
     ///
     /// ```
     /// use std::io::IoSlice;
-    /// use am_api::{Handler, Port, Remote, RequestError};
+    /// use am_api::{HandlerId, Port, Connection, RequestError};
     ///
     /// /// A message with a header of its own and a body that lies elsewhere.
-    /// fn pack(port: &Port, to: Remote, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
-    ///     port.request_vectored(to, Handler(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
+    /// fn pack(port: &Port, to: Connection, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
+    ///     port.request_vectored(to, HandlerId(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
     /// }
     /// ```
     ///
@@ -38,8 +44,8 @@ impl Port {
     /// As [`Port::request`].
     pub fn request_vectored(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &[IoSlice<'_>],
     ) -> Result<(), RequestError> {
@@ -49,8 +55,8 @@ impl Port {
     #[inline]
     fn request_with<P: Payload + ?Sized>(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
     ) -> Result<(), RequestError> {
@@ -109,7 +115,7 @@ impl Shared {
         &mut self,
         flow: FlowId,
         class: Class,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
         frame: Frame,

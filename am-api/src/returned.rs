@@ -6,7 +6,7 @@ use std::ops::Deref;
 use am_proto::{Fate, ReturnReason};
 use am_wire::Class;
 
-use crate::{Message, Remote};
+use crate::{Connection, Message};
 
 /// A message of this endpoint that could not be delivered, with everything it
 /// carried (AM-II's return to sender).
@@ -32,8 +32,8 @@ impl<'a> Returned<'a> {
     }
 
     /// The conversation that it was sent on.
-    pub fn to(&self) -> Remote {
-        Remote(self.message.delivery.flow)
+    pub fn to(&self) -> Connection {
+        Connection(self.message.delivery.flow)
     }
 
     /// Request or reply.

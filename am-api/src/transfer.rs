@@ -1,7 +1,7 @@
 //! Bulk transfers, as an endpoint asks for them and hears of them.
 
 use crate::bulk::Over;
-use crate::{Port, Region, RegionId, Remote, Rights, TransferError, TransferId, TransferKind};
+use crate::{Connection, Port, Region, RegionId, Rights, TransferError, TransferId, TransferKind};
 
 /// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
 /// once for each at either end.
@@ -12,7 +12,7 @@ pub struct Transfer<'a> {
     /// Which; of [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) what these calls returned.
     pub id: TransferId,
     /// The connection that it used.
-    pub remote: Remote,
+    pub remote: Connection,
     /// The region that was written, or for [`Served`](TransferKind::Served) and
     /// [`Put`](TransferKind::Put) the peer's.
     pub region: RegionId,
@@ -29,7 +29,7 @@ pub struct Transfer<'a> {
 impl<'a> Transfer<'a> {
     pub(crate) fn of(over: &Over, port: &'a Port) -> Self {
         let &Over { kind, flow, transfer, region, offset, length, result, .. } = over;
-        let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));
+        let (id, remote, region) = (TransferId(transfer), Connection(flow), RegionId(region));
         Transfer { kind, id, remote, region, offset, length, result, port }
     }
 }
@@ -53,7 +53,7 @@ impl Port {
     /// of its region comes with the end of the transfer.
     pub fn put(
         &self,
-        to: Remote,
+        to: Connection,
         region: RegionId,
         offset: u64,
         data: impl AsRef<[u8]> + 'static,
@@ -71,7 +71,7 @@ impl Port {
     /// The connection is not open, or our region is too short.
     pub fn get(
         &self,
-        from: Remote,
+        from: Connection,
         region: RegionId,
         offset: u64,
         length: u64,
@@ -88,7 +88,7 @@ impl Port {
     ///
     /// Returns whether there was anything left to stop: a transfer that is over, or on its way as a whole, ends as it would
     /// have without this call. So may a get whose last bytes have left at the other side.
-    pub fn cancel(&self, with: Remote, transfer: TransferId) -> bool {
+    pub fn cancel(&self, with: Connection, transfer: TransferId) -> bool {
         self.shared.borrow_mut().bulk.cancel(self.id, with.0, transfer)
     }
 }

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Handler, NotOpen, Remote};
+use am_api::{Connection, HandlerId, NotOpen};
 use common::{LONG, Side, plain};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-const ECHO: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
 const LIES: Duration = Duration::from_secs(1);
 const RUNS: u64 = 6;
 /// A connection is not mended by another.
@@ -61,7 +61,7 @@ fn length(random: &mut SmallRng, lane: u64) -> (u64, u32) {
 
 struct Asker {
     side: Side<u64>,
-    to: Remote,
+    to: Connection,
     number: u64,
 }
 

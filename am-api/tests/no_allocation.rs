@@ -4,14 +4,14 @@ mod common;
 
 use std::time::Instant;
 
-use am_api::{Handler, Remote, Token};
+use am_api::{Connection, HandlerId, Token};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 use common::{LONG, Side, connect, plain};
 
-const ONE_WAY: Handler = Handler(0);
-const ECHO: Handler = Handler(1);
-const LATER: Handler = Handler(2);
+const ONE_WAY: HandlerId = HandlerId(0);
+const ECHO: HandlerId = HandlerId(1);
+const LATER: HandlerId = HandlerId(2);
 
 #[derive(Default)]
 struct Asked {
@@ -21,7 +21,7 @@ struct Asked {
 
 /// Two sides whose handlers do all that handlers may do, connected over a wire
 /// on which so much goes wrong.
-fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Remote) {
+fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Connection) {
     let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), faults));
     let mut alpha = Side::<u64>::open(plain("alpha"), Box::new(left));
     let mut beta = Side::<Asked>::open(plain("beta"), Box::new(right));
@@ -40,12 +40,19 @@ fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Remote) {
     (alpha, beta, to)
 }
 
-fn sides() -> (Side<u64>, Side<Asked>, Remote) {
+fn sides() -> (Side<u64>, Side<Asked>, Connection) {
     sides_over(Faults::NONE)
 }
 
 /// Keep the window full until so many are handled.
-fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Handler, payload: &[u8], count: u64) {
+fn stream(
+    alpha: &mut Side<u64>,
+    beta: &mut Side<Asked>,
+    to: Connection,
+    handler: HandlerId,
+    payload: &[u8],
+    count: u64,
+) {
     let end = beta.state.handled + count;
     let mut left = count;
     let start = Instant::now();
@@ -60,7 +67,7 @@ fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Ha
     }
 }
 
-fn allocations_of(handler: Handler, payload: &[u8], faults: Faults) -> u64 {
+fn allocations_of(handler: HandlerId, payload: &[u8], faults: Faults) -> u64 {
     const COUNT: u64 = 100_000;
     let (mut alpha, mut beta, to) = sides_over(faults);
     // Queues grow to the size that they stay at.

@@ -8,12 +8,12 @@ use std::env;
 use std::process::id;
 use std::time::{Duration, Instant};
 
-use am_api::{Handler, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, HandlerId, NotOpen, RequestError, ReturnReason};
 use common::{LONG, Side, plain};
 use doomed::{PLACE, Receiver};
 use nix::sys::signal::Signal;
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 /// Of one who waits for the end.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Long enough that all queues on the way are full.
@@ -52,7 +52,7 @@ fn content(number: u64) -> Vec<u8> {
 struct Talk {
     alpha: Side<Fates>,
     beta: Receiver,
-    to: Remote,
+    to: Connection,
 }
 
 impl Talk {
@@ -73,7 +73,7 @@ impl Talk {
                 fates.wrong.push(format!("{back:?}"));
             }
         });
-        let beta = Receiver::start("receives", &there(&alpha.node.place()));
+        let beta = Receiver::start("receives", &there(&alpha.node.local_address()));
         let to = alpha.endpoint.connect("beta", "main").unwrap();
         let mut talk = Talk { alpha, beta, to };
         talk.until("connected", |talk| talk.alpha.endpoint.is_open(to));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Fate, FlowChange, Message, Node, Remote, Token};
+use am_api::{Connection, ConnectionChange, Endpoint, Fate, Message, Node, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,7 +17,7 @@ struct State {
     run: u64,
     twice: bool,
     /// The client's name of the connection that was asked on.
-    connections: HashMap<Remote, u64>,
+    connections: HashMap<Connection, u64>,
 }
 
 /// Handle requests until told to leave; drop the endpoint now and then, with all that waits in it.
@@ -51,8 +51,8 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
         let kind = if back.fate() == Fate::NotDelivered { Kind::ReplyNotDelivered } else { Kind::ReplyUnknown };
         state.book.because(back.word(0), kind, back.word(1) as u32, Some(back.reason()));
     });
-    endpoint.on_flow(|state, event| {
-        if let FlowChange::Ended(reason) = event.change
+    endpoint.on_connection(|state, event| {
+        if let ConnectionChange::Ended(reason) = event.change
             && let Some(connection) = state.connections.remove(&event.remote)
         {
             state.book.ended(connection, reason, event.unhandled);

@@ -7,14 +7,14 @@ use am_wire::bulk::{Notice, Segment, What};
 use am_wire::{Framing, Kind};
 
 use super::{ANSWER, Rights, TransferError, TransferKind};
-use crate::{Endpoint, Node, Remote, TransferId};
+use crate::{Connection, Endpoint, Node, TransferId};
 
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
 
 struct Pair {
     alpha: Endpoint<News>,
     beta: Endpoint<News>,
-    to: Remote,
+    to: Connection,
     news: (News, News),
 }
 

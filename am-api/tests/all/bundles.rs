@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Handler, Remote};
+use am_api::{Connection, HandlerId};
 
-const NUMBER: Handler = Handler(1);
-const ECHO: Handler = Handler(2);
+const NUMBER: HandlerId = HandlerId(1);
+const ECHO: HandlerId = HandlerId(2);
 
 /// What arrived.
 #[derive(Default)]
@@ -23,7 +23,7 @@ fn listen(side: &mut Side<Got>) {
     side.endpoint.on_reply(ECHO, |got, message| got.numbers.push(message.word(0)));
 }
 
-fn sides() -> (Side<Got>, Side<Got>, Remote) {
+fn sides() -> (Side<Got>, Side<Got>, Connection) {
     let (mut alpha, mut beta, to) = connected();
     listen(&mut alpha);
     listen(&mut beta);
@@ -36,7 +36,7 @@ fn frames(side: &Side<Got>) -> u64 {
     messages + side.counter("bundles_sent") - side.counter("bundled_sent")
 }
 
-fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Remote) -> u64 {
+fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Connection) -> u64 {
     let before = frames(alpha);
     (0..100).for_each(|n| alpha.endpoint.request(to, NUMBER, &[n], b"small").expect("credit"));
     until(alpha, beta, "all are there", |_, beta| beta.state.numbers.len() == 100);
@@ -52,7 +52,7 @@ fn a_hundred_that_wait_share_frames() {
 
 #[test]
 fn switched_off_they_do_not() {
-    let (mut alpha, mut beta) = nodes(plain("alpha").bundles(false), plain("beta"));
+    let (mut alpha, mut beta) = nodes(plain("alpha").coalesce(false), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
     listen(&mut beta);
     assert!(hundred(&mut alpha, &mut beta, to) >= 100);

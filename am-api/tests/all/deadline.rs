@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Fate, Handler, Id, Remote, RequestError, ReturnReason, Token};
+use am_api::{Connection, Fate, HandlerId, Id, RequestError, ReturnReason, Token};
 
-const ASK: Handler = Handler(3);
-const ANSWER: Handler = Handler(4);
+const ASK: HandlerId = HandlerId(3);
+const ANSWER: HandlerId = HandlerId(4);
 const SOON: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ type Outcomes = Vec<(Id, Outcome)>;
 
 /// What was asked: its id, and a number.
 type Kept = Vec<(Token, u64, u64)>;
-type Sides = (Side<Outcomes>, Side<Kept>, Remote);
+type Sides = (Side<Outcomes>, Side<Kept>, Connection);
 
 /// Beta keeps what it is asked.
 fn keeping() -> Sides {
@@ -43,7 +43,7 @@ fn listening((mut alpha, mut beta, to): Sides) -> Sides {
     (alpha, beta, to)
 }
 
-fn ask(alpha: &Side<Outcomes>, to: Remote, number: u64, within: Duration) -> Id {
+fn ask(alpha: &Side<Outcomes>, to: Connection, number: u64, within: Duration) -> Id {
     alpha.endpoint.request_within(to, ASK, &[number], b"how many?", within).unwrap()
 }
 

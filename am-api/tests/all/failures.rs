@@ -4,15 +4,15 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Class, Fate, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Class, Connection, ConnectionChange, Fate, HandlerId, NotOpen, RequestError, ReturnReason};
 use am_transport::loopback;
 
-const WORK: Handler = Handler(3);
+const WORK: HandlerId = HandlerId(3);
 
 /// What came back: why, number, bytes.
 type Back = Vec<(ReturnReason, u64, Vec<u8>)>;
 
-fn note_returned(alpha: &mut Side<Back>, to: Remote) {
+fn note_returned(alpha: &mut Side<Back>, to: Connection) {
     alpha.endpoint.on_returned(move |back, returned| {
         assert_eq!((returned.to(), returned.handler(), returned.class()), (to, WORK, Class::Request));
         back.push((returned.reason(), returned.word(0), returned.payload().to_vec()));
@@ -23,7 +23,7 @@ fn content(number: u64) -> Vec<u8> {
     vec![number as u8; number as usize * 7]
 }
 
-fn send(alpha: &Side<Back>, to: Remote, numbers: std::ops::Range<u64>) {
+fn send(alpha: &Side<Back>, to: Connection, numbers: std::ops::Range<u64>) {
     for number in numbers {
         alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("a request");
     }
@@ -50,7 +50,7 @@ fn a_peer_that_says_farewell_is_known_to_be_gone_at_once() {
 #[test]
 fn however_many_conversations_there_were_all_are_ended() {
     let (mut alpha, mut beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
-    let all: Vec<Remote> = (0..200).map(|_| alpha.endpoint.connect("beta", "main").unwrap()).collect();
+    let all: Vec<Connection> = (0..200).map(|_| alpha.endpoint.connect("beta", "main").unwrap()).collect();
     until(&mut alpha, &mut beta, "all open", |alpha, _| all.iter().all(|to| alpha.endpoint.is_open(*to)));
     drop(beta);
     (0..10).for_each(|_| _ = alpha.poll());
@@ -64,10 +64,10 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
     const ALL: usize = 1500;
     let soon = Duration::from_millis(200);
     let (mut alpha, mut beta) = nodes::<[usize; 3], ()>(plain("alpha").patience(soon).keepalive(soon), plain("beta"));
-    alpha.endpoint.on_flow(|[settled, accepted, ended], event| match event.change {
-        FlowChange::Settled => *settled += 1,
-        FlowChange::Accepted => *accepted += 1,
-        FlowChange::Ended(_) => *ended += 1,
+    alpha.endpoint.on_connection(|[settled, accepted, ended], event| match event.change {
+        ConnectionChange::Settled => *settled += 1,
+        ConnectionChange::Accepted => *accepted += 1,
+        ConnectionChange::Ended(_) => *ended += 1,
     });
     (0..ALL).for_each(|_| _ = alpha.endpoint.connect("beta", "main").unwrap());
     until(&mut alpha, &mut beta, "all open", |alpha, _| alpha.state == [ALL, 0, 0]);
@@ -80,10 +80,10 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
 #[test]
 fn conversations_that_came_and_went_unseen_are_no_news() {
     let (mut alpha, mut beta) = nodes::<(), [usize; 2]>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_flow(|[accepted, ended], event| match event.change {
-        FlowChange::Accepted => *accepted += 1,
-        FlowChange::Ended(_) => *ended += 1,
-        FlowChange::Settled => (),
+    beta.endpoint.on_connection(|[accepted, ended], event| match event.change {
+        ConnectionChange::Accepted => *accepted += 1,
+        ConnectionChange::Ended(_) => *ended += 1,
+        ConnectionChange::Settled => (),
     });
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     let mut meet = |alpha: &mut Side<()>| {
@@ -212,8 +212,8 @@ struct Heard {
 fn listen(client: &mut Side<Heard>) {
     client.endpoint.on_reply(WORK, |heard, reply| heard.answered.push(reply.word(0)));
     client.endpoint.on_returned(|heard, back| heard.back.push((back.fate(), back.word(0))));
-    client.endpoint.on_flow(|heard, event| {
-        if let FlowChange::Ended(reason) = event.change {
+    client.endpoint.on_connection(|heard, event| {
+        if let ConnectionChange::Ended(reason) = event.change {
             assert_eq!(reason, ReturnReason::Closed);
             (heard.unhandled, heard.is_over) = (event.unhandled[0], true);
         }
@@ -284,20 +284,20 @@ fn a_node_lives_as_long_as_an_endpoint_of_it() {
 
 #[test]
 fn both_sides_hear_of_conversations_that_come_and_go() {
-    type Seen = Vec<(FlowChange, String)>;
+    type Seen = Vec<(ConnectionChange, String)>;
     let (mut alpha, mut beta) = nodes::<Seen, Seen>(plain("alpha"), plain("beta"));
     for endpoint in [&mut alpha.endpoint, &mut beta.endpoint] {
-        endpoint.on_flow(|seen, event| seen.push((event.change, event.to_string())));
+        endpoint.on_connection(|seen, event| seen.push((event.change, event.to_string())));
     }
     let to = connect(&mut alpha, &mut beta);
     until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
     alpha.endpoint.close(to);
     until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
-    assert_eq!(alpha.state, [(FlowChange::Settled, "beta/main: open".to_owned())]);
+    assert_eq!(alpha.state, [(ConnectionChange::Settled, "beta/main: open".to_owned())]);
     let (ended, over) =
-        (FlowChange::Ended(ReturnReason::Closed), format!("alpha/main: over: {}", ReturnReason::Closed));
+        (ConnectionChange::Ended(ReturnReason::Closed), format!("alpha/main: over: {}", ReturnReason::Closed));
     let accepted = "alpha/main: connected to this endpoint".to_owned();
-    assert_eq!(beta.state, [(FlowChange::Accepted, accepted), (ended, over)]);
+    assert_eq!(beta.state, [(ConnectionChange::Accepted, accepted), (ended, over)]);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{BUDGET, Handler, RequestError};
+use am_api::{BUDGET, HandlerId, RequestError};
 
-const COUNT: Handler = Handler(0);
+const COUNT: HandlerId = HandlerId(0);
 
 fn count(side: &mut Side<u64>) {
     side.endpoint.on_request(COUNT, |count, _, _| *count += 1);

@@ -4,22 +4,22 @@ use std::io::Write;
 use std::thread;
 
 use crate::common::{Side, connect, connected, plain, until};
-use am_api::{Handler, Kept, Prepared, Remote, RequestError, ReturnReason, Transport};
+use am_api::{Connection, HandlerId, OwnedMessage, Prepared, RequestError, ReturnReason, Transport};
 use am_transport::loopback;
 
-const SINK: Handler = Handler(3);
+const SINK: HandlerId = HandlerId(3);
 
 type Got = Vec<(Vec<u64>, Vec<u8>)>;
 
 /// Two sides; the second notes what it gets.
-fn sides() -> (Side<()>, Side<Got>, Remote) {
+fn sides() -> (Side<()>, Side<Got>, Connection) {
     let (alpha, mut beta, to) = connected::<(), Got>();
     beta.endpoint.on_request(SINK, |got, request, _| got.push((request.words().to_vec(), request.payload().to_vec())));
     (alpha, beta, to)
 }
 
 /// Send until credit is over; returns how many.
-fn exhaust(alpha: &Side<()>, to: Remote) -> usize {
+fn exhaust(alpha: &Side<()>, to: Connection) -> usize {
     (0..).take_while(|_| alpha.endpoint.request(to, SINK, &[], b"").is_ok()).count()
 }
 
@@ -240,12 +240,12 @@ fn a_prepared_reply_outlives_who_asked() {
 }
 
 /// With the pools of beta and alpha.
-fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<Kept>>, Remote) {
+fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<OwnedMessage>>, Connection) {
     let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
     let (left_pool, right_pool) = (left.caps().pool.clone(), right.caps().pool.clone());
     // Each message in a frame of its own: frames are counted here.
-    let mut alpha = Side::<()>::open(plain("alpha").bundles(false), Box::new(left));
-    let mut beta = Side::<Vec<Kept>>::open(plain("beta").window(64), Box::new(right));
+    let mut alpha = Side::<()>::open(plain("alpha").coalesce(false), Box::new(left));
+    let mut beta = Side::<Vec<OwnedMessage>>::open(plain("beta").window(64), Box::new(right));
     beta.endpoint.on_request(SINK, |kept, request, _| kept.push(request.keep()));
     let to = connect(&mut alpha, &mut beta);
     // What set-up sent is home again, and the frame for a reply at hand.
@@ -259,7 +259,13 @@ fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<Kept>>, Rem
     (right_pool, left_pool, alpha, beta, to)
 }
 
-fn request(alpha: &mut Side<()>, beta: &mut Side<Vec<Kept>>, to: Remote, number: u64, give: impl Fn(Kept)) {
+fn request(
+    alpha: &mut Side<()>,
+    beta: &mut Side<Vec<OwnedMessage>>,
+    to: Connection,
+    number: u64,
+    give: impl Fn(OwnedMessage),
+) {
     let payload = [number as u8; 300];
     while let Err(error) = alpha.endpoint.request(to, SINK, &[number], &payload) {
         assert!(error.is_temporary(), "{error}");
@@ -297,7 +303,7 @@ fn they_may_go_to_another_thread() {
     const COUNT: u64 = 20_000;
     let (_, pool, mut alpha, mut beta, to) = with_pools();
     let before = pool.available();
-    let (give, take) = std::sync::mpsc::channel::<Kept>();
+    let (give, take) = std::sync::mpsc::channel::<OwnedMessage>();
     let adder = thread::spawn(move || {
         take.iter()
             .inspect(|kept| assert!(kept.iter().all(|&byte| byte == kept.word(0) as u8)))
@@ -339,7 +345,7 @@ fn they_may_outlive_conversation_and_node() {
 /// All of the credit is used and the receiver keeps what it was for: the two must not wait for each other.
 #[test]
 fn with_a_window_of_one() {
-    let (mut alpha, mut beta) = crate::common::nodes::<(), Vec<Kept>>(plain("alpha"), plain("beta").window(1));
+    let (mut alpha, mut beta) = crate::common::nodes::<(), Vec<OwnedMessage>>(plain("alpha"), plain("beta").window(1));
     beta.endpoint.on_request(SINK, |kept, request, _| kept.extend([request.keep(), request.keep()]));
     let to = connect(&mut alpha, &mut beta);
     for _ in 0..10 {

@@ -8,13 +8,13 @@
 use std::time::Duration;
 
 use crate::common::{Side, until};
-use am_api::{Builder, Clock, Framing, Hand, Handler, Incarnation, Node, Remote, Transport};
+use am_api::{Builder, Clock, Connection, Framing, HandlerId, Incarnation, ManualClock, Node, Transport};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 
-const TELL: Handler = Handler(0);
-const ASK: Handler = Handler(1);
-const ANSWER: Handler = Handler(2);
+const TELL: HandlerId = HandlerId(0);
+const ASK: HandlerId = HandlerId(1);
+const ANSWER: HandlerId = HandlerId(2);
 
 /// Which messages have come, and what is wrong with them.
 #[derive(Default)]
@@ -57,15 +57,15 @@ fn content(number: u64, buffer: &mut [u8; LONGEST]) -> &[u8] {
 }
 
 /// `alpha` and `beta`, each behind a faulty end of a wire, and their clock.
-fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Side<[Ledger; 2]>, Hand) {
-    let (clock, hand) = Clock::by_hand();
+fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Side<[Ledger; 2]>, ManualClock) {
+    let (clock, hand) = Clock::manual();
     let mut ends = loopback::pair().into_iter().zip([faults, Faults { seed: !faults.seed, ..faults }]);
     let mut end = || -> Box<dyn Transport> {
         let (plug, faults) = ends.next().expect("an end");
         Box::new(Faulty::new(plug.open().expect("memory"), faults))
     };
     let node = |name| -> Builder {
-        Node::builder(name).framing(framing).bundles(bundles).clock(clock.clone(), Incarnation(1))
+        Node::builder(name).framing(framing).coalesce(bundles).clock(clock.clone(), Incarnation(1))
     };
     let mut alpha = Side::open(node("alpha"), end());
     let mut beta = Side::open(node("beta"), end());
@@ -79,7 +79,7 @@ fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Sid
     (alpha, beta, hand)
 }
 
-fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) -> Remote {
+fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &ManualClock) -> Connection {
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     until(alpha, beta, "connected", |alpha, _| {
         hand.advance(Duration::from_micros(50));
@@ -90,7 +90,7 @@ fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) 
 
 /// Sends `count` messages of each kind in turn and waits for all.
 struct Storm {
-    to: Remote,
+    to: Connection,
     count: u64,
     told: u64,
     asked: u64,
@@ -111,7 +111,7 @@ impl Storm {
         self.told + self.asked > before
     }
 
-    fn run(mut self, alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) {
+    fn run(mut self, alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &ManualClock) {
         let mut still = 0;
         while beta.state[0].count < self.count || alpha.state.count < self.count {
             let moved = self.send(alpha) as usize + alpha.poll() + beta.poll();

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, NotOpen, Transport};
+use am_api::{HandlerId, NotOpen, Transport};
 use am_transport::loopback::wire;
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 
 /// "alpha" and two that are called "beta".
 fn open(ends: impl IntoIterator<Item = Box<dyn Transport>>) -> Vec<Side<u64>> {
@@ -48,7 +48,7 @@ fn assert_told(sides: &[Side<u64>], where_they_are: [String; 2]) {
 fn all_who_hear_them_say_so() {
     let mut sides = open(wire(3).into_iter().map(|plug| Box::new(plug.open().expect("memory")) as Box<dyn Transport>));
     run(&mut sides);
-    assert_told(&sides, [1, 2].map(|at: usize| sides[at].node.address().to_string()));
+    assert_told(&sides, [1, 2].map(|at: usize| sides[at].node.link_address().to_string()));
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn over_sockets_with_their_places() {
     for on in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "udp:127.0.0.1:0,frame=1514+tcp:127.0.0.1:0,frame=1514"] {
         let mut sides = open((0..3).map(|_| am_api::transports::open(on).expect("a socket")));
         let places: Vec<Vec<String>> =
-            sides.iter().map(|side| side.node.place().split('+').map(str::to_owned).collect()).collect();
+            sides.iter().map(|side| side.node.local_address().split('+').map(str::to_owned).collect()).collect();
         for (at, place) in [(0, 1), (0, 2), (1, 2)] {
-            places[place].iter().for_each(|place| sides[at].node.introduce(place).expect("a place"));
+            places[place].iter().for_each(|place| sides[at].node.add_peer_address(place).expect("a place"));
         }
         run(&mut sides);
         assert_told(&sides, [1, 2].map(|at: usize| places[at][0].clone()));

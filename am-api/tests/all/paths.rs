@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
-use am_api::{Clock, Hand, Handler, Incarnation, IntroduceError, Node, Remote};
+use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError};
 use am_multipath::Paths;
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const TURN: Duration = Duration::from_micros(5);
 
 /// Which messages beta has got, how often; and alpha back.
 type Seen = Vec<u8>;
 
 struct Pair {
-    hand: Hand,
+    hand: ManualClock,
     alpha: Side<Seen>,
     beta: Side<Seen>,
     /// Of alpha's ends of the ways, then of beta's.
@@ -31,7 +31,7 @@ fn pair(names: &[&str], of_beta: usize) -> Pair {
 }
 
 fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
-    let (clock, hand): (Clock, Hand) = Clock::by_hand();
+    let (clock, hand): (Clock, ManualClock) = Clock::manual();
     let mut ends: [Vec<Box<dyn Transport>>; 2] = [vec![], vec![]];
     let mut switches = [vec![], vec![]];
     for name in names {
@@ -76,14 +76,14 @@ impl Pair {
         panic!("never: {what}\n{}{}", self.alpha.node.counters(), self.beta.node.counters());
     }
 
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         let to = self.alpha.endpoint.connect("beta", "main").expect("asked");
         self.until("open", |pair| pair.alpha.endpoint.is_open(to));
         to
     }
 
     /// So many more messages, as fast as credit comes; each must arrive once.
-    fn tell(&mut self, to: Remote, count: u64) {
+    fn tell(&mut self, to: Connection, count: u64) {
         let until = self.sent + count;
         self.until("told", |pair| {
             while pair.sent < until && pair.alpha.endpoint.request(to, TELL, &[pair.sent], &[7; 300]).is_ok() {
@@ -99,7 +99,7 @@ impl Pair {
         assert!(self.beta.state.iter().all(|&times| times == 1));
     }
 
-    fn way(&self, to: Remote) -> String {
+    fn way(&self, to: Connection) -> String {
         self.alpha.endpoint.describe(to).and_then(|description| description.way).expect("several ways")
     }
 }
@@ -207,11 +207,14 @@ fn all_ways_dead_is_a_dead_peer_and_says_so() {
 fn a_place_is_introduced_where_its_kind_is() {
     let pair = pair(&["shm:lab", "udp:1"], 2);
     let node = &pair.alpha.node;
-    assert!(matches!(node.introduce("udp:2"), Err(IntroduceError::Needless { .. })), "a wire in memory reaches all");
-    let error = node.introduce("tcp:127.0.0.1:9").unwrap_err();
-    assert!(matches!(error, IntroduceError::NoPlace { .. }), "{error}");
-    assert!(node.introduce("nonsense?").is_err() && node.forget("tcp:1").is_err());
-    assert_eq!(node.place(), "shm:lab+udp:1");
+    assert!(
+        matches!(node.add_peer_address("udp:2"), Err(PeerAddressError::Needless { .. })),
+        "a wire in memory reaches all"
+    );
+    let error = node.add_peer_address("tcp:127.0.0.1:9").unwrap_err();
+    assert!(matches!(error, PeerAddressError::NoPlace { .. }), "{error}");
+    assert!(node.add_peer_address("nonsense?").is_err() && node.remove_peer_address("tcp:1").is_err());
+    assert_eq!(node.local_address(), "shm:lab+udp:1");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A request, its handler, its reply.
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Framing, Handler, Remote};
+use am_api::{Connection, Framing, HandlerId};
 
-const ECHO: Handler = Handler(7);
-const ECHOED: Handler = Handler(200);
+const ECHO: HandlerId = HandlerId(7);
+const ECHOED: HandlerId = HandlerId(200);
 
 /// What came back.
 #[derive(Default)]
@@ -20,7 +20,7 @@ fn collect(alpha: &mut Side<Echoes>) {
     alpha.endpoint.on_reply(ECHOED, |echoes, reply| echoes.0.push((reply.words().to_vec(), reply.payload().to_vec())));
 }
 
-fn there_and_back(alpha: &mut Side<Echoes>, beta: &mut Side<()>, to: Remote, words: &[u64], payload: &[u8]) {
+fn there_and_back(alpha: &mut Side<Echoes>, beta: &mut Side<()>, to: Connection, words: &[u64], payload: &[u8]) {
     alpha.endpoint.request(to, ECHO, words, payload).expect("a request");
     until(alpha, beta, "the echo", |alpha, _| !alpha.state.0.is_empty());
     assert_eq!(alpha.state.0.pop(), Some((words.to_vec(), payload.to_vec())));
@@ -76,7 +76,7 @@ fn requests_and_replies_have_tables_of_their_own() {
 
 #[test]
 fn either_side_of_a_conversation_may_ask() {
-    let (mut alpha, mut beta, to) = connected::<u64, Option<Remote>>();
+    let (mut alpha, mut beta, to) = connected::<u64, Option<Connection>>();
     beta.endpoint.on_request(ECHO, |from, request, _token| *from = Some(request.from()));
     alpha.endpoint.on_request(ECHO, |sum, request, _token| *sum += request.word(0));
     alpha.endpoint.request(to, ECHO, &[], b"").unwrap();

@@ -1,9 +1,9 @@
 //! What a message says of itself in a log.
 
 use crate::common::{connected, until};
-use am_api::Handler;
+use am_api::HandlerId;
 
-const SINK: Handler = Handler(3);
+const SINK: HandlerId = HandlerId(3);
 
 /// A log line has a message's length and its first bytes, not a megabyte.
 #[test]
@@ -25,7 +25,7 @@ fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
         format!("255 bytes: {whole} ..."),
     ];
     for ((message, kept), wanted) in beta.state.iter().zip(wanted) {
-        assert_eq!(*message, format!("Message {{ handler: Handler(3), words: [7], payload: {wanted}, .. }}"));
-        assert_eq!(*kept, format!("Kept {{ words: [7], payload: {wanted}, .. }}"));
+        assert_eq!(*message, format!("Message {{ handler: HandlerId(3), words: [7], payload: {wanted}, .. }}"));
+        assert_eq!(*kept, format!("OwnedMessage {{ words: [7], payload: {wanted}, .. }}"));
     }
 }

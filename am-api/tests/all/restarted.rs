@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::doomed::Receiver;
 use crate::example::local;
-use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, RequestError, ReturnReason};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 /// Several times what it takes.
@@ -34,7 +34,7 @@ fn receives() {
 /// How often a request was answered.
 type Answers = u64;
 
-fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Remote {
+fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Connection {
     loop {
         let to = endpoint.connect("beta", "app").unwrap();
         match endpoint.wait_open(answers, to, SECONDS) {
@@ -49,7 +49,7 @@ fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Remote {
 fn ask(
     endpoint: &mut Endpoint<Answers>,
     answers: &mut Answers,
-    to: Remote,
+    to: Connection,
     most: u64,
     until: Instant,
 ) -> Option<ReturnReason> {

@@ -5,10 +5,10 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, plain};
-use am_api::{Builder, Class, Clock, Hand, Handler, Incarnation, Remote, RequestError, ReturnReason};
+use am_api::{Builder, Class, Clock, Connection, HandlerId, Incarnation, ManualClock, RequestError, ReturnReason};
 use am_transport::loopback::{self, Options, Plug};
 
-const WORK: Handler = Handler(3);
+const WORK: HandlerId = HandlerId(3);
 
 /// What a turn of all nodes takes.
 const TURN: Duration = Duration::from_micros(5);
@@ -16,13 +16,13 @@ const TURN: Duration = Duration::from_micros(5);
 /// Nodes on one wire, and the hand of their clock.
 struct Wire {
     clock: Clock,
-    hand: Hand,
+    hand: ManualClock,
     ends: Vec<Plug>,
 }
 
 impl Wire {
     fn new(ends: usize, options: Options) -> Wire {
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         Wire { clock, hand, ends: loopback::wire_with(ends, options) }
     }
 
@@ -54,8 +54,8 @@ fn connect_all(
     mut others: [&mut Side<Seen>; 2],
     to: &str,
     count: usize,
-) -> Vec<Remote> {
-    let all: Vec<Remote> = (0..count).map(|_| alpha.endpoint.connect(to, "main").expect("asked for")).collect();
+) -> Vec<Connection> {
+    let all: Vec<Connection> = (0..count).map(|_| alpha.endpoint.connect(to, "main").expect("asked for")).collect();
     for _ in 0..100_000 {
         if all.iter().all(|to| alpha.endpoint.is_open(*to)) {
             return all;

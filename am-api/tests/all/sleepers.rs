@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, Idle};
+use am_api::{HandlerId, Idle};
 
-const ECHO: Handler = Handler(0);
-const ECHOED: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
+const ECHOED: HandlerId = HandlerId(0);
 const PINGS: u64 = 300;
 
 fn side(name: &str, on: &str) -> Side<u64> {

@@ -2,9 +2,9 @@
 //! the first gets each message once when it looks again.
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, Remote, Transport};
+use am_api::{Connection, HandlerId, Transport};
 
-const TELL: Handler = Handler(1);
+const TELL: HandlerId = HandlerId(1);
 /// More than a connection's queue has room for, and its sockets.
 const WINDOW: u16 = 512;
 
@@ -26,8 +26,8 @@ fn until(sides: &mut [&mut Side<Vec<u64>>], what: &str, mut so: impl FnMut(&mut 
 }
 
 /// Alpha's conversation with this one.
-fn connect(alpha: &mut Side<Vec<u64>>, peer: &mut Side<Vec<u64>>) -> Remote {
-    alpha.node.introduce(&peer.node.place()).unwrap();
+fn connect(alpha: &mut Side<Vec<u64>>, peer: &mut Side<Vec<u64>>) -> Connection {
+    alpha.node.add_peer_address(&peer.node.local_address()).unwrap();
     let to = alpha.endpoint.connect(peer.node.name(), "main").unwrap();
     until(&mut [alpha, peer], "connected", |sides| sides[0].endpoint.is_open(to));
     to

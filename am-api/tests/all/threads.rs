@@ -5,11 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, Node, NotOpen, ReturnReason};
+use am_api::{HandlerId, Node, NotOpen, ReturnReason};
 use am_transport::loopback::{self, Plug};
 
-const ECHO: Handler = Handler(0);
-const ECHOED: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
+const ECHOED: HandlerId = HandlerId(0);
 
 /// What a side has seen.
 #[derive(Debug, Default)]

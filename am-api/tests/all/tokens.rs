@@ -1,10 +1,10 @@
 //! The right to reply.
 
 use crate::common::{Side, connect, connected, in_memory, nodes, pair, plain, until};
-use am_api::{Handler, Remote, ReplyError, Token};
+use am_api::{Connection, HandlerId, ReplyError, Token};
 
-const ASK: Handler = Handler(0);
-const TOLD: Handler = Handler(0);
+const ASK: HandlerId = HandlerId(0);
+const TOLD: HandlerId = HandlerId(0);
 
 /// Numbers of the replies that arrived.
 type Replies = Vec<u64>;
@@ -42,7 +42,7 @@ fn a_kept_token_answers_later_and_in_any_order() {
 
 /// The same, but `beta` has so few places to send from that a right to reply
 /// which were neither used nor given back would soon be missed.
-fn tight() -> (Side<Replies>, Side<Kept>, Remote) {
+fn tight() -> (Side<Replies>, Side<Kept>, Connection) {
     let (mut alpha, mut beta) = nodes::<Replies, Kept>(plain("alpha"), plain("beta").send_frames(8));
     keep(&mut beta);
     note(&mut alpha);

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Handler, Remote};
+use am_api::{Connection, HandlerId};
 use am_transport::loopback;
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 
-const WORK: Handler = Handler(0);
+const WORK: HandlerId = HandlerId(0);
 
 /// Never the only one. Of a single dispatcher `tracing` takes the word of the thread that comes by an event
 /// first, and the thread of another test has none: the event would be off for all.
@@ -57,7 +57,7 @@ fn of<'a>(lines: &'a [String], node: &str) -> Vec<&'a str> {
 }
 
 /// Beta counts; so many messages, all handled.
-fn worked(count: u64) -> (Side<u64>, Side<u64>, Remote) {
+fn worked(count: u64) -> (Side<u64>, Side<u64>, Connection) {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     alpha.endpoint.on_returned(|back, _| *back += 1);
     beta.endpoint.on_request(WORK, |handled, _, _| *handled += 1);
@@ -117,7 +117,7 @@ fn all_that_comes_back_together_is_one_event() {
 #[test]
 fn what_comes_back_on_a_peers_connection_has_its_names() {
     let (lines, _guard) = Lines::listen();
-    let (mut alpha, mut beta, to) = connected::<u64, Vec<Remote>>();
+    let (mut alpha, mut beta, to) = connected::<u64, Vec<Connection>>();
     beta.endpoint.on_request(WORK, |from, request, _| from.push(request.from()));
     beta.endpoint.on_returned(|from, _| from.clear());
     alpha.endpoint.request(to, WORK, &[], b"").unwrap();
@@ -185,7 +185,7 @@ fn two_of_one_name() {
         sides.iter_mut().for_each(|side| _ = side.poll());
         assert!(start.elapsed() < LONG);
     }
-    let (told, [first, second]) = (lines.take(), [1, 2].map(|at: usize| sides[at].node.address().to_string()));
+    let (told, [first, second]) = (lines.take(), [1, 2].map(|at: usize| sides[at].node.link_address().to_string()));
     let told = of(&told, "alpha");
     let [line] = told[..] else { panic!("{told:?}") };
     assert!(line.starts_with("WARN contested node=alpha name=beta first="), "{line}");

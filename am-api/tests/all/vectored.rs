@@ -3,14 +3,14 @@
 use std::io::IoSlice;
 
 use crate::common::{Side, connect, nodes, plain, until};
-use am_api::{Handler, RequestError};
+use am_api::{HandlerId, RequestError};
 
-const ECHO: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(2);
 
 /// Payloads as they came back.
 type Seen = Vec<(u64, Vec<u8>)>;
 
-fn echoing() -> (Side<Seen>, Side<()>, am_api::Remote) {
+fn echoing() -> (Side<Seen>, Side<()>, am_api::Connection) {
     let (mut alpha, mut beta) = nodes::<Seen, ()>(plain("alpha"), plain("beta"));
     beta.endpoint.on_request(ECHO, |(), request, token| {
         let (first, second) = request.payload().split_at(request.payload().len() / 3);

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{Side, connect, nodes, pair, plain, until};
-use am_api::{Builder, Clock, Framing, Hand, Handler, Idle, Incarnation, Node};
+use am_api::{Builder, Clock, Framing, HandlerId, Idle, Incarnation, ManualClock, Node};
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const MS: Duration = Duration::from_millis(1);
 
 /// Two nodes on one clock that is moved by hand, connected.
-fn by_hand() -> (Side<()>, Side<u64>, am_api::Remote, Hand) {
-    let (clock, hand) = Clock::by_hand();
+fn by_hand() -> (Side<()>, Side<u64>, am_api::Connection, ManualClock) {
+    let (clock, hand) = Clock::manual();
     let node = |name| -> Builder {
         let builder = Node::builder(name).framing(Framing::Plain).idle(Idle::spinning());
         builder.clock(clock.clone(), Incarnation(1))

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::doomed::Receiver;
 use crate::wires::{ECHO, SECONDS, payload};
-use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen, RequestError, ReturnReason};
 use am_netns::{Bridge, BridgeOptions, Host, VethOptions, veth};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 const UNDER_WAY: u64 = 10_000;
 /// What the sender is promised with the usual settings.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -90,14 +90,14 @@ impl Sender {
         Sender { endpoint, node, noted, asked: 0 }
     }
 
-    fn connect(&mut self, peer: &str) -> Remote {
+    fn connect(&mut self, peer: &str) -> Connection {
         let to = self.endpoint.connect(peer, "app").unwrap();
         self.endpoint.wait_open(&mut self.noted, to, SECONDS).unwrap_or_else(|error| panic!("{peer}: {error}"));
         to
     }
 
     /// So many conversations that all of it may be under way at once.
-    fn connect_widely(&mut self, peer: &str) -> Vec<Remote> {
+    fn connect_widely(&mut self, peer: &str) -> Vec<Connection> {
         let mut flows = Vec::new();
         let mut credit = 0;
         while credit < UNDER_WAY as usize {
@@ -110,7 +110,7 @@ impl Sender {
     }
 
     /// Send them all.
-    fn send(&mut self, flows: &[Remote]) {
+    fn send(&mut self, flows: &[Connection]) {
         let mut number = 0;
         for &to in flows.iter().cycle() {
             match self.endpoint.request(to, WORK, &[number], &content(number)) {
@@ -129,7 +129,7 @@ impl Sender {
     }
 
     /// A request to one that echoes, where there is room, and a turn.
-    fn ask(&mut self, to: Remote) {
+    fn ask(&mut self, to: Connection) {
         match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
             Ok(()) => self.asked += 1,
             Err(RequestError::NoCredit | RequestError::NoFrame) => {}
@@ -139,7 +139,7 @@ impl Sender {
     }
 
     /// Talk to this one until it is so.
-    fn talk(&mut self, to: Remote, until: impl Fn(&Noted) -> bool) {
+    fn talk(&mut self, to: Connection, until: impl Fn(&Noted) -> bool) {
         let start = Instant::now();
         while !until(&self.noted) {
             self.ask(to);

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node, Remote};
+use am_api::{Connection, Endpoint, HandlerId, Node};
 use am_multipath::Paths;
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
 use am_wire::EtherType;
 
-const TELL: Handler = Handler(1);
+const TELL: HandlerId = HandlerId(1);
 const LONG: Duration = Duration::from_secs(20);
 const CABLES: [&str; 2] = ["am0", "am1"];
 
@@ -35,7 +35,7 @@ fn set(host: &Host, state: &str) {
 
 struct Sender<'a> {
     endpoint: Endpoint<()>,
-    to: Remote,
+    to: Connection,
     sent: u64,
     seen: &'a Mutex<Vec<u8>>,
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node};
+use am_api::{Endpoint, HandlerId, Node};
 use am_netns::{Host, VethOptions, veth};
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 const LONG: Duration = Duration::from_secs(60);
 const MESSAGES: u64 = 5_000;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::doomed::Receiver;
 use crate::wires::{SECONDS, payload};
-use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, RequestError, ReturnReason};
 use am_netns::{Host, VethOptions, veth};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -48,7 +48,7 @@ struct Sender {
 
 impl Sender {
     /// The run that is found first may be over already.
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         loop {
             let to = self.endpoint.connect("beta", "app").unwrap();
             match self.endpoint.wait_open(&mut self.seen, to, SECONDS) {
@@ -60,7 +60,7 @@ impl Sender {
     }
 
     /// Send as much as goes, until it is so or the connection is dead.
-    fn send(&mut self, to: Remote, until: impl Fn(&Seen) -> bool) {
+    fn send(&mut self, to: Connection, until: impl Fn(&Seen) -> bool) {
         while !until(&self.seen) {
             match self.endpoint.request(to, WORK, &[self.next], &payload(self.next, 100)) {
                 Ok(()) => self.next += 1,

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, Framing, Handler, Node, Remote};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node};
 use am_netns::Host;
 
-pub const ECHO: Handler = Handler(1);
+pub const ECHO: HandlerId = HandlerId(1);
 pub const SECONDS: Duration = Duration::from_secs(10);
 
 /// What the handlers of these tests count.
@@ -78,14 +78,14 @@ pub fn against<T: Send>(
 }
 
 /// Connect to "app" of the node called "beta".
-pub fn connect(endpoint: &mut Endpoint<Seen>, seen: &mut Seen) -> Remote {
+pub fn connect(endpoint: &mut Endpoint<Seen>, seen: &mut Seen) -> Connection {
     let to = endpoint.connect("beta", "app").unwrap();
     endpoint.wait_open(seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
     to
 }
 
 /// Send `count` requests with payloads of `length` bytes and wait for all replies.
-pub fn exchange(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, to: Remote, count: u64, length: usize) {
+pub fn exchange(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, to: Connection, count: u64, length: usize) {
     let goal = seen.replies + count;
     for number in 0..count {
         endpoint.request_blocking(seen, to, ECHO, &[number], &payload(number, length)).unwrap();

@@ -4,7 +4,7 @@ use std::io::{Write, stdout};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-use am_api::{Clock, Endpoint, Framing, Handler, Incarnation, Node, Remote, Transport};
+use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Transport};
 use am_ring::Frame;
 use am_sockets::udp;
 use am_transport::{Caps, IntroduceError, loopback};
@@ -25,7 +25,7 @@ const FRAMES: usize = 1024;
 /// Requests that wait for the same doorbell, and so share frames, and so do their replies.
 pub(crate) const TOGETHER: u64 = 32;
 
-const ECHO: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
@@ -238,7 +238,7 @@ impl Side {
 }
 
 pub(crate) fn run(over: Over) -> Result<(), Error> {
-    let (clock, hand) = Clock::by_hand();
+    let (clock, hand) = Clock::manual();
     let [left, right] = over.open()?;
     let open = |name: &str, on| {
         let builder = Node::builder(name).framing(Framing::Split).clock(clock.clone(), Incarnation(1));
@@ -264,7 +264,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     Ok(())
 }
 
-fn trip(alpha: &mut Side, beta: &mut Side, to: Remote, messages: u64) -> Result<(), Error> {
+fn trip(alpha: &mut Side, beta: &mut Side, to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
     let asked = (0..messages).try_for_each(|_| alpha.endpoint.request(to, ECHO, &[], &[7; 16]));

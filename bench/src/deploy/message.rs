@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestError};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Message, NotOpen, RequestError};
 
 use crate::error::Error;
 use crate::out::note;
@@ -16,7 +16,7 @@ use super::ANSWER;
 use super::anchor::Anchor;
 
 const ENDPOINT: &str = "am-bench-plans";
-const PLAN: Handler = Handler(0);
+const PLAN: HandlerId = HandlerId(0);
 /// A side that waits looks so often whether it still should.
 const LOOK: Duration = Duration::from_millis(50);
 /// A peer that is there has answered in less; for another one the user learns what is waited for.
@@ -78,7 +78,7 @@ impl Asking<'_> {
         answer: &mut Option<Answer>,
         waiting: &mut Waiting,
         watch: &Watch,
-    ) -> Result<Remote, Error> {
+    ) -> Result<Connection, Error> {
         let mut to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
         loop {
             match endpoint.ready(to) {
@@ -99,7 +99,7 @@ impl Asking<'_> {
         &self,
         endpoint: &mut Endpoint<Option<Answer>>,
         answer: &mut Option<Answer>,
-        to: Remote,
+        to: Connection,
         payload: &[u8],
         waiting: &mut Waiting,
         watch: &Watch,
@@ -158,7 +158,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
         // Refused only where the one who asked is gone.
         let _ = token.reply(PLAN, &[], &payload);
     });
-    endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
+    endpoint.on_connection(|listening, event| listening.hung_up |= matches!(event.change, ConnectionChange::Ended(_)));
 
     let (mut listening, mut looked, mut known) = (Listening::default(), Instant::now(), None);
     ready();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Message, Node, RegionId, Remote, RequestError, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, Message, Node, RegionId, RequestError, Transfer, TransferKind};
 
 use super::children::Line;
 use super::ledger::Ledger;
@@ -36,7 +36,7 @@ struct Sender<'a> {
     endpoint: Endpoint<State>,
     node: Node,
     state: State,
-    flows: Vec<Remote>,
+    flows: Vec<Connection>,
     region: RegionId,
     scratch: Vec<u8>,
     /// Transfers begun.
@@ -136,7 +136,7 @@ impl Sender<'_> {
         }
     }
 
-    fn send_in_place(&mut self, to: Remote, number: u64, shape: &Shape) -> Result<(), Error> {
+    fn send_in_place(&mut self, to: Connection, number: u64, shape: &Shape) -> Result<(), Error> {
         let length = shape.payload;
         let mut prepared = loop {
             match self.endpoint.prepare(to, handler(number), shape.words(), length, length) {
@@ -178,6 +178,6 @@ impl Sender<'_> {
     }
 }
 
-fn handler(number: u64) -> am_api::Handler {
+fn handler(number: u64) -> am_api::HandlerId {
     if Recipe::sort(number) == Sort::Ask { ASK } else { DATA }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
+use am_api::{Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, RequestError, Token, Transfer, Transport};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
@@ -24,9 +24,9 @@ use crate::watch::Watch;
 /// The endpoint's name, on both sides.
 const ENDPOINT: &str = "am-bench";
 
-const DATA: Handler = Handler(0);
-const NOTE: Handler = Handler(1);
-const REGION: Handler = Handler(2);
+const DATA: HandlerId = HandlerId(0);
+const NOTE: HandlerId = HandlerId(1);
+const REGION: HandlerId = HandlerId(2);
 
 /// With bundles a doorbell is for more messages than there are frames in a batch: two full bundles of
 /// the smallest. A number between would end with a frame that is nearly empty.
@@ -46,7 +46,7 @@ struct State {
     content: Content,
     echo: bool,
     /// The other side, known from what it says.
-    other: Option<Remote>,
+    other: Option<Connection>,
     notes: VecDeque<Note>,
     told: Told,
 }
@@ -85,7 +85,7 @@ pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Resul
 /// # Errors
 /// As [`node`].
 pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name).idle(idle).bundles(how.bundles);
+    let builder = Node::builder(name).idle(idle).coalesce(how.bundles);
     let builder = if how.bundles { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
@@ -196,7 +196,7 @@ impl Am {
     }
 
     /// Ask until there is an answer: the far side may need a while to open.
-    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Remote, Error> {
+    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Connection, Error> {
         let mut pace = Pace::new(watch, Via::Am, "connecting", Patience::default().open);
         let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
         loop {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use am_api::{Endpoint, Region, RegionId, Remote, Rights, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, Region, RegionId, Rights, Transfer, TransferKind};
 
 use crate::content::{Content, SHARE};
 use crate::error::Error;
@@ -180,7 +180,7 @@ impl Transfers {
         &self,
         endpoint: &Endpoint<S>,
         told: &mut Told,
-        to: Remote,
+        to: Connection,
         count: usize,
     ) -> Result<usize, Error> {
         if let Some(why) = told.failed.take() {

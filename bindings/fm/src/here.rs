@@ -26,7 +26,7 @@ pub struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(node: am_fm::Rank, handler: am_fm::Handler, i: [u64; 4], bytes: &[u8]) -> Message {
+    pub(crate) fn new(node: am_fm::Rank, handler: am_fm::HandlerId, i: [u64; 4], bytes: &[u8]) -> Message {
         let node = c_int::try_from(node.0).unwrap_or(-1);
         Message { node, handler: handler.0.into(), i, buf: bytes.as_ptr().cast(), size: bytes.len() }
     }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Node};
+use am_api::{Endpoint, HandlerId, Node};
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{Dpdk, Options};
 use am_transport::{Name, Transport};
@@ -18,8 +18,8 @@ const ROUNDS: usize = 7;
 const TRIPS: usize = 100_000;
 const BURSTS: usize = 20_000;
 const BURST: usize = 32;
-const ECHO: Handler = Handler(1);
-const SINK: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(1);
+const SINK: HandlerId = HandlerId(2);
 const SECONDS: Duration = Duration::from_secs(10);
 
 /// Names of the two ends, the first opened first.
@@ -144,7 +144,7 @@ fn seam(pair: &str) -> Costs {
 /// A node, and an endpoint that counts.
 fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
     let end = am_dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
-    let node = Node::builder(name).bundles(bundles).open_on(Box::new(end)).expect("the transport has room");
+    let node = Node::builder(name).coalesce(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");
     endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, &[], request.payload()).expect("it fits"));
     endpoint.on_request(SINK, |count, _, _| *count += 1);

@@ -8,12 +8,12 @@ use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, Handler, Node, Remote, ReturnReason};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, ReturnReason};
 use child::Running;
 use ends::{alone, fresh};
 
-const ECHO: Handler = Handler(1);
-const SUM: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(1);
+const SUM: HandlerId = HandlerId(2);
 const DEVICE: &str = "AM_TEST_DEVICE";
 const SECONDS: Duration = Duration::from_secs(20);
 /// Who comes back under another address is a stranger.
@@ -83,7 +83,7 @@ impl Asker {
         Asker { node, endpoint, seen: Seen::default() }
     }
 
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         let to = self.endpoint.connect("beta", "main").unwrap();
         self.endpoint
             .wait_open(&mut self.seen, to, SECONDS)
@@ -91,7 +91,7 @@ impl Asker {
         to
     }
 
-    fn request(&mut self, to: Remote, handler: Handler, number: u64) {
+    fn request(&mut self, to: Connection, handler: HandlerId, number: u64) {
         let since = Instant::now();
         while let Err(error) = self.endpoint.request(to, handler, &[number], &content(number).0) {
             assert!(error.is_temporary() && since.elapsed() < SECONDS, "{error}\n{}", self.node.counters());
@@ -100,7 +100,7 @@ impl Asker {
     }
 
     /// There and back, one after the other.
-    fn ping(&mut self, to: Remote, count: u64) {
+    fn ping(&mut self, to: Connection, count: u64) {
         self.seen.echoes = 0;
         for number in 0..count {
             self.request(to, ECHO, number);
@@ -110,7 +110,7 @@ impl Asker {
     }
 
     /// As many as there is credit for at once; each is to arrive as it was sent.
-    fn flood(&mut self, to: Remote) {
+    fn flood(&mut self, to: Connection) {
         self.seen.sums = 0;
         (0..FLOOD).for_each(|number| self.request(to, SUM, number));
         let all = self.endpoint.wait_until(&mut self.seen, SECONDS, |seen| seen.sums + seen.wrong == FLOOD);
@@ -242,18 +242,18 @@ fn what_is_said_last_is_heard() {
     let socket = format!("@am-{}", fresh());
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
     let node = node("alpha", &end("server", MACS[0]));
-    let mut endpoint = node.endpoint::<Vec<FlowChange>>("main").unwrap();
-    endpoint.on_flow(|seen, event| seen.push(event.change));
+    let mut endpoint = node.endpoint::<Vec<ConnectionChange>>("main").unwrap();
+    endpoint.on_connection(|seen, event| seen.push(event.change));
     let mut seen = vec![];
     // What is promised is that there is time: where the processors are others', one may come too late.
     for _ in 0..3 {
         let mut beta = Running::start("leaves", &[(DEVICE, &end("client", MACS[1]))]);
         while beta.0.try_wait().unwrap().is_none() {
             endpoint.poll(&mut seen);
-            if seen.contains(&FlowChange::Accepted) {
+            if seen.contains(&ConnectionChange::Accepted) {
                 thread::sleep(BUSY);
             }
         }
     }
-    assert!(seen.contains(&FlowChange::Ended(ReturnReason::Closed)), "{seen:?}\n{}", node.counters());
+    assert!(seen.contains(&ConnectionChange::Ended(ReturnReason::Closed)), "{seen:?}\n{}", node.counters());
 }

@@ -9,7 +9,7 @@ use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, RequestError, T
 
 use crate::links::{ENDPOINT, Links, PUMP};
 use crate::message::{Message, Returned};
-use crate::{Cluster, Handler, Rank, SendError};
+use crate::{Cluster, HandlerId, Rank, SendError};
 
 /// A node that speaks Fast Messages. `S` is the state that its handlers work
 /// on: whoever sends or extracts lends it.
@@ -22,7 +22,7 @@ pub struct Fm<S> {
 /// A message that is to be sent.
 struct Outgoing<'a> {
     dest: Rank,
-    handler: Handler,
+    handler: HandlerId,
     words: &'a [u64],
     bytes: &'a [u8],
 }
@@ -86,13 +86,13 @@ impl<S> Fm<S> {
         let mut endpoint = node.endpoint_with_tag(ENDPOINT, cluster.tag())?;
         let links = Rc::new(Links::new(cluster, node.endpoint(PUMP)?));
         let same = links.clone();
-        endpoint.on_flow(move |_, event| same.on_flow(&event));
+        endpoint.on_connection(move |_, event| same.on_connection(&event));
         Ok(Fm { node, endpoint, links })
     }
 
     /// Run this for messages that name `handler`. Messages for handlers that are not set
     /// are counted (`unhandled`) and dropped.
-    pub fn on(&mut self, handler: Handler, run: impl FnMut(&mut S, &Message<'_>) + 'static) {
+    pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_>) + 'static) {
         // What arrives is a request or the answer to one: to FM they are the same.
         let run = Rc::new(RefCell::new(run));
         let (same, links) = (run.clone(), self.links.clone());
@@ -119,7 +119,7 @@ impl<S> Fm<S> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+    pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(state, &Outgoing { dest, handler, words: &words, bytes: b"" })
     }
 
@@ -129,7 +129,7 @@ impl<S> Fm<S> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send(&mut self, state: &mut S, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+    pub fn send(&mut self, state: &mut S, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(state, &Outgoing { dest, handler, words: &[], bytes })
     }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, FlowEvent, Handler, NotOpen, Port, Refusal, Remote};
+use am_api::{Connection, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, NotOpen, Port, Refusal};
 
 use crate::{Cluster, Rank, SendError};
 
@@ -27,12 +27,12 @@ pub(crate) struct Links {
     pub(crate) cluster: Cluster,
     pump: RefCell<Endpoint<()>>,
     /// By number: whom we send to, over which conversation.
-    to: RefCell<Vec<Option<Remote>>>,
+    to: RefCell<Vec<Option<Connection>>>,
     /// Whose each conversation is.
-    whose: RefCell<HashMap<Remote, Rank>>,
+    whose: RefCell<HashMap<Connection, Rank>>,
     /// What was last looked up there.
-    last: Cell<Option<(Remote, Rank)>>,
-    ended: RefCell<VecDeque<Remote>>,
+    last: Cell<Option<(Connection, Rank)>>,
+    ended: RefCell<VecDeque<Connection>>,
     pub(crate) patience: Cell<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl Links {
     }
 
     /// The conversation with a node; asked for if there is none.
-    pub(crate) fn link(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+    pub(crate) fn link(&self, port: &Port, dest: Rank) -> Result<Connection, SendError> {
         match self.to.borrow().get(dest.0) {
             Some(Some(remote)) => return Ok(*remote),
             Some(None) if dest != self.cluster.own() => {}
@@ -61,7 +61,7 @@ impl Links {
     }
 
     #[cold]
-    fn connect(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+    fn connect(&self, port: &Port, dest: Rank) -> Result<Connection, SendError> {
         let name = self.cluster.name(dest).unwrap_or_default();
         let connected = port.connect_with_tag(name, ENDPOINT, self.cluster.tag());
         let remote = connected.map_err(|error| SendError::of_connect(error, dest))?;
@@ -76,7 +76,7 @@ impl Links {
     }
 
     /// A conversation is over: the next send asks for a new one.
-    pub(crate) fn forget(&self, port: &Port, remote: Remote) {
+    pub(crate) fn forget(&self, port: &Port, remote: Connection) {
         port.close(remote);
         self.to.borrow_mut().iter_mut().filter(|link| **link == Some(remote)).for_each(|link| *link = None);
         let mut ended = self.ended.borrow_mut();
@@ -94,14 +94,14 @@ impl Links {
 
     /// Whose conversation this is; [`Rank::GONE`] where it came and went before it was heard of.
     #[inline]
-    pub(crate) fn whose(&self, port: &Port, remote: Remote) -> Rank {
+    pub(crate) fn whose(&self, port: &Port, remote: Connection) -> Rank {
         match self.last.get() {
             Some((last, rank)) if last == remote => rank,
             _ => self.look_up(port, remote).unwrap_or(Rank::GONE),
         }
     }
 
-    fn look_up(&self, port: &Port, remote: Remote) -> Option<Rank> {
+    fn look_up(&self, port: &Port, remote: Connection) -> Option<Rank> {
         let known = self.whose.borrow().get(&remote).copied();
         let rank = known.or_else(|| {
             let (name, _) = port.names(remote)?;
@@ -112,18 +112,18 @@ impl Links {
     }
 
     /// A conversation opened or ended. One that a peer opened serves both ways.
-    pub(crate) fn on_flow(&self, event: &FlowEvent<'_>) {
+    pub(crate) fn on_connection(&self, event: &ConnectionEvent<'_>) {
         let Some(rank) = self.cluster.rank(event.names.0.as_str()) else { return };
         match event.change {
-            FlowChange::Accepted => {
+            ConnectionChange::Accepted => {
                 self.whose.borrow_mut().insert(event.remote, rank);
                 self.to.borrow_mut()[rank.0].get_or_insert(event.remote);
             }
-            FlowChange::Ended(_) => {
+            ConnectionChange::Ended(_) => {
                 self.whose.borrow_mut().insert(event.remote, rank);
                 self.forget(event.port, event.remote);
             }
-            FlowChange::Settled => {}
+            ConnectionChange::Settled => {}
         }
     }
 
@@ -133,7 +133,7 @@ impl Links {
         &self,
         port: &Port,
         dest: Rank,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         bytes: &[u8],
     ) -> Result<(), SendError> {
@@ -154,7 +154,7 @@ impl Links {
     }
 
     #[cold]
-    fn wait(&self, port: &Port, to: Remote, dest: Rank, since: &mut Option<Instant>) -> Result<(), SendError> {
+    fn wait(&self, port: &Port, to: Connection, dest: Rank, since: &mut Option<Instant>) -> Result<(), SendError> {
         let waited = since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.patience.get() {
             return Err(SendError::Stuck { dest, waited });

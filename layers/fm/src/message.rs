@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use am_api::{Handler, ReturnReason, Token};
+use am_api::{HandlerId, ReturnReason, Token};
 
 use crate::links::Links;
 use crate::{Cluster, Rank, SendError};
@@ -34,7 +34,7 @@ impl<'a> Message<'a> {
 
     /// The handler that it names.
     #[inline]
-    pub fn handler(&self) -> Handler {
+    pub fn handler(&self) -> HandlerId {
         self.message.handler()
     }
 
@@ -64,7 +64,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send_4(&self, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+    pub fn send_4(&self, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &words, b"")
     }
 
@@ -73,12 +73,12 @@ impl<'a> Message<'a> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send(&self, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+    pub fn send(&self, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &[], bytes)
     }
 
     #[inline]
-    fn dispatch(&self, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+    fn dispatch(&self, dest: Rank, handler: HandlerId, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
         if dest == self.source
             && let Some(token) = self.answer.take()
         {
@@ -89,7 +89,7 @@ impl<'a> Message<'a> {
 }
 
 #[inline]
-fn answer(token: Token, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+fn answer(token: Token, dest: Rank, handler: HandlerId, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
     token.reply(handler, words, bytes).map_err(|error| SendError::of_reply(error, dest))
 }
 
@@ -118,7 +118,7 @@ impl<'a> Returned<'a> {
     }
 
     /// The handler that it names.
-    pub fn handler(&self) -> Handler {
+    pub fn handler(&self) -> HandlerId {
         self.returned.deref().handler()
     }
 

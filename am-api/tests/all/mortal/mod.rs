@@ -6,14 +6,14 @@ mod transport;
 
 use std::time::Duration;
 
-use am_api::{Handler, Node, Remote, Transport};
+use am_api::{Connection, HandlerId, Node, Transport};
 use am_multipath::Paths;
 use am_wire::EtherType;
 use transport::{Hand, Mortal};
 
 use crate::common::{Side, connect, until};
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 /// Messages between two events.
 const MANY: u64 = 2_000;
 
@@ -25,7 +25,7 @@ pub(crate) struct Pair {
     alpha: Side<Seen>,
     beta: Side<Seen>,
     hands: [Hand; 2],
-    to: Remote,
+    to: Connection,
     sent: u64,
 }
 
@@ -49,7 +49,7 @@ impl Pair {
     pub(crate) fn open(alpha: [&str; 2], beta: [&str; 2]) -> Pair {
         let there = beta.map(place);
         let ((mut alpha, near), (mut beta, far)) = (node("alpha", alpha), node("beta", beta));
-        there.into_iter().flatten().for_each(|place| alpha.node.introduce(place).unwrap());
+        there.into_iter().flatten().for_each(|place| alpha.node.add_peer_address(place).unwrap());
         alpha.endpoint.on_returned(|_, back| panic!("came back: {:?}", back.reason()));
         beta.endpoint.on_request(TELL, |seen, message, _| {
             let number = message.word(0);

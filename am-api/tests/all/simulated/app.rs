@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use am_api::{
-    Endpoint, Fate, FlowChange, Handler, Kept, Message, Port, Prepared, Remote, RequestError, Returned, Token,
+    Connection, ConnectionChange, Endpoint, Fate, HandlerId, Message, OwnedMessage, Port, Prepared, RequestError,
+    Returned, Token,
 };
 use am_netdev_sim::Nanos;
 use am_netdev_sim::check::content::{Id, Run, fill};
@@ -16,15 +17,15 @@ use super::seen::Common;
 use crate::simulated::transfers::Under;
 use crate::simulated::work::Work;
 
-const ASK: Handler = Handler(0);
-const ANSWER: Handler = Handler(0);
+const ASK: HandlerId = HandlerId(0);
+const ANSWER: HandlerId = HandlerId(0);
 /// The most messages that are kept at once.
 const MOST_KEPT: usize = 32;
 
 /// A connection that this node asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    pub(crate) remote: Remote,
+    pub(crate) remote: Connection,
     pub(crate) to: u16,
     /// One more request is to be sent on it, in the end.
     encore: bool,
@@ -51,10 +52,10 @@ pub(crate) struct App {
     left: u32,
     next: Nanos,
     pub(crate) flows: Vec<Flow>,
-    accepted: Vec<Remote>,
+    accepted: Vec<Connection>,
     /// The node at the other side, while a connection is open and after it.
-    pub(crate) peers: HashMap<Remote, u16>,
-    kept: Vec<Later<Kept>>,
+    pub(crate) peers: HashMap<Connection, u16>,
+    kept: Vec<Later<OwnedMessage>>,
     tokens: Vec<Later<(Token, u16)>>,
     written: Vec<Later<Written>>,
     /// Transfers that this node asked for.
@@ -104,13 +105,13 @@ impl App {
         endpoint.on_reply(ANSWER, |app, message| app.on_message(&message));
         endpoint.on_returned(|app, returned| app.on_returned(&returned));
         endpoint.on_transfer(|app, over| app.on_transfer(&over));
-        endpoint.on_flow(|app, event| {
+        endpoint.on_connection(|app, event| {
             let node = event.names.0.as_str().strip_prefix("node").and_then(|number| number.parse().ok());
             app.peers.insert(event.remote, node.unwrap_or(u16::MAX));
             match event.change {
-                FlowChange::Accepted => app.accepted.push(event.remote),
-                FlowChange::Settled => (),
-                FlowChange::Ended(_) => app.common.saw("ended by another"),
+                ConnectionChange::Accepted => app.accepted.push(event.remote),
+                ConnectionChange::Settled => (),
+                ConnectionChange::Ended(_) => app.common.saw("ended by another"),
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use am_api::{Port, RegionId, Remote, Transfer, TransferError, TransferId, TransferKind};
+use am_api::{Connection, Port, RegionId, Transfer, TransferError, TransferId, TransferKind};
 use am_netdev_sim::check::content::{Id, Run, fill};
 use am_netdev_sim::check::transfers::{Place, Side};
 use rand::Rng;
@@ -11,7 +11,7 @@ use super::seen::SLOT;
 use crate::simulated::app::{App, Flow};
 
 /// Transfers that were asked for: where they go, and to which use of that memory.
-pub(crate) type Under = HashMap<(Remote, TransferId), (Place, RegionId, Run)>;
+pub(crate) type Under = HashMap<(Connection, TransferId), (Place, RegionId, Run)>;
 
 impl App {
     /// With a request, perhaps.
