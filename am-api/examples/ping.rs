@@ -53,7 +53,7 @@ fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
     writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();
-        endpoint.request(to, PING, &[number], b"hello")?;
+        endpoint.try_request(to, PING, &[number], b"hello")?;
         let answered = endpoint.wait_until(&mut last, SECONDS, |last| *last == number);
         writeln!(stdout(), "{number}: {:?}", answered.then(|| start.elapsed()).ok_or("no answer")?)?;
     }

@@ -34,7 +34,7 @@ pub struct Late<'a> {
 }
 
 impl Port {
-    /// A [`request`](Port::request) that is to be answered in time. Until then it has exactly one of three outcomes:
+    /// A [`try_request`](Port::try_request) that is to be answered in time. Until then it has exactly one of three outcomes:
     ///
     /// - [`on_answer`](crate::Endpoint::on_answer) gets its answer.
     /// - It comes back: [`on_returned`](crate::Endpoint::on_returned) gets it, and its [fate](crate::Returned::fate) says whether it may
@@ -71,7 +71,7 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// As for [`Port::request`]: it was not sent, and has no other outcome.
+    /// As for [`Port::try_request`]: it was not sent, and has no other outcome.
     pub fn request_within(
         &self,
         to: Connection,
@@ -87,7 +87,7 @@ impl Port {
         let mut deadlines = self.deadlines.borrow_mut();
         let id = deadlines.add(Waiting { flow: to.0, handler }, due);
         all[0] = id.0;
-        self.request(to, handler, &all[..count], payload).inspect_err(|_| _ = deadlines.take(id.0, |_| true))?;
+        self.try_request(to, handler, &all[..count], payload).inspect_err(|_| _ = deadlines.take(id.0, |_| true))?;
         Ok(id)
     }
 

@@ -132,12 +132,12 @@ impl<S> Endpoint<S> {
         self.port.ready(to)
     }
 
-    /// [`Port::request`] that polls until there is room, however long the
+    /// [`Port::try_request`] that polls until there is room, however long the
     /// receiver takes; handlers run meanwhile, so it is not for handlers.
     ///
     /// # Errors
     /// Those that polling does not help.
-    pub fn request_blocking(
+    pub fn request(
         &mut self,
         state: &mut S,
         to: Connection,
@@ -147,7 +147,7 @@ impl<S> Endpoint<S> {
     ) -> Result<(), RequestError> {
         self.idle_turns = 0;
         loop {
-            match self.port.request(to, handler, words, payload) {
+            match self.port.try_request(to, handler, words, payload) {
                 Err(error) if error.is_temporary() => self.rest_or_turn(state, Time::NEVER),
                 done => return done,
             };

@@ -13,7 +13,7 @@
 //! ```text
 //!   node alpha, a thread                           node beta, another thread or machine
 //!
-//!   endpoint.request(beta, ECHO, &[7], b"hi")
+//!   endpoint.try_request(beta, ECHO, &[7], b"hi")
 //!        │                                             endpoint.poll(&mut state)
 //!        └─────────── words, payload ──────────────▶      │
 //!                                                         ▼
@@ -28,7 +28,7 @@
 //!
 //! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it:
 //! no handler runs but there, so that the state needs no lock. Nothing blocks:
-//! where a receiver has no room, [`request`](Port::request) says so.
+//! where a receiver has no room, [`try_request`](Port::try_request) says so.
 //!
 //! Read first: `examples/ping.rs`, then [`Endpoint`], [`Port`] and [`Token`]. The
 //! path of one message through the source is `request.rs`, the layers below
@@ -58,7 +58,7 @@
 //!     asks.poll(&mut sum);
 //!     adds.poll(&mut ());
 //! }
-//! asks.request(to, ADD, &[20, 22], b"")?;
+//! asks.try_request(to, ADD, &[20, 22], b"")?;
 //! while sum == 0 {
 //!     asks.poll(&mut sum);
 //!     adds.poll(&mut ());

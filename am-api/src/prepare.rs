@@ -54,7 +54,7 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// As for [`Port::request`], except [`NoCredit`](RequestError::NoCredit).
+    /// As for [`Port::try_request`], except [`NoCredit`](RequestError::NoCredit).
     /// [`NoFrame`](RequestError::NoFrame) also when as many requests are
     /// prepared as could be sent.
     pub fn prepare(
@@ -149,7 +149,7 @@ impl Prepared {
     /// not copied, unless the frame is so short that Ethernet pads it.
     ///
     /// # Errors
-    /// As for [`Port::request`] and [`Token::reply`]; everything written so far comes back with it.
+    /// As for [`Port::try_request`] and [`Token::reply`]; everything written so far comes back with it.
     pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
         let room = self.room as usize;
         if length > room {

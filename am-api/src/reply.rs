@@ -102,7 +102,7 @@ impl Token {
         self.reply_with(handler, words, payload)
     }
 
-    /// The same with a payload that lies in several places: see [`Port::request_vectored`](crate::Port::request_vectored).
+    /// The same with a payload that lies in several places: see [`Port::try_request_vectored`](crate::Port::try_request_vectored).
     ///
     /// # Errors
     /// As [`Token::reply`].

@@ -17,7 +17,7 @@ impl Port {
     /// # Errors
     /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
     #[inline]
-    pub fn request(
+    pub fn try_request(
         &self,
         to: Connection,
         handler: HandlerId,
@@ -36,13 +36,13 @@ impl Port {
     ///
     /// /// A message with a header of its own and a body that lies elsewhere.
     /// fn pack(port: &Port, to: Connection, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
-    ///     port.request_vectored(to, HandlerId(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
+    ///     port.try_request_vectored(to, HandlerId(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
     /// }
     /// ```
     ///
     /// # Errors
-    /// As [`Port::request`].
-    pub fn request_vectored(
+    /// As [`Port::try_request`].
+    pub fn try_request_vectored(
         &self,
         to: Connection,
         handler: HandlerId,

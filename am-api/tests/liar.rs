@@ -73,7 +73,7 @@ impl Asker {
             match endpoint.ready(self.to) {
                 Ok(()) if endpoint.is_accepted(self.to) => {
                     self.number += 1;
-                    _ = endpoint.request(self.to, ECHO, &[self.number], &[7; 200]);
+                    _ = endpoint.try_request(self.to, ECHO, &[self.number], &[7; 200]);
                 }
                 Ok(()) | Err(NotOpen::Connecting) => {}
                 Err(_) => {

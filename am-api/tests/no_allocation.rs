@@ -57,7 +57,7 @@ fn stream(
     let mut left = count;
     let start = Instant::now();
     while beta.state.handled < end {
-        while left > 0 && alpha.endpoint.request(to, handler, &[left, 2], payload).is_ok() {
+        while left > 0 && alpha.endpoint.try_request(to, handler, &[left, 2], payload).is_ok() {
             left -= 1;
         }
         alpha.poll();

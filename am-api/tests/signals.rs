@@ -93,7 +93,7 @@ impl Talk {
         let start = Instant::now();
         while start.elapsed() < time {
             let number = self.alpha.state.answered.len() as u64;
-            match self.alpha.endpoint.request(self.to, ECHO, &[number], &content(number)) {
+            match self.alpha.endpoint.try_request(self.to, ECHO, &[number], &content(number)) {
                 Ok(()) => {
                     self.alpha.state.answered.push(0);
                     self.alpha.state.returned.push(0);

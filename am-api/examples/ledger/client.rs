@@ -132,7 +132,7 @@ fn send(endpoint: &Endpoint<State>, lane: &Lane, connection: &mut Progress, book
     book.sends(name, before + room);
     for number in before..before + room {
         let seal = seal(name, u64::from(number));
-        if endpoint.request(lane.to, WORK, &[name, u64::from(number), seal], payload(seal)).is_err() {
+        if endpoint.try_request(lane.to, WORK, &[name, u64::from(number), seal], payload(seal)).is_err() {
             break;
         }
         connection.sent += 1;

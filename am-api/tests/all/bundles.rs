@@ -38,7 +38,7 @@ fn frames(side: &Side<Got>) -> u64 {
 
 fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Connection) -> u64 {
     let before = frames(alpha);
-    (0..100).for_each(|n| alpha.endpoint.request(to, NUMBER, &[n], b"small").expect("credit"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, NUMBER, &[n], b"small").expect("credit"));
     until(alpha, beta, "all are there", |_, beta| beta.state.numbers.len() == 100);
     assert_eq!(beta.state.numbers, (0..100).collect::<Vec<_>>());
     frames(alpha) - before
@@ -62,7 +62,7 @@ fn switched_off_they_do_not() {
 fn their_answers_share_frames_too() {
     let (mut alpha, mut beta, to) = sides();
     let before = frames(&beta);
-    (0..100).for_each(|n| alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, ECHO, &[n], b"small").expect("credit"));
     until(&mut alpha, &mut beta, "all are back", |alpha, _| alpha.state.numbers.len() == 100);
     assert_eq!(alpha.state.numbers, (0..100).collect::<Vec<_>>());
     let sent = frames(&beta) - before;
@@ -74,7 +74,7 @@ fn an_idle_sender_has_a_frame_for_each() {
     let (mut alpha, mut beta, to) = sides();
     let before = [frames(&alpha), frames(&beta)];
     for n in 0..100 {
-        alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit");
+        alpha.endpoint.try_request(to, ECHO, &[n], b"small").expect("credit");
         // One turn of each is all it takes: nothing waits for company. (A kernel in between has its own time.)
         let start = Instant::now();
         while alpha.state.numbers.last() != Some(&n) {

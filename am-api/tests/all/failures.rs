@@ -25,7 +25,7 @@ fn content(number: u64) -> Vec<u8> {
 
 fn send(alpha: &Side<Back>, to: Connection, numbers: std::ops::Range<u64>) {
     for number in numbers {
-        alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("a request");
+        alpha.endpoint.try_request(to, WORK, &[number], &content(number)).expect("a request");
     }
 }
 
@@ -43,7 +43,7 @@ fn a_peer_that_says_farewell_is_known_to_be_gone_at_once() {
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
     alpha.poll();
     assert_eq!(alpha.state, expected(ReturnReason::Closed, 0..20));
-    assert_eq!(alpha.endpoint.request(to, WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));
+    assert_eq!(alpha.endpoint.try_request(to, WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));
     assert_eq!(alpha.counter("returned"), 20);
 }
 
@@ -135,7 +135,7 @@ fn who_was_away_gives_nobody_up() {
     beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for sent in 1..10 {
-        alpha.endpoint.request(to, WORK, &[], b"").expect("still connected");
+        alpha.endpoint.try_request(to, WORK, &[], b"").expect("still connected");
         alpha.poll();
         std::thread::sleep(2 * patience);
         alpha.poll();
@@ -148,7 +148,7 @@ fn replies_come_back_too() {
     let (alpha, mut beta, to) = connected::<(), Vec<(Class, u64)>>();
     beta.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
     beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.word(0))));
-    alpha.endpoint.request(to, WORK, &[5], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[5], b"").unwrap();
     alpha.endpoint.flush();
     beta.poll();
     // The reply is on its way, and alpha goes without having taken it.
@@ -182,7 +182,7 @@ fn a_reply_that_was_handled_does_not_come_back_though_its_client_leaves_at_once(
         until(&mut client, &mut server, "open", |client, _| client.endpoint.is_open(to));
         client.endpoint.on_reply(WORK, |answers, _| *answers += 1);
         let before = client.state;
-        client.endpoint.request(to, WORK, &[], b"").unwrap();
+        client.endpoint.try_request(to, WORK, &[], b"").unwrap();
         until(&mut client, &mut server, "answered", |client, _| client.state > before);
         client.endpoint.close(to);
         client.endpoint.flush();
@@ -232,13 +232,13 @@ fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
     listen(&mut client);
     let mut next = 0;
     until(&mut client, &mut server, "some handled", |client, server| {
-        next += client.endpoint.request(to, WORK, &[next], b"").is_ok() as u64;
+        next += client.endpoint.try_request(to, WORK, &[next], b"").is_ok() as u64;
         server.state.len() > 40
     });
     // More arrives at the server, and is acknowledged, but no handler gets it any more.
     let mut other = server.node.endpoint::<()>("other").unwrap();
     while next < server.state.len() as u64 + 8 || !client.endpoint.is_accepted(to) {
-        next += client.endpoint.request(to, WORK, &[next], b"").is_ok() as u64;
+        next += client.endpoint.try_request(to, WORK, &[next], b"").is_ok() as u64;
         client.poll();
         other.poll(&mut ());
     }
@@ -264,7 +264,7 @@ fn the_others_go_on_when_one_endpoint_closes() {
     drop(second);
     alpha.poll();
     assert_eq!(alpha.endpoint.ready(to_second), Err(NotOpen::Dead(ReturnReason::Closed)));
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "handled", |_, beta| beta.state == 1);
 }
 
@@ -274,7 +274,7 @@ fn a_node_lives_as_long_as_an_endpoint_of_it() {
     let Side { node, mut endpoint, mut state } = beta;
     drop(node);
     endpoint.on_request(WORK, |count, _, _| *count += 1);
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     alpha.endpoint.flush();
     assert_eq!(endpoint.wait(&mut state, crate::common::LONG), 1);
     drop(endpoint);
@@ -316,7 +316,7 @@ fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
     assert_eq!(alpha.state, expected(ReturnReason::Restarted, 0..3));
     let again = connect(&mut alpha, &mut second);
     assert_ne!(to, again);
-    alpha.endpoint.request(again, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(again, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut second, "handled", |_, second| second.state == 1);
     assert_eq!(alpha.node.peers().len(), 1, "it is the same node");
 }

@@ -18,11 +18,11 @@ fn a_full_window_says_so_and_opens_again() {
     count(&mut beta);
     let to = connect(&mut alpha, &mut beta);
     assert_eq!(alpha.endpoint.credit(to), 8);
-    (0..8).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..8).for_each(|_| alpha.endpoint.try_request(to, COUNT, &[], b"").expect("credit"));
     assert_eq!(alpha.endpoint.credit(to), 0);
-    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Err(RequestError::NoCredit));
+    assert_eq!(alpha.endpoint.try_request(to, COUNT, &[], b""), Err(RequestError::NoCredit));
     until(&mut alpha, &mut beta, "open again", |alpha, _| alpha.endpoint.credit(to) == 8);
-    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Ok(()));
+    assert_eq!(alpha.endpoint.try_request(to, COUNT, &[], b""), Ok(()));
     until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 9);
 }
 
@@ -36,7 +36,7 @@ fn a_receiver_that_does_not_handle_holds_its_sender_back() {
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     let mut sent = 0;
     for _ in 0..1000 {
-        sent += alpha.endpoint.request(to, COUNT, &[], b"").is_ok() as u64;
+        sent += alpha.endpoint.try_request(to, COUNT, &[], b"").is_ok() as u64;
         alpha.poll();
         other.poll(&mut ());
     }
@@ -58,7 +58,8 @@ fn requests_are_handled_in_order_and_so_are_replies() {
     let to = connect(&mut alpha, &mut beta);
     let mut next = 0;
     until(&mut alpha, &mut beta, "all answered", |alpha, _| {
-        while next < REQUESTS && alpha.endpoint.request(to, COUNT, &[next], &[7; 90][..next as usize % 90]).is_ok() {
+        while next < REQUESTS && alpha.endpoint.try_request(to, COUNT, &[next], &[7; 90][..next as usize % 90]).is_ok()
+        {
             next += 1;
         }
         alpha.state.len() as u64 == REQUESTS
@@ -71,7 +72,7 @@ fn a_poll_is_bounded_however_much_has_arrived() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     let mut other = beta.node.endpoint::<()>("other").unwrap();
-    (0..100).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..100).for_each(|_| alpha.endpoint.try_request(to, COUNT, &[], b"").expect("credit"));
     (0..1000).for_each(|_| {
         alpha.poll();
         other.poll(&mut ());
@@ -86,7 +87,7 @@ fn waiting_ends_with_a_message_or_with_its_time() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     assert_eq!(beta.endpoint.wait(&mut beta.state, Duration::from_millis(2)), 0);
-    alpha.endpoint.request(to, COUNT, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, COUNT, &[], b"").unwrap();
     alpha.endpoint.flush();
     // What a bad wire loses is sent again by who is polled.
     let has_come = (0..30).any(|_| {
@@ -108,7 +109,7 @@ fn a_handler_that_panics_costs_no_credit() {
     let to = connect(&mut alpha, &mut beta);
     for number in 0..10 {
         until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.credit(to) == 2);
-        alpha.endpoint.request(to, COUNT, &[number], b"").unwrap();
+        alpha.endpoint.try_request(to, COUNT, &[number], b"").unwrap();
         alpha.endpoint.flush();
         let polled = catch_unwind(AssertUnwindSafe(|| {
             while beta.poll() == 0 {

@@ -64,7 +64,7 @@ fn killed(on: &str) {
         alpha.endpoint.wait(&mut alpha.state, Duration::from_millis(200));
         assert!(alpha.endpoint.is_open(first), "it is only stopped");
         // On the other nothing is on its way.
-        alpha.endpoint.request(second, TELL, &[], b"").unwrap();
+        alpha.endpoint.try_request(second, TELL, &[], b"").unwrap();
         alpha.poll();
         doomed.kill();
         until(&mut alpha, "both are over, and the message is back", |alpha| {

@@ -20,7 +20,7 @@ fn sides() -> (Side<()>, Side<Got>, Connection) {
 
 /// Send until credit is over; returns how many.
 fn exhaust(alpha: &Side<()>, to: Connection) -> usize {
-    (0..).take_while(|_| alpha.endpoint.request(to, SINK, &[], b"").is_ok()).count()
+    (0..).take_while(|_| alpha.endpoint.try_request(to, SINK, &[], b"").is_ok()).count()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn any_message_may_be_large() {
         let to = connect(&mut alpha, &mut beta);
         for length in 0..300 {
             until(&mut alpha, &mut beta, "room", |alpha, _| {
-                alpha.endpoint.request(to, SINK, &[], &vec![1; length]).is_ok()
+                alpha.endpoint.try_request(to, SINK, &[], &vec![1; length]).is_ok()
             });
         }
         until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 300);
@@ -84,7 +84,7 @@ fn nothing_of_earlier_messages_leaves() {
     let (mut alpha, mut beta, to) = sides();
     // Each frame of the pool has been full of secrets.
     for _ in 0..10_000 {
-        _ = alpha.endpoint.request(to, SINK, &[], &[0x5e; 1400]);
+        _ = alpha.endpoint.try_request(to, SINK, &[], &[0x5e; 1400]);
         alpha.poll();
         beta.poll();
     }
@@ -194,7 +194,7 @@ fn replies_are_built_in_place_too() {
     alpha.endpoint.on_reply(SINK, |got, reply| got.push((reply.words().to_vec(), reply.payload().to_vec())));
     let sent: Vec<Vec<u8>> = (1..400).map(|round| vec![round as u8; round * 3]).collect();
     for payload in &sent {
-        while alpha.endpoint.request(to, SINK, &[], payload).is_err() {
+        while alpha.endpoint.try_request(to, SINK, &[], payload).is_err() {
             alpha.poll();
             beta.poll();
         }
@@ -212,7 +212,7 @@ fn a_reply_prepared_and_dropped_is_forgone() {
         *dropped += 1;
     });
     for round in 1..5_000 {
-        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.request(to, SINK, &[], b"x").is_ok());
+        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.try_request(to, SINK, &[], b"x").is_ok());
         until(&mut alpha, &mut beta, "dropped", |_, beta| beta.state == round);
     }
     assert_eq!(beta.node.counters().get("no_reply_frame"), 0);
@@ -223,7 +223,7 @@ fn a_reply_prepared_and_dropped_is_forgone() {
 fn a_prepared_reply_outlives_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), Vec<Prepared>>();
     beta.endpoint.on_request(SINK, |built, _, token| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
-    alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
     alpha.endpoint.close(to);
     let mut reply = beta.state.pop().unwrap();
@@ -249,7 +249,7 @@ fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<OwnedMessag
     beta.endpoint.on_request(SINK, |kept, request, _| kept.push(request.keep()));
     let to = connect(&mut alpha, &mut beta);
     // What set-up sent is home again, and the frame for a reply at hand.
-    alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "one here", |_, beta| !beta.state.is_empty());
     beta.state.clear();
     for _ in 0..1000 {
@@ -267,7 +267,7 @@ fn request(
     give: impl Fn(OwnedMessage),
 ) {
     let payload = [number as u8; 300];
-    while let Err(error) = alpha.endpoint.request(to, SINK, &[number], &payload) {
+    while let Err(error) = alpha.endpoint.try_request(to, SINK, &[number], &payload) {
         assert!(error.is_temporary(), "{error}");
         beta.state.drain(..).for_each(&give);
         alpha.poll();
@@ -349,7 +349,7 @@ fn with_a_window_of_one() {
     beta.endpoint.on_request(SINK, |kept, request, _| kept.extend([request.keep(), request.keep()]));
     let to = connect(&mut alpha, &mut beta);
     for _ in 0..10 {
-        alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+        alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
         until(&mut alpha, &mut beta, "kept twice", |_, beta| beta.state.len() == 2);
         beta.state.pop();
         (0..100).for_each(|_| _ = (alpha.poll(), beta.poll()));

@@ -103,7 +103,7 @@ impl Storm {
         while self.asked < self.count {
             let (handler, number) =
                 if self.told > self.asked { (ASK, &mut self.asked) } else { (TELL, &mut self.told) };
-            if alpha.endpoint.request(self.to, handler, &[*number], content(*number, &mut [0; LONGEST])).is_err() {
+            if alpha.endpoint.try_request(self.to, handler, &[*number], content(*number, &mut [0; LONGEST])).is_err() {
                 break;
             }
             *number += 1;

@@ -42,7 +42,7 @@ fn talk(alpha: &mut Side<u64>, beta: &mut Side<u64>) {
     let to = crate::common::connect(alpha, beta);
     let wanted = alpha.state + 10;
     until(alpha, beta, "answered", |alpha, _| {
-        _ = alpha.endpoint.request(to, ECHO, &[1], b"hello");
+        _ = alpha.endpoint.try_request(to, ECHO, &[1], b"hello");
         alpha.state >= wanted
     });
 }

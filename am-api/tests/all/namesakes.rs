@@ -29,7 +29,7 @@ fn run(sides: &mut [Side<u64>]) {
         sides.iter_mut().for_each(|side| _ = side.poll());
         let endpoint = &sides[0].endpoint;
         match endpoint.ready(to) {
-            Ok(()) => _ = endpoint.request(to, ECHO, &[1], b""),
+            Ok(()) => _ = endpoint.try_request(to, ECHO, &[1], b""),
             Err(NotOpen::Connecting) => (),
             Err(_) => to = endpoint.connect("beta", "main").expect("asked for"),
         }

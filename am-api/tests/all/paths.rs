@@ -86,7 +86,7 @@ impl Pair {
     fn tell(&mut self, to: Connection, count: u64) {
         let until = self.sent + count;
         self.until("told", |pair| {
-            while pair.sent < until && pair.alpha.endpoint.request(to, TELL, &[pair.sent], &[7; 300]).is_ok() {
+            while pair.sent < until && pair.alpha.endpoint.try_request(to, TELL, &[pair.sent], &[7; 300]).is_ok() {
                 pair.sent += 1;
             }
             pair.sent == until
@@ -198,7 +198,7 @@ fn all_ways_dead_is_a_dead_peer_and_says_so() {
     let to = pair.connect();
     pair.alpha.endpoint.on_returned(|back, returned| back.push(returned.word(0) as u8));
     pair.switches[0].iter().for_each(|switch| switch.set(State::Broken));
-    (0..10).for_each(|number| pair.alpha.endpoint.request(to, TELL, &[number], b"").expect("credit"));
+    (0..10).for_each(|number| pair.alpha.endpoint.try_request(to, TELL, &[number], b"").expect("credit"));
     pair.until("returned", |pair| pair.alpha.state.len() == 10);
     assert_eq!(pair.alpha.node.trouble().as_deref(), Some("shm:lab: it was cut; udp:1: it was cut"));
 }

@@ -21,7 +21,7 @@ fn collect(alpha: &mut Side<Echoes>) {
 }
 
 fn there_and_back(alpha: &mut Side<Echoes>, beta: &mut Side<()>, to: Connection, words: &[u64], payload: &[u8]) {
-    alpha.endpoint.request(to, ECHO, words, payload).expect("a request");
+    alpha.endpoint.try_request(to, ECHO, words, payload).expect("a request");
     until(alpha, beta, "the echo", |alpha, _| !alpha.state.0.is_empty());
     assert_eq!(alpha.state.0.pop(), Some((words.to_vec(), payload.to_vec())));
     assert!(alpha.state.0.is_empty());
@@ -69,7 +69,7 @@ fn requests_and_replies_have_tables_of_their_own() {
     });
     beta.endpoint.on_reply(ECHO, |seen, _| seen.push("reply"));
     alpha.endpoint.on_reply(ECHO, |seen, _| seen.push("reply"));
-    alpha.endpoint.request(to, ECHO, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, ECHO, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "the reply", |alpha, _| !alpha.state.is_empty());
     assert_eq!((alpha.state, beta.state), (vec!["reply"], vec!["request"]));
 }
@@ -79,9 +79,9 @@ fn either_side_of_a_conversation_may_ask() {
     let (mut alpha, mut beta, to) = connected::<u64, Option<Connection>>();
     beta.endpoint.on_request(ECHO, |from, request, _token| *from = Some(request.from()));
     alpha.endpoint.on_request(ECHO, |sum, request, _token| *sum += request.word(0));
-    alpha.endpoint.request(to, ECHO, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, ECHO, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "known to each other", |_, beta| beta.state.is_some());
-    beta.endpoint.request(beta.state.unwrap(), ECHO, &[42], b"").unwrap();
+    beta.endpoint.try_request(beta.state.unwrap(), ECHO, &[42], b"").unwrap();
     until(&mut alpha, &mut beta, "asked back", |alpha, _| alpha.state == 42);
 }
 
@@ -89,15 +89,15 @@ fn either_side_of_a_conversation_may_ask() {
 fn handlers_may_send_requests() {
     let (mut alpha, mut beta, to) = connected::<Vec<u64>, ()>();
     beta.endpoint.on_request(ECHO, |(), request, _token| {
-        request.port().request(request.from(), ECHOED, &[request.word(0) + 1], b"").expect("room");
+        request.port().try_request(request.from(), ECHOED, &[request.word(0) + 1], b"").expect("room");
     });
     alpha.endpoint.on_request(ECHOED, |seen, request, _token| {
         seen.push(request.word(0));
         if request.word(0) < 10 {
-            request.port().request(request.from(), ECHO, request.words(), b"").expect("room");
+            request.port().try_request(request.from(), ECHO, request.words(), b"").expect("room");
         }
     });
-    alpha.endpoint.request(to, ECHO, &[0], b"").unwrap();
+    alpha.endpoint.try_request(to, ECHO, &[0], b"").unwrap();
     until(&mut alpha, &mut beta, "ten hops", |alpha, _| alpha.state.len() == 10);
     assert_eq!(alpha.state, (1..=10).collect::<Vec<u64>>());
 }
@@ -111,8 +111,8 @@ fn endpoints_of_one_node_do_not_mix() {
     other.on_request(ECHO, |seen, request, _| seen.push(request.word(0)));
     let to_other = alpha.endpoint.connect("beta", "other").unwrap();
     until(&mut alpha, &mut beta, "a second conversation", |alpha, _| alpha.endpoint.is_open(to_other));
-    alpha.endpoint.request(to, ECHO, &[1], b"").unwrap();
-    alpha.endpoint.request(to_other, ECHO, &[2], b"").unwrap();
+    alpha.endpoint.try_request(to, ECHO, &[1], b"").unwrap();
+    alpha.endpoint.try_request(to_other, ECHO, &[2], b"").unwrap();
     until(&mut alpha, &mut beta, "both handled", |_, beta| {
         other.poll(&mut others);
         !beta.state.is_empty() && !others.is_empty()

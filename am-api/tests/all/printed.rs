@@ -13,7 +13,7 @@ fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
         .on_request(SINK, |said, message, _| said.push((format!("{message:?}"), format!("{:?}", message.keep()))));
     let payload: Vec<u8> = (0..255).collect();
     for length in [0, 2, 16, 17, 255] {
-        alpha.endpoint.request(to, SINK, &[7], &payload[..length]).unwrap();
+        alpha.endpoint.try_request(to, SINK, &[7], &payload[..length]).unwrap();
     }
     until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 5);
     let whole = "[00, 01, 02, 03, 04, 05, 06, 07, 08, 09, 0a, 0b, 0c, 0d, 0e, 0f]";

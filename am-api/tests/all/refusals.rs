@@ -18,14 +18,17 @@ fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
     let start = Instant::now();
     let to = alpha.endpoint.connect("nobody", "main").unwrap();
-    assert_eq!(alpha.endpoint.request(to, HandlerId(0), &[], b""), Err(RequestError::Connecting));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Connecting));
     let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
     assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
     let advice = open.unwrap_err().to_string();
     assert!(advice.contains("is its node running") && advice.contains("`introduce`"), "{advice}");
     assert!(!advice.contains("peer="), "not every transport has that setting: {advice}");
     assert!(start.elapsed() >= patience, "{:?}", start.elapsed());
-    assert_eq!(alpha.endpoint.request(to, HandlerId(0), &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
+    assert_eq!(
+        alpha.endpoint.try_request(to, HandlerId(0), &[], b""),
+        Err(RequestError::Dead(ReturnReason::Unreachable))
+    );
 }
 
 #[test]
@@ -41,7 +44,7 @@ fn an_endpoint_that_is_not_there_is_refused() {
     let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
     let to = alpha.endpoint.connect("beta", "elsewhere").unwrap();
     assert_eq!(settled(&mut alpha, &mut beta, to), Err(NotOpen::Refused(Refusal::NoEndpoint)));
-    let error = alpha.endpoint.request(to, HandlerId(0), &[], b"").unwrap_err();
+    let error = alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap_err();
     assert_eq!(error, RequestError::Refused(Refusal::NoEndpoint));
     assert!(error.to_string().contains("no endpoint of that name"), "{error}");
 }
@@ -73,18 +76,18 @@ fn a_message_that_is_too_large_is_not_sent() {
     let (alpha, _beta, to) = connected::<(), ()>();
     let most = alpha.endpoint.max_payload(to, 2).unwrap();
     let payload = vec![0; most + 1];
-    let error = alpha.endpoint.request(to, HandlerId(0), &[1, 2], &payload);
+    let error = alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload);
     assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
-    assert_eq!(alpha.endpoint.request(to, HandlerId(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
     assert_eq!(alpha.counter("requests_sent"), 0);
-    assert_eq!(alpha.endpoint.request(to, HandlerId(0), &[1, 2], &payload[..most]), Ok(()));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload[..most]), Ok(()));
 }
 
 #[test]
 fn a_closed_conversation_says_so() {
     let (alpha, _beta, to) = connected::<(), ()>();
     alpha.endpoint.close(to);
-    assert_eq!(alpha.endpoint.request(to, HandlerId(0), &[], b""), Err(RequestError::Closed));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Closed));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Closed));
     assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.max_payload(to, 0)), (None, None));
 }
@@ -101,7 +104,7 @@ fn an_unknown_handler_is_counted_and_costs_nothing_else() {
     // they would come to a halt.
     for n in 0..160 {
         until(&mut alpha, &mut beta, "credit", |alpha, _| {
-            alpha.endpoint.request(to, HandlerId((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)
+            alpha.endpoint.try_request(to, HandlerId((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)
         });
     }
     until(&mut alpha, &mut beta, "all handled", |alpha, beta| alpha.state + beta.counter("unhandled") == 160);
@@ -113,7 +116,7 @@ fn an_unknown_handler_is_counted_and_costs_nothing_else() {
 fn a_reply_to_an_unknown_handler_is_counted_by_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), ()>();
     beta.endpoint.on_request(HandlerId(0), |(), _, token| token.reply(HandlerId(9), &[], b"").unwrap());
-    alpha.endpoint.request(to, HandlerId(0), &[], b"").unwrap();
+    alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap();
     until(&mut alpha, &mut beta, "counted", |alpha, _| alpha.counter("unhandled") == 1);
 }
 

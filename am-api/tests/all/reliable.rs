@@ -64,7 +64,10 @@ fn tell(hand: &ManualClock, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, paus
     let mut number = 0;
     for turn in 0.. {
         alpha.poll();
-        while number < COUNT && alpha.endpoint.is_open(to) && alpha.endpoint.request(to, TELL, &[number], b"").is_ok() {
+        while number < COUNT
+            && alpha.endpoint.is_open(to)
+            && alpha.endpoint.try_request(to, TELL, &[number], b"").is_ok()
+        {
             number += 1;
         }
         // Now and then the receiver is away for longer than any round trip.

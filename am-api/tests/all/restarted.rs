@@ -54,7 +54,7 @@ fn ask(
     until: Instant,
 ) -> Option<ReturnReason> {
     while *answers < most {
-        match endpoint.request(to, WORK, &[], b"") {
+        match endpoint.try_request(to, WORK, &[], b"") {
             Ok(()) | Err(RequestError::NoCredit | RequestError::NoFrame) => {}
             Err(RequestError::Dead(reason)) => return Some(reason),
             Err(error) => panic!("{error}"),
@@ -76,7 +76,7 @@ fn noticed(serving: &str, asking: &str, is_busy: bool, as_what: &[ReturnReason])
         let most = answers + 200;
         ask(&mut endpoint, &mut answers, to, most, Instant::now() + SECONDS);
         if is_busy {
-            while endpoint.request(to, WORK, &[], b"").is_ok() {}
+            while endpoint.try_request(to, WORK, &[], b"").is_ok() {}
             endpoint.flush();
         }
         drop(first);

@@ -85,10 +85,10 @@ fn more_than_the_receiver_has_room_for_is_sent_again_until_it_has() {
     let mut number = 0;
     for (round, to) in flows.into_iter().enumerate() {
         for _ in 0..EACH {
-            alpha.endpoint.request(to, WORK, &[number], b"").expect("credit");
+            alpha.endpoint.try_request(to, WORK, &[number], b"").expect("credit");
             number += 1;
         }
-        alpha.endpoint.request(to_gamma, WORK, &[round as u64], b"").expect("credit");
+        alpha.endpoint.try_request(to_gamma, WORK, &[round as u64], b"").expect("credit");
         for _ in 0..4 {
             _ = (alpha.poll(), other.poll(&mut ()), gamma.poll());
             wire.hand.advance(TURN);
@@ -125,13 +125,13 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
     });
     for number in 0..COUNT {
         let to = flows[number as usize % flows.len()];
-        alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("credit");
+        alpha.endpoint.try_request(to, WORK, &[number], &content(number)).expect("credit");
     }
     // As if killed: no farewell, and nobody polls it any more.
     mem::forget(beta);
     let mut fresh = 0;
     for _ in 0..2_000_000 / TURN.as_micros() {
-        match alpha.endpoint.request(to_gamma, WORK, &[fresh], b"") {
+        match alpha.endpoint.try_request(to_gamma, WORK, &[fresh], b"") {
             Ok(()) => fresh += 1,
             Err(error) => assert_eq!(error, RequestError::NoCredit),
         }
@@ -141,7 +141,10 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
     assert_eq!(alpha.state.len(), COUNT as usize, "{}", alpha.node.counters());
     assert!(alpha.state.iter().all(|&times| times == 1), "each once");
     assert!(gamma.state.len() > 100_000 && gamma.state.iter().all(|&times| times == 1), "{fresh} to gamma");
-    assert_eq!(alpha.endpoint.request(flows[0], WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
+    assert_eq!(
+        alpha.endpoint.try_request(flows[0], WORK, &[], b""),
+        Err(RequestError::Dead(ReturnReason::Unreachable))
+    );
 }
 
 fn content(number: u64) -> Vec<u8> {

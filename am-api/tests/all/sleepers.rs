@@ -36,7 +36,7 @@ fn ping_pong(on: &'static str) {
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     alpha.endpoint.wait_open(&mut alpha.state, to, LONG).expect("beta is there");
     for number in 1..=PINGS {
-        alpha.endpoint.request(to, ECHO, &[number], b"hello").expect("credit");
+        alpha.endpoint.try_request(to, ECHO, &[number], b"hello").expect("credit");
         let answered = alpha.endpoint.wait_until(&mut alpha.state, LONG, |last| *last == number);
         assert!(answered, "no answer to {number}\n{}", alpha.node.counters());
     }

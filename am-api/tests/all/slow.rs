@@ -55,7 +55,7 @@ fn leaves_a_slow_server(serving: &str, asking: impl FnOnce(&str) -> String) {
     endpoint.wait_open(&mut (), to, LONG).unwrap();
     let bytes = vec![7; endpoint.max_payload(to, 0).unwrap().min(15_000)];
     for _ in 0..REQUESTS {
-        endpoint.request_blocking(&mut (), to, WORK, &[], &bytes).unwrap();
+        endpoint.request(&mut (), to, WORK, &[], &bytes).unwrap();
     }
     drop((endpoint, client));
     let heard = server.join().unwrap();

@@ -39,13 +39,13 @@ fn a_peer_that_takes_nothing_does_not_hold_up_another() {
     let [mut stalled, mut busy] = ["stalled", "busy"].map(open);
     let to = [connect(&mut alpha, &mut stalled), connect(&mut alpha, &mut busy)];
     let mut told = 0;
-    while alpha.endpoint.request(to[0], TELL, &[told], &[7; 1400]).is_ok() {
+    while alpha.endpoint.try_request(to[0], TELL, &[told], &[7; 1400]).is_ok() {
         told += 1;
     }
     assert!(told > 350, "{told}: all the credit but some");
     let mut number = 0;
     until(&mut [&mut alpha, &mut busy], "the other goes on", |sides| {
-        number += u64::from(sides[0].endpoint.request(to[1], TELL, &[number], &[7; 1400]).is_ok());
+        number += u64::from(sides[0].endpoint.try_request(to[1], TELL, &[number], &[7; 1400]).is_ok());
         sides[1].state.len() >= 5000 && sides[0].counter("tcp_lost_stalled") > 0
     });
     assert_eq!(alpha.counter("tcp_closed_ended"), 0, "the connection lives");

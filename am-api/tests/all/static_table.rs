@@ -39,7 +39,7 @@ fn a_peer_in_the_table_is_found_without_a_broadcast() {
             _ => Framing::Bare,
         };
         assert_eq!(found, framing.unwrap_or(best), "found out over a wire on which nothing learns");
-        alpha.endpoint.request(to, HandlerId(0), &[7], b"").unwrap();
+        alpha.endpoint.try_request(to, HandlerId(0), &[7], b"").unwrap();
         until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state == 7);
     }
 }

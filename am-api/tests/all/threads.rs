@@ -49,7 +49,7 @@ fn talk(name: &str, peer: &str, plug: Plug, count: u64, done: &AtomicU64) -> See
     let to = side.endpoint.connect(peer, "main").unwrap();
     side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
     for number in 0..count {
-        let sent = side.endpoint.request_blocking(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
+        let sent = side.endpoint.request(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
         sent.expect("a request");
     }
     assert!(side.endpoint.wait_until(&mut side.state, 4 * LONG, |seen| seen.replies == count), "{:?}", side.state);
@@ -79,7 +79,7 @@ fn one_at_a_time_there_and_back() {
             let to = side.endpoint.connect("beta", "main").unwrap();
             side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
             for number in 1..=20_000u64 {
-                side.endpoint.request(to, ECHO, &[number], &number.to_be_bytes()).unwrap();
+                side.endpoint.try_request(to, ECHO, &[number], &number.to_be_bytes()).unwrap();
                 assert!(side.endpoint.wait_until(&mut side.state, LONG, |seen| seen.replies == number));
             }
             stop.store(1, SeqCst);
@@ -101,7 +101,7 @@ fn a_slow_receiver_gets_everything() {
             let mut side = open("alpha", plug);
             let to = side.endpoint.connect("beta", "main").unwrap();
             for number in 0..COUNT {
-                let sent = side.endpoint.request_blocking(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
+                let sent = side.endpoint.request(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
                 sent.expect("a request");
             }
             assert!(side.endpoint.wait_until(&mut side.state, 4 * LONG, |seen| seen.replies == COUNT));
@@ -134,7 +134,7 @@ fn a_peer_that_dies_in_the_middle_is_noticed_and_its_messages_come_back() {
             let mut returned = 0;
             endpoint.wait_open(&mut returned, to, LONG).unwrap();
             let mut sent = 0u64;
-            while endpoint.request_blocking(&mut returned, to, ECHO, &[sent], &sent.to_be_bytes()).is_ok() {
+            while endpoint.request(&mut returned, to, ECHO, &[sent], &sent.to_be_bytes()).is_ok() {
                 sent += 1;
             }
             assert_eq!(endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));

@@ -63,7 +63,7 @@ fn worked(count: u64) -> (Side<u64>, Side<u64>, Connection) {
     beta.endpoint.on_request(WORK, |handled, _, _| *handled += 1);
     let mut sent = 0;
     until(&mut alpha, &mut beta, "handled", |alpha, beta| {
-        sent += u64::from(sent < count && alpha.endpoint.request(to, WORK, &[], b"").is_ok());
+        sent += u64::from(sent < count && alpha.endpoint.try_request(to, WORK, &[], b"").is_ok());
         beta.state == count && alpha.endpoint.is_accepted(to)
     });
     (alpha, beta, to)
@@ -100,7 +100,7 @@ fn all_that_comes_back_together_is_one_event() {
     let (lines, _guard) = Lines::listen();
     let (mut alpha, beta, to) = worked(1);
     lines.take();
-    (0..100).for_each(|_| alpha.endpoint.request(to, WORK, &[], b"").unwrap());
+    (0..100).for_each(|_| alpha.endpoint.try_request(to, WORK, &[], b"").unwrap());
     drop(beta);
     let start = Instant::now();
     while alpha.state < 100 {
@@ -120,10 +120,10 @@ fn what_comes_back_on_a_peers_connection_has_its_names() {
     let (mut alpha, mut beta, to) = connected::<u64, Vec<Connection>>();
     beta.endpoint.on_request(WORK, |from, request, _| from.push(request.from()));
     beta.endpoint.on_returned(|from, _| from.clear());
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| !beta.state.is_empty());
     let back = beta.state[0];
-    (0..3).for_each(|_| beta.endpoint.request(back, WORK, &[], b"").unwrap());
+    (0..3).for_each(|_| beta.endpoint.try_request(back, WORK, &[], b"").unwrap());
     drop(alpha);
     let start = Instant::now();
     while !beta.state.is_empty() {

@@ -38,7 +38,7 @@ fn parts_arrive_in_order_and_as_one() {
                 IoSlice::new(part)
             })
             .collect();
-        alpha.endpoint.request_vectored(to, ECHO, &[number as u64], &parts).expect("credit");
+        alpha.endpoint.try_request_vectored(to, ECHO, &[number as u64], &parts).expect("credit");
         expected.push((number as u64, bytes[..lengths.iter().sum()].to_vec()));
     }
     until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.len() == expected.len());
@@ -53,7 +53,7 @@ fn too_much_is_refused_whatever_its_parts() {
     let most = alpha.endpoint.describe(to).expect("open").max_body;
     let (half, rest) = (vec![1; most / 2], vec![2; most - most / 2 + 1]);
     let parts = [IoSlice::new(&half), IoSlice::new(&rest)];
-    let error = alpha.endpoint.request_vectored(to, ECHO, &[], &parts).unwrap_err();
+    let error = alpha.endpoint.try_request_vectored(to, ECHO, &[], &parts).unwrap_err();
     assert_eq!(error, RequestError::TooLarge { needs: most + 1, most });
-    assert!(alpha.endpoint.request_vectored(to, ECHO, &[], &parts[..1]).is_ok());
+    assert!(alpha.endpoint.try_request_vectored(to, ECHO, &[], &parts[..1]).is_ok());
 }

@@ -34,7 +34,7 @@ fn a_flood_does_not_keep_a_wait_from_ending() {
         turns += 1;
         assert!(turns < 1000, "still waiting after {turns} ms");
         hand.advance(MS);
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
         alpha.poll();
         false
     });
@@ -78,7 +78,7 @@ fn who_polls_once_a_millisecond_is_told_nothing_three_times() {
     let mut rounds = |count: u64| {
         let before = alpha.counter("retransmitted");
         for _ in 0..count {
-            alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+            alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
             for _ in 0..8 {
                 hand.advance(MS / 8);
                 alpha.poll();
@@ -104,8 +104,8 @@ fn two_endpoints_polled_in_turn_get_what_is_theirs() {
     });
     let mut seen = 0;
     for _ in 0..1000 {
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
-        alpha.endpoint.request(second, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(second, TELL, &[], b"").expect("credit");
         alpha.poll();
         for _ in 0..2 {
             hand.advance(MS / 100);
@@ -124,7 +124,7 @@ fn a_waiter_is_woken_by_what_arrives() {
     beta.endpoint.on_request(TELL, |count, _, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for count in 1..20 {
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
         alpha.endpoint.flush();
         assert_eq!(beta.endpoint.wait(&mut beta.state, crate::common::LONG), 1);
         assert_eq!(beta.state, count);

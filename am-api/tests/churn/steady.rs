@@ -59,7 +59,7 @@ fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
 
 /// One more, if there is credit.
 fn send(endpoint: &mut Endpoint<HashSet<u64>>, to: Connection, number: u64, waiting: &mut HashSet<u64>) -> u64 {
-    match endpoint.request(to, LOAD, &[number], &content(number)) {
+    match endpoint.try_request(to, LOAD, &[number], &content(number)) {
         Ok(()) => u64::from(waiting.insert(number)),
         Err(error) if error.is_temporary() => 0,
         Err(error) => panic!("{error}"),

@@ -77,9 +77,9 @@ impl Visitor {
         let number = self.number as u64;
         if self.said < WORDS {
             let said = if self.by_hub {
-                hub.endpoint.request(self.to, HELLO, &[number], b"")
+                hub.endpoint.try_request(self.to, HELLO, &[number], b"")
             } else {
-                self.endpoint.request(self.to, HELLO, &[number], b"")
+                self.endpoint.try_request(self.to, HELLO, &[number], b"")
             };
             self.said += u64::from(said.is_ok());
         }

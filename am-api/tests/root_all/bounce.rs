@@ -50,7 +50,7 @@ fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
     let flows: Vec<Connection> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
     flows.iter().for_each(|to| endpoint.wait_open(&mut (), *to, crate::wires::SECONDS).unwrap());
     for number in 0..FLOWS * EACH {
-        endpoint.request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
+        endpoint.try_request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
         if (number + 1).is_multiple_of(together) {
             endpoint.poll(&mut ());
         }

@@ -113,7 +113,7 @@ impl Sender {
     fn send(&mut self, flows: &[Connection]) {
         let mut number = 0;
         for &to in flows.iter().cycle() {
-            match self.endpoint.request(to, WORK, &[number], &content(number)) {
+            match self.endpoint.try_request(to, WORK, &[number], &content(number)) {
                 Ok(()) => number += 1,
                 Err(RequestError::NoCredit) => {}
                 Err(error) => panic!("message {number}: {error}"),
@@ -130,7 +130,7 @@ impl Sender {
 
     /// A request to one that echoes, where there is room, and a turn.
     fn ask(&mut self, to: Connection) {
-        match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
+        match self.endpoint.try_request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
             Ok(()) => self.asked += 1,
             Err(RequestError::NoCredit | RequestError::NoFrame) => {}
             Err(error) => panic!("to the other peer: {error}"),

@@ -44,7 +44,7 @@ impl Sender<'_> {
     fn tell(&mut self, count: u64) {
         let (until, start) = (self.sent + count, Instant::now());
         while self.sent < until {
-            match self.endpoint.request(self.to, TELL, &[self.sent], &[self.sent as u8; 700]) {
+            match self.endpoint.try_request(self.to, TELL, &[self.sent], &[self.sent as u8; 700]) {
                 Ok(()) => self.sent += 1,
                 Err(error) if error.is_temporary() => _ = self.endpoint.poll(&mut ()),
                 Err(error) => panic!("after {}: {error}", self.sent),

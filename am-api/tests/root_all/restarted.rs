@@ -62,7 +62,7 @@ impl Sender {
     /// Send as much as goes, until it is so or the connection is dead.
     fn send(&mut self, to: Connection, until: impl Fn(&Seen) -> bool) {
         while !until(&self.seen) {
-            match self.endpoint.request(to, WORK, &[self.next], &payload(self.next, 100)) {
+            match self.endpoint.try_request(to, WORK, &[self.next], &payload(self.next, 100)) {
                 Ok(()) => self.next += 1,
                 Err(RequestError::NoCredit | RequestError::NoFrame) => {}
                 Err(RequestError::Dead(ReturnReason::Restarted)) => return,

@@ -88,7 +88,7 @@ pub fn connect(endpoint: &mut Endpoint<Seen>, seen: &mut Seen) -> Connection {
 pub fn exchange(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, to: Connection, count: u64, length: usize) {
     let goal = seen.replies + count;
     for number in 0..count {
-        endpoint.request_blocking(seen, to, ECHO, &[number], &payload(number, length)).unwrap();
+        endpoint.request(seen, to, ECHO, &[number], &payload(number, length)).unwrap();
     }
     assert!(endpoint.wait_until(seen, 6 * SECONDS, |seen| seen.replies >= goal), "{seen:?}, wanted {goal} replies");
     assert_eq!(seen.wrong, 0);

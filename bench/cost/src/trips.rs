@@ -267,7 +267,7 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
 fn trip(alpha: &mut Side, beta: &mut Side, to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
-    let asked = (0..messages).try_for_each(|_| alpha.endpoint.request(to, ECHO, &[], &[7; 16]));
+    let asked = (0..messages).try_for_each(|_| alpha.endpoint.try_request(to, ECHO, &[], &[7; 16]));
     enter(Step::Leave as u8);
     alpha.endpoint.flush();
     enter(Step::Serve as u8);

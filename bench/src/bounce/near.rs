@@ -77,7 +77,7 @@ fn fill(
     let mut sent = 0;
     while sent < FLOWS.max(2 * ROOM) {
         let to = flows[sent % FLOWS];
-        match endpoint.request(to, WORK, &[], &payload) {
+        match endpoint.try_request(to, WORK, &[], &payload) {
             Ok(()) => sent += 1,
             Err(error) if error.is_temporary() => {}
             Err(error) => return Err(Error::Lost(error.to_string())),

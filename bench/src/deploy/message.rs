@@ -105,7 +105,7 @@ impl Asking<'_> {
         watch: &Watch,
     ) -> Result<(), Error> {
         loop {
-            match endpoint.request(to, PLAN, &[], payload) {
+            match endpoint.try_request(to, PLAN, &[], payload) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_temporary() => {}
                 Err(RequestError::Dead(_)) => return Err(self.unknown()),

@@ -162,7 +162,7 @@ mod tests {
                 let mut payload = vec![0; shape.payload];
                 recipe.fill(number, &mut payload);
                 spoil(&mut payload);
-                while sender.request(to, DATA, shape.words(), &payload).is_err() {
+                while sender.try_request(to, DATA, shape.words(), &payload).is_err() {
                     sender.poll(&mut ());
                     receiver.poll(&mut state);
                 }

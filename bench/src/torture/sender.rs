@@ -129,7 +129,7 @@ impl Sender<'_> {
         }
         self.state.recipe.fill(number, &mut self.scratch[..shape.payload]);
         loop {
-            match self.endpoint.request(to, handler(number), shape.words(), &self.scratch[..shape.payload]) {
+            match self.endpoint.try_request(to, handler(number), shape.words(), &self.scratch[..shape.payload]) {
                 Ok(()) => return Ok(()),
                 Err(error) => self.rest(error)?,
             }

@@ -175,7 +175,7 @@ impl Am {
     fn tell_region(&mut self) -> Result<(), Error> {
         let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
         if let Some(words) = transfers.untold(&self.state.told)
-            && settle(self.endpoint.request(to, REGION, &words, &[]))?.is_some()
+            && settle(self.endpoint.try_request(to, REGION, &words, &[]))?.is_some()
         {
             transfers.was_told();
         }
@@ -338,7 +338,7 @@ impl Port for Am {
         }
         let count = if self.bundles && count > 1 { BUNDLED } else { count };
         let mut sent = 0;
-        while sent < count && settle(self.endpoint.request(to, DATA, &[], self.state.content.bytes()))?.is_some() {
+        while sent < count && settle(self.endpoint.try_request(to, DATA, &[], self.state.content.bytes()))?.is_some() {
             sent += 1;
         }
         if sent > 0 {
@@ -363,7 +363,7 @@ impl Port for Am {
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
         let Some(to) = self.state.other else { return Ok(()) };
-        settle(self.endpoint.request(to, NOTE, &note.to_words(), &[])).map(drop)
+        settle(self.endpoint.try_request(to, NOTE, &note.to_words(), &[])).map(drop)
     }
 
     /// Credits are the window, and nothing is lost.

@@ -49,7 +49,7 @@ impl Babbler {
     }
 
     fn say(&mut self, to: Connection, handler: HandlerId, words: &[u64], payload: &[u8]) {
-        self.endpoint.request(to, handler, words, payload).unwrap();
+        self.endpoint.try_request(to, handler, words, payload).unwrap();
         self.endpoint.wait(&mut self.answers, Duration::from_millis(1));
     }
 

@@ -164,7 +164,7 @@ fn nodes(pair: &str, bundles: bool) -> Costs {
     }
     let trip = cost(TRIPS, || {
         for number in 0..TRIPS as u64 {
-            near.request(to, ECHO, &[], &[7; 16]).expect("there is credit");
+            near.try_request(to, ECHO, &[], &[7; 16]).expect("there is credit");
             while here <= number {
                 near.poll(&mut here);
                 far.poll(&mut there);
@@ -173,7 +173,7 @@ fn nodes(pair: &str, bundles: bool) -> Costs {
     });
     let way = cost(BURSTS * BURST, || {
         for number in 1..=(BURSTS * BURST) as u64 {
-            while near.request(to, SINK, &[], &[7; 16]).is_err() {
+            while near.try_request(to, SINK, &[], &[7; 16]).is_err() {
                 near.poll(&mut here);
                 far.poll(&mut there);
             }

@@ -93,7 +93,7 @@ impl Asker {
 
     fn request(&mut self, to: Connection, handler: HandlerId, number: u64) {
         let since = Instant::now();
-        while let Err(error) = self.endpoint.request(to, handler, &[number], &content(number).0) {
+        while let Err(error) = self.endpoint.try_request(to, handler, &[number], &content(number).0) {
             assert!(error.is_temporary() && since.elapsed() < SECONDS, "{error}\n{}", self.node.counters());
             self.endpoint.poll(&mut self.seen);
         }
@@ -217,7 +217,7 @@ fn over_memif_the_other_is_stopped() {
     assert_eq!((alpha.seen.sums, alpha.seen.back), (FLOOD, 0));
     beta.stop();
     let mut sent = 0;
-    while alpha.endpoint.request(to, SUM, &[sent], &content(sent).0).is_ok() {
+    while alpha.endpoint.try_request(to, SUM, &[sent], &content(sent).0).is_ok() {
         sent += 1;
     }
     let all = alpha.endpoint.wait_until(&mut alpha.seen, SECONDS, |seen| seen.back >= sent);

@@ -159,7 +159,7 @@ impl<S> Fm<S> {
     fn dispatch_once(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
         let &Outgoing { dest, handler, words, bytes } = message;
         let to = self.links.link(&self.endpoint, dest)?;
-        match self.endpoint.request_blocking(state, to, handler, words, bytes) {
+        match self.endpoint.request(state, to, handler, words, bytes) {
             Ok(()) => {
                 self.endpoint.flush();
                 Ok(())

@@ -140,7 +140,7 @@ impl Links {
         let mut since = None;
         loop {
             let to = self.link(port, dest)?;
-            match port.request(to, handler, words, bytes) {
+            match port.try_request(to, handler, words, bytes) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_temporary() => self.wait(port, to, dest, &mut since)?,
                 Err(error) => {

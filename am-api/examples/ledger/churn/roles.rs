@@ -117,7 +117,7 @@ fn connect(node: &Node) -> Result<(Endpoint<u64>, Connection), Error> {
 
 /// `false` where there is no room now.
 fn ask(endpoint: &Endpoint<u64>, to: Connection) -> Result<bool, Error> {
-    match endpoint.request(to, WORK, &[], b"") {
+    match endpoint.try_request(to, WORK, &[], b"") {
         Ok(()) => Ok(true),
         Err(error) if error.is_temporary() => Ok(false),
         Err(error) => Err(error.into()),

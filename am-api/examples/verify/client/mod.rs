@@ -106,7 +106,7 @@ impl Client {
     fn request(&mut self, to: Connection, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
-            match self.endpoint.request(to, handler, words, payload) {
+            match self.endpoint.try_request(to, handler, words, payload) {
                 Err(RequestError::NoCredit | RequestError::NoFrame) if begin.elapsed() < self.patience => {
                     self.endpoint.wait(&mut self.state, TURN);
                 }

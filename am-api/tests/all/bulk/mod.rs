@@ -131,7 +131,7 @@ fn many_at_once_in_both_directions_and_messages_between() {
     }
     let mut asked = 0;
     until(&mut alpha, &mut beta, "all heard", |alpha, beta| {
-        asked += alpha.endpoint.request(to, HandlerId(0), &[asked], b"small").map_or(0, |()| 1);
+        asked += alpha.endpoint.try_request(to, HandlerId(0), &[asked], b"small").map_or(0, |()| 1);
         alpha.state.len() == 2 * EACH && beta.state.len() == 2 * EACH
     });
     assert!(asked > 20, "messages find credit beside transfers: {asked}");
@@ -155,7 +155,7 @@ fn a_transfer_leaves_credit_to_messages() {
     (0..100).for_each(|_| _ = alpha.poll());
     let left = alpha.endpoint.credit(to);
     assert!(left >= before / 8 && left < before / 2, "{left} of {before}");
-    alpha.endpoint.request(to, HandlerId(0), &[], b"small").unwrap();
+    alpha.endpoint.try_request(to, HandlerId(0), &[], b"small").unwrap();
 }
 
 /// Small messages that wait for the same flow share a frame; parts of transfers do not.
@@ -168,7 +168,7 @@ fn small_transfers_beside_small_messages() {
     for round in 0..100 {
         for at in 0..5 {
             alpha.endpoint.put(to, region.id(), (round * 5 + at) as u64, [round as u8 + 1]).unwrap();
-            sent += alpha.endpoint.request(to, HandlerId(0), &[], b"small").map_or(0, |()| 1);
+            sent += alpha.endpoint.try_request(to, HandlerId(0), &[], b"small").map_or(0, |()| 1);
         }
         (0..5).for_each(|_| _ = (alpha.poll(), beta.poll()));
     }

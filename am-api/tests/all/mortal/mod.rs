@@ -66,7 +66,7 @@ impl Pair {
         let Pair { alpha, beta, to, sent, .. } = self;
         let end = *sent + count;
         until(alpha, beta, "told", |alpha, _| {
-            while *sent < end && alpha.endpoint.request(*to, TELL, &[*sent], &[*sent as u8; 700]).is_ok() {
+            while *sent < end && alpha.endpoint.try_request(*to, TELL, &[*sent], &[*sent as u8; 700]).is_ok() {
                 *sent += 1;
             }
             *sent == end

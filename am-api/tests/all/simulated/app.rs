@@ -280,7 +280,7 @@ impl App {
     fn request(&mut self, port: &Port, flow: Flow) -> Result<(), RequestError> {
         let most = port.max_payload(flow.remote, 0).unwrap_or(64);
         let (id, words, payload, size) = self.compose(flow.to, most);
-        let sent = port.request(flow.remote, ASK, &words, &payload);
+        let sent = port.try_request(flow.remote, ASK, &words, &payload);
         match sent {
             Ok(()) => self.sent(id, flow.to, size),
             Err(error) => self.refused(error, port),
