@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 use std::{error::Error, io::Write, io::stderr, io::stdout};
 
-use am_api::{HandlerId, Node};
+use am_api::{HandlerId, Node, Request};
 
 /// What a message names instead of a function; requests and replies count apart.
 const PING: HandlerId = HandlerId(0);
@@ -29,7 +29,7 @@ fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
     eprintln!("beta serves on {}; Ctrl-C ends it", node.transport());
     let mut endpoint = node.endpoint("ping")?;
-    endpoint.on_request(PING, |(), request, token| {
+    endpoint.on_request(PING, |(), Request { message: request, token }| {
         token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
     });
     let mut known = None;

@@ -6,8 +6,8 @@ use am_wire::control::{Name, Refusal};
 
 use crate::errors::refusal;
 use crate::names::{self, InvalidName};
-use crate::shared::Shared;
-use crate::{Connection, Description, Port};
+use crate::node_state::NodeState;
+use crate::{Connection, Description, Endpoint, EndpointName};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ fn unheard(why: ReturnReason) -> &'static str {
     }
 }
 
-impl Port {
+impl<S> Endpoint<S> {
     /// Ask for a conversation with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
     /// and this side's get the replies in the order in which those are sent. The set-up goes on
     /// while this side polls; until it is done, requests say
@@ -84,7 +84,7 @@ impl Port {
     /// The same with an endpoint that has a tag: only who knows it may send there.
     ///
     /// # Errors
-    /// As for [`Port::connect`].
+    /// As for [`Endpoint::connect`].
     pub fn connect_with_tag(&self, node: &str, endpoint: &str, tag: u64) -> Result<Connection, ConnectError> {
         self.connect_as((node, endpoint, tag), true)
     }
@@ -92,7 +92,7 @@ impl Port {
     /// The same, for messages that need no order: one that is lost on its way, or finds no room, keeps none back that were sent after it.
     ///
     /// # Errors
-    /// As for [`Port::connect`].
+    /// As for [`Endpoint::connect`].
     pub fn connect_unordered(&self, node: &str, endpoint: &str, tag: u64) -> Result<Connection, ConnectError> {
         self.connect_as((node, endpoint, tag), false)
     }
@@ -103,9 +103,9 @@ impl Port {
         is_ordered: bool,
     ) -> Result<Connection, ConnectError> {
         let to = (names::parse(node)?, names::parse(endpoint)?, tag);
-        let mut shared = self.shared.borrow_mut();
-        let now = shared.clock.now();
-        Ok(Connection(shared.core().connect_as(now, self.id, to, is_ordered)?))
+        let mut node = self.node.borrow_mut();
+        let now = node.clock.now();
+        Ok(Connection(node.core().connect_as(now, self.id, to, is_ordered)?))
     }
 
     /// Whether requests can be sent there.
@@ -118,52 +118,45 @@ impl Port {
     /// # Errors
     /// See [`NotOpen`].
     pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
-        match self.shared.borrow().engine.core().state(to.0) {
-            FlowState::Open { .. } => Ok(()),
-            FlowState::Connecting => Err(NotOpen::Connecting),
-            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
-            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
-            FlowState::Unknown => Err(NotOpen::Closed),
-        }
+        NotOpen::of(self.node.borrow().engine.core().state(to.0))
     }
 
     /// Requests that could be sent there now.
     pub fn credit(&self, to: Connection) -> usize {
-        self.shared.borrow().engine.core().credit(to.0, am_wire::Class::Request)
+        self.node.borrow().engine.core().credit(to.0, am_wire::Class::Request)
     }
 
     /// Whether everything that was sent there, requests and replies, has been
     /// accepted, or has come back. Who is about to go polls until it is so.
     pub fn is_accepted(&self, to: Connection) -> bool {
-        !self.shared.borrow().engine.core().has_unacknowledged(to.0)
+        !self.node.borrow().engine.core().has_unacknowledged(to.0)
     }
 
     /// The most bytes of payload that a message with so many words can have;
     /// `None` while the conversation is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
-        match self.shared.borrow().engine.core().state(to.0) {
+        match self.node.borrow().engine.core().state(to.0) {
             FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
             _ => None,
         }
     }
 
-    /// The names of the node and the endpoint at the other side.
-    pub fn names(&self, of: Connection) -> Option<(String, String)> {
-        let names = self.shared.borrow().engine.core().remote(of.0);
-        names.map(|(node, endpoint)| (node.to_string(), endpoint.to_string()))
+    /// The endpoint at the other side; `None` for a connection that is closed.
+    pub fn peer(&self, of: Connection) -> Option<EndpointName> {
+        self.node.borrow().engine.core().remote(of.0).map(EndpointName::of)
     }
 
     /// How the conversation travels: framing and why, sizes, transport.
     pub fn describe(&self, of: Connection) -> Option<Description> {
-        Description::of(&self.shared.borrow(), of)
+        Description::of(&self.node.borrow(), of)
     }
 
     /// End the conversation; the peer is told with the next poll or flush.
     pub fn close(&self, to: Connection) {
-        let mut shared = self.shared.borrow_mut();
-        let Shared { log, engine, .. } = &mut *shared;
+        let mut node = self.node.borrow_mut();
+        let NodeState { log, engine, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
-        shared.inboxes.closed(self.id, to.0);
-        shared.core().close(to.0);
+        node.events.closed(self.id, to.0);
+        node.core().close(to.0);
     }
 }

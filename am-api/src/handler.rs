@@ -1,14 +1,13 @@
 //! Handlers: what a message runs where it arrives.
 
-use crate::returned::Returned;
-use crate::{ConnectionEvent, HandlerId, Late, Message, Token, Transfer};
+use crate::{ConnectionEvent, HandlerId, Late, Message, Request, Returned, Transfer};
 
-pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
-pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;
-pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_>)>;
-pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_>)>;
-pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_>)>;
-pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_>)>;
+pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
+pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
+pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
+pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
+pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_, S>)>;
+pub(crate) type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 pub(crate) struct Handlers<S> {
@@ -16,7 +15,7 @@ pub(crate) struct Handlers<S> {
     pub(crate) replies: Table<OnMessage<S>>,
     pub(crate) unhandled: Option<OnMessage<S>>,
     pub(crate) returned: Option<OnReturned<S>>,
-    pub(crate) flow: Option<OnFlow<S>>,
+    pub(crate) connection: Option<OnConnection<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
     pub(crate) late: Option<OnLate<S>>,
 }
@@ -28,7 +27,7 @@ impl<S> Default for Handlers<S> {
             replies: Table::new(),
             unhandled: None,
             returned: None,
-            flow: None,
+            connection: None,
             transfer: None,
             late: None,
         }

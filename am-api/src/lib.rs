@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | bundle | [`Node`] | what the network knows under one name: a transport and its endpoints, on one thread |
 //! | endpoint | [`Endpoint`] | where messages arrive: a table of handlers, and the state they work on |
-//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Port::connect) turns them into a [`Connection`] |
+//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Endpoint::connect) turns them into a [`Connection`] |
 //! | handler | [`HandlerId`] | index of a function in the receiver's table |
 //! | token | [`Token`] | the right to reply to one request, once: a value, and replying consumes it |
 //!
@@ -17,7 +17,7 @@
 //!        │                                             endpoint.poll(&mut state)
 //!        └─────────── words, payload ──────────────▶      │
 //!                                                         ▼
-//!                                       on_request(ECHO)  |state, request, token|
+//!                                       on_request(ECHO)  |state, request|
 //!   endpoint.poll(&mut state)                             │    token.reply(DONE, ..)
 //!        │  ◀──────── words, payload ─────────────────────┘
 //!        ▼
@@ -28,14 +28,14 @@
 //!
 //! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it:
 //! no handler runs but there, so that the state needs no lock. Nothing blocks:
-//! where a receiver has no room, [`try_request`](Port::try_request) says so.
+//! where a receiver has no room, [`try_request`](Endpoint::try_request) says so.
 //!
-//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Port`] and [`Token`]. The
+//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The
 //! path of one message through the source is `request.rs`, the layers below
 //! (`datapath/`), `dispatch.rs`, `reply.rs`.
 //!
 //! ```
-//! use am_api::{HandlerId, Node};
+//! use am_api::{HandlerId, Node, Request};
 //!
 //! const ADD: HandlerId = HandlerId(0);
 //! const SUM: HandlerId = HandlerId(0);
@@ -47,8 +47,8 @@
 //!
 //! let beta = Node::open("beta", "sim:1")?;
 //! let mut adds = beta.endpoint::<()>("main")?;
-//! adds.on_request(ADD, |(), request, token| {
-//!     let sum = request.words().iter().sum();
+//! adds.on_request(ADD, |(), Request { message, token }| {
+//!     let sum = message.words().iter().sum();
 //!     token.reply(SUM, &[sum], b"").unwrap_or_else(|error| eprintln!("{error}"));
 //! });
 //!
@@ -70,8 +70,8 @@
 //!
 //! # More than a frame
 //!
-//! What is longer than a frame, up to 4 GiB, is [`put`](Port::put) into a [`Region`] that the peer has registered, or
-//! [got](Port::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
+//! What is longer than a frame, up to 4 GiB, is [`put`](Endpoint::put) into a [`Region`] that the peer has registered, or
+//! [got](Endpoint::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
 //!
 //! ```
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
@@ -105,18 +105,18 @@
 //!
 //! # Without a copy
 //!
-//! [`prepare`](Port::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
+//! [`prepare`](Endpoint::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
 //! arrived in, beyond its handler.
 //!
 //! ```
 //! use std::io::Write;
-//! use am_api::{Endpoint, HandlerId, OwnedMessage, Port, Connection};
+//! use am_api::{Connection, Endpoint, HandlerId, OwnedMessage, Request};
 //!
 //! const LINES: HandlerId = HandlerId(2);
 //!
 //! /// Written into the frame that leaves.
-//! fn send(port: &Port, to: Connection, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
-//!     let mut frame = port.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
+//! fn send(endpoint: &Endpoint<()>, to: Connection, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut frame = endpoint.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
 //!     for line in lines {
 //!         writeln!(frame, "{line}")?;
 //!     }
@@ -126,7 +126,7 @@
 //!
 //! /// OwnedMessage where it arrived: a `OwnedMessage` may go to another thread, and its sender has one credit less until it is dropped.
 //! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
-//!     endpoint.on_request(LINES, |all: &mut Vec<OwnedMessage>, message, _token| all.push(message.keep()));
+//!     endpoint.on_request(LINES, |all, Request { message, .. }| all.push(message.keep()));
 //! }
 //! # let [alpha, beta] = ["alpha", "beta"].map(|name| am_api::Node::open(name, "sim:3").unwrap());
 //! # let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint("main").unwrap());
@@ -145,35 +145,32 @@
 //!
 //! # In time
 //!
-//! [`request_within`](Port::request_within) gives up waiting for an answer after a while; [`cancel`](Port::cancel) stops a transfer.
+//! [`request_within`](Endpoint::request_within) gives up waiting for an answer after a while; [`cancel`](Endpoint::cancel) stops a transfer.
 #![forbid(unsafe_code)]
 
 mod awaited;
 mod bulk;
 mod connect;
+mod connection_event;
 mod counters;
 mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
 mod errors;
-mod flow_event;
 mod handler;
 mod ids;
-mod inboxes;
-mod kept;
-mod kept_credits;
 pub mod log;
 mod message;
 mod names;
 mod node;
+mod node_state;
 mod open;
-mod port;
+mod owned_message;
 mod prepare;
 mod reply;
 mod request;
 mod returned;
-mod shared;
 mod target;
 mod transfer;
 pub mod transports;
@@ -185,21 +182,19 @@ pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, NotOpen};
+pub use connection_event::{ConnectionChange, ConnectionEvent, EndpointName};
 pub use counters::Counters;
 pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
 pub use endpoint::Endpoint;
 pub use errors::RequestError;
-pub use flow_event::ConnectionEvent;
 pub use ids::{Id, Ids};
-pub use inboxes::ConnectionChange;
-pub use kept::OwnedMessage;
-pub use message::Message;
+pub use message::{Message, Request};
 pub use names::InvalidName;
 pub use node::{EndpointError, Node};
 pub use open::{Builder, OpenError};
-pub use port::Port;
+pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use returned::Returned;

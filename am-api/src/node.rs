@@ -1,6 +1,5 @@
 //! Nodes: AM-II's bundle, what is known to the network under one name.
 
-use std::cell::RefCell;
 use std::fmt;
 
 use am_engine::Idle;
@@ -10,8 +9,8 @@ use am_wire::Address;
 use am_wire::control::Name;
 
 use crate::names::{self, InvalidName};
-use crate::shared::Strong;
-use crate::{Counters, Endpoint, Port};
+use crate::node_state::NodeRc;
+use crate::{Counters, Endpoint};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -19,7 +18,7 @@ use crate::{Counters, Endpoint, Port};
 /// Endpoints keep their node running. When the last of them and the `Node` are
 /// dropped, every conversation is closed and the peers are told.
 pub struct Node {
-    pub(crate) shared: Strong,
+    pub(crate) state: NodeRc,
     pub(crate) name: Name,
     pub(crate) idle: Idle,
 }
@@ -63,9 +62,8 @@ impl Node {
     /// See [`EndpointError`].
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.shared.borrow_mut().core().endpoint(name, tag)?;
-        let port = Port { shared: self.shared.clone(), id, name, deadlines: RefCell::default() };
-        Ok(Endpoint::new(port, self.idle.clone()))
+        let id = self.state.borrow_mut().core().endpoint(name, tag)?;
+        Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
     /// Its name.
@@ -75,19 +73,19 @@ impl Node {
 
     /// Its true address on the link.
     pub fn link_address(&self) -> Address {
-        self.shared.borrow().transport.caps().address
+        self.state.borrow().transport.caps().address
     }
 
     /// Name and mode of its transport: `xdp:eth1 (veth copy)`.
     pub fn transport(&self) -> String {
-        let shared = self.shared.borrow();
-        let caps = shared.transport.caps();
+        let node = self.state.borrow();
+        let caps = node.transport.caps();
         format!("{} ({})", caps.name, caps.mode)
     }
 
     /// The nodes that are known, by discovery or from the static table.
     pub fn peers(&self) -> Vec<Peer> {
-        self.shared.borrow().engine.core().peers().copied().collect()
+        self.state.borrow().engine.core().peers().copied().collect()
     }
 
     /// Somebody may be at this place, named as their transport is:
@@ -101,9 +99,9 @@ impl Node {
     /// # Errors
     /// See [`PeerAddressError`].
     pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
-        let mut shared = self.shared.borrow_mut();
-        shared.transport.introduce(address)?;
-        shared.core().seek();
+        let mut node = self.state.borrow_mut();
+        node.transport.introduce(address)?;
+        node.core().seek();
         Ok(())
     }
 
@@ -113,7 +111,7 @@ impl Node {
     /// # Errors
     /// See [`PeerAddressError`].
     pub fn remove_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
-        self.shared.borrow_mut().transport.forget(address)
+        self.state.borrow_mut().transport.forget(address)
     }
 
     /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
@@ -122,7 +120,7 @@ impl Node {
     /// The name is none.
     pub fn add_peer(&self, name: &str, address: Address) -> Result<(), InvalidName> {
         let peer = names::fixed(name, address)?;
-        self.shared.borrow_mut().core().add_peer(peer);
+        self.state.borrow_mut().core().add_peer(peer);
         Ok(())
     }
 
@@ -133,28 +131,28 @@ impl Node {
     /// The name is none. One that is not known is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
         let node = names::node_id(names::parse(name)?);
-        self.shared.borrow_mut().core().remove_peer(node);
+        self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }
 
     /// Where this node can be reached, as a text that can be passed to others:
     /// [`Node::introduce`] takes it, if it is of their kind.
     pub fn local_address(&self) -> String {
-        self.shared.borrow().transport.caps().name.clone()
+        self.state.borrow().transport.caps().name.clone()
     }
 
     /// Why nothing leaves or arrives now, if that is so: the interface is down,
     /// the socket was closed. Or another thing that needs the user: two nodes that live have one name, or long frames
     /// do not reach a peer.
     pub fn trouble(&self) -> Option<String> {
-        let mut shared = self.shared.borrow_mut();
-        let broken = shared.transport.broken().map(str::to_owned);
-        broken.or_else(|| shared.contested()).or_else(|| shared.shortened())
+        let mut node = self.state.borrow_mut();
+        let broken = node.transport.broken().map(str::to_owned);
+        broken.or_else(|| node.contested()).or_else(|| node.shortened())
     }
 
     /// Everything counted so far, in every layer.
     pub fn counters(&self) -> Counters {
-        Counters::of(&self.shared.borrow())
+        Counters::of(&self.state.borrow())
     }
 }
 

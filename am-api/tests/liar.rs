@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, HandlerId, NotOpen};
+use am_api::{Connection, HandlerId, NotOpen, Request};
 use common::{LONG, Side, plain};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -27,7 +27,7 @@ const HEADER: u64 = 12_288;
 fn open(name: &str, on: &str) -> Side<u64> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<u64>::open(plain(name).patience(HOUR).keepalive(HOUR), transport);
-    side.endpoint.on_request(ECHO, |_, asked, token| _ = token.reply(ECHO, asked.words(), b""));
+    side.endpoint.on_request(ECHO, |_, Request { message: asked, token }| _ = token.reply(ECHO, asked.words(), b""));
     side.endpoint.on_reply(ECHO, |last, reply| *last = reply.word(0));
     side
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use am_api::{Connection, HandlerId, Token};
+use am_api::{Connection, HandlerId, Request, Token};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 use common::{LONG, Side, connect, plain};
@@ -25,12 +25,12 @@ fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Connection) {
     let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), faults));
     let mut alpha = Side::<u64>::open(plain("alpha"), Box::new(left));
     let mut beta = Side::<Asked>::open(plain("beta"), Box::new(right));
-    beta.endpoint.on_request(ONE_WAY, |asked, _, _| asked.handled += 1);
-    beta.endpoint.on_request(ECHO, |asked, request, token| {
+    beta.endpoint.on_request(ONE_WAY, |asked, _| asked.handled += 1);
+    beta.endpoint.on_request(ECHO, |asked, Request { message: request, token }| {
         asked.handled += 1;
         token.reply(ECHO, request.words(), request.payload()).expect("a reply");
     });
-    beta.endpoint.on_request(LATER, |asked, _, token| {
+    beta.endpoint.on_request(LATER, |asked, Request { token, .. }| {
         asked.handled += 1;
         asked.kept.push(token);
     });

@@ -141,8 +141,8 @@ fn serve(stop: &AtomicBool) -> (HashSet<Connection>, Duration, HashMap<&'static 
     endpoint.on_connection(move |_, event| {
         let mut open = noted.borrow_mut();
         match event.change {
-            ConnectionChange::Accepted => open.insert(event.remote),
-            _ => open.remove(&event.remote),
+            ConnectionChange::Accepted => open.insert(event.connection),
+            _ => open.remove(&event.connection),
         };
     });
     let mut stopped = None;

@@ -8,7 +8,7 @@ use std::env;
 use std::process::id;
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, HandlerId, NotOpen, RequestError, ReturnReason};
+use am_api::{Connection, HandlerId, NotOpen, Request, RequestError, ReturnReason};
 use common::{LONG, Side, plain};
 use doomed::{PLACE, Receiver};
 use nix::sys::signal::Signal;
@@ -38,7 +38,9 @@ impl Fates {
 fn receives() {
     let transport = am_api::transports::open(&env::var(PLACE).unwrap()).unwrap();
     let mut side: Side<()> = Side::open(plain("beta").patience(LONG), transport);
-    side.endpoint.on_request(ECHO, |(), asked, token| token.reply(ECHO, asked.words(), asked.payload()).unwrap());
+    side.endpoint.on_request(ECHO, |(), Request { message: asked, token }| {
+        token.reply(ECHO, asked.words(), asked.payload()).unwrap()
+    });
     doomed::is_open();
     loop {
         side.endpoint.wait(&mut (), LONG);
@@ -68,8 +70,8 @@ impl Talk {
             }
         });
         alpha.endpoint.on_returned(|fates, back| {
-            fates.returned[back.word(0) as usize] += 1;
-            if back.reason() != ReturnReason::Unreachable {
+            fates.returned[back.message.word(0) as usize] += 1;
+            if back.reason != ReturnReason::Unreachable {
                 fates.wrong.push(format!("{back:?}"));
             }
         });

@@ -155,15 +155,15 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
         }
     });
     endpoint.on_returned(|state, back| {
-        let kind = if back.fate() == Fate::NotDelivered { Kind::NotDelivered } else { Kind::Unknown };
-        state.book.because(back.word(0), kind, back.word(1) as u32, Some(back.reason()));
+        let kind = if back.fate == Fate::NotDelivered { Kind::NotDelivered } else { Kind::Unknown };
+        state.book.because(back.message.word(0), kind, back.message.word(1) as u32, Some(back.reason));
         if let Some(connection) = state.connections.get_mut(&back.to()) {
             connection.settled += 1;
         }
     });
     endpoint.on_connection(|state, event| {
         if let ConnectionChange::Ended(reason) = event.change
-            && let Some(connection) = state.connections.get_mut(&event.remote)
+            && let Some(connection) = state.connections.get_mut(&event.connection)
         {
             connection.over = Some(Instant::now());
             state.book.ended(connection.name, reason, event.unhandled);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Connection, HandlerId};
+use am_api::{Connection, HandlerId, Request};
 
 const NUMBER: HandlerId = HandlerId(1);
 const ECHO: HandlerId = HandlerId(2);
@@ -15,8 +15,8 @@ struct Got {
 }
 
 fn listen(side: &mut Side<Got>) {
-    side.endpoint.on_request(NUMBER, |got, message, _| got.numbers.push(message.word(0)));
-    side.endpoint.on_request(ECHO, |got, message, token| {
+    side.endpoint.on_request(NUMBER, |got, Request { message, .. }| got.numbers.push(message.word(0)));
+    side.endpoint.on_request(ECHO, |got, Request { message, token }| {
         got.numbers.push(message.word(0));
         token.reply(ECHO, message.words(), message.payload()).expect("a reply");
     });

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Connection, Fate, HandlerId, Id, RequestError, ReturnReason, Token};
+use am_api::{Connection, Fate, HandlerId, Id, Request, RequestError, ReturnReason, Token};
 
 const ASK: HandlerId = HandlerId(3);
 const ANSWER: HandlerId = HandlerId(4);
@@ -28,16 +28,16 @@ fn keeping() -> Sides {
 }
 
 fn listening((mut alpha, mut beta, to): Sides) -> Sides {
-    beta.endpoint.on_request(ASK, |kept, request, token| {
+    beta.endpoint.on_request(ASK, |kept, Request { message: request, token }| {
         assert_eq!((request.words().len(), request.payload()), (2, &b"how many?"[..]));
         kept.push((token, request.word(0), request.word(1)));
     });
     alpha.endpoint.on_answer(ANSWER, |all, answer| all.push((Id(answer.word(0)), Outcome::Answered(answer.word(1)))));
     alpha.endpoint.on_returned(|all, back| {
-        all.push((Id(back.word(0)), Outcome::Returned(back.reason(), back.fate())));
+        all.push((Id(back.message.word(0)), Outcome::Returned(back.reason, back.fate)));
     });
     alpha.endpoint.on_late(move |all, late| {
-        assert_eq!((late.to, late.handler, late.port.name()), (to, ASK, "main"));
+        assert_eq!((late.to, late.handler, late.endpoint.name()), (to, ASK, "main"));
         all.push((late.id, Outcome::Late));
     });
     (alpha, beta, to)

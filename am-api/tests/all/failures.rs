@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Class, Connection, ConnectionChange, Fate, HandlerId, NotOpen, RequestError, ReturnReason};
+use am_api::{Class, Connection, ConnectionChange, Fate, HandlerId, NotOpen, Request, RequestError, ReturnReason};
 use am_transport::loopback;
 
 const WORK: HandlerId = HandlerId(3);
@@ -14,8 +14,8 @@ type Back = Vec<(ReturnReason, u64, Vec<u8>)>;
 
 fn note_returned(alpha: &mut Side<Back>, to: Connection) {
     alpha.endpoint.on_returned(move |back, returned| {
-        assert_eq!((returned.to(), returned.handler(), returned.class()), (to, WORK, Class::Request));
-        back.push((returned.reason(), returned.word(0), returned.payload().to_vec()));
+        assert_eq!((returned.to(), returned.message.handler(), returned.class()), (to, WORK, Class::Request));
+        back.push((returned.reason, returned.message.word(0), returned.message.payload().to_vec()));
     });
 }
 
@@ -64,8 +64,9 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
     const ALL: usize = 1500;
     let soon = Duration::from_millis(200);
     let (mut alpha, mut beta) = nodes::<[usize; 3], ()>(plain("alpha").patience(soon).keepalive(soon), plain("beta"));
-    alpha.endpoint.on_connection(|[settled, accepted, ended], event| match event.change {
-        ConnectionChange::Settled => *settled += 1,
+    alpha.endpoint.on_connection(|[opened, accepted, ended], event| match event.change {
+        ConnectionChange::Opened => *opened += 1,
+        ConnectionChange::Failed(why) => panic!("{why}"),
         ConnectionChange::Accepted => *accepted += 1,
         ConnectionChange::Ended(_) => *ended += 1,
     });
@@ -83,7 +84,7 @@ fn conversations_that_came_and_went_unseen_are_no_news() {
     beta.endpoint.on_connection(|[accepted, ended], event| match event.change {
         ConnectionChange::Accepted => *accepted += 1,
         ConnectionChange::Ended(_) => *ended += 1,
-        ConnectionChange::Settled => (),
+        ConnectionChange::Opened | ConnectionChange::Failed(_) => (),
     });
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     let mut meet = |alpha: &mut Side<()>| {
@@ -111,7 +112,7 @@ fn conversations_that_came_and_went_unseen_are_no_news() {
 fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
     let patience = Duration::from_millis(400);
     let (mut alpha, mut beta) = nodes::<Back, u64>(plain("alpha").patience(patience), plain("beta"));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     note_returned(&mut alpha, to);
     send(&alpha, to, 0..10);
@@ -132,7 +133,7 @@ fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
 fn who_was_away_gives_nobody_up() {
     let patience = Duration::from_millis(20);
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha").patience(patience), plain("beta").patience(patience));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for sent in 1..10 {
         alpha.endpoint.try_request(to, WORK, &[], b"").expect("still connected");
@@ -146,8 +147,9 @@ fn who_was_away_gives_nobody_up() {
 #[test]
 fn replies_come_back_too() {
     let (alpha, mut beta, to) = connected::<(), Vec<(Class, u64)>>();
-    beta.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
-    beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.word(0))));
+    beta.endpoint
+        .on_request(WORK, |_, Request { message: request, token }| token.reply(WORK, request.words(), b"").unwrap());
+    beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.message.word(0))));
     alpha.endpoint.try_request(to, WORK, &[5], b"").unwrap();
     alpha.endpoint.flush();
     beta.poll();
@@ -173,7 +175,9 @@ fn who_closes_gets_back_what_was_under_way() {
 #[test]
 fn a_reply_that_was_handled_does_not_come_back_though_its_client_leaves_at_once() {
     let (mut server, client) = nodes::<u64, u64>(plain("server"), plain("client"));
-    server.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
+    server
+        .endpoint
+        .on_request(WORK, |_, Request { message: request, token }| token.reply(WORK, request.words(), b"").unwrap());
     server.endpoint.on_returned(|back, _| *back += 1);
     let mut clients = vec![client];
     for _ in 0..20 {
@@ -211,7 +215,7 @@ struct Heard {
 
 fn listen(client: &mut Side<Heard>) {
     client.endpoint.on_reply(WORK, |heard, reply| heard.answered.push(reply.word(0)));
-    client.endpoint.on_returned(|heard, back| heard.back.push((back.fate(), back.word(0))));
+    client.endpoint.on_returned(|heard, back| heard.back.push((back.fate, back.message.word(0))));
     client.endpoint.on_connection(|heard, event| {
         if let ConnectionChange::Ended(reason) = event.change {
             assert_eq!(reason, ReturnReason::Closed);
@@ -224,7 +228,7 @@ fn listen(client: &mut Side<Heard>) {
 #[test]
 fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
     let (mut client, mut server) = nodes::<Heard, Vec<u64>>(plain("alpha"), plain("beta").window(16));
-    server.endpoint.on_request(WORK, |handled, request, token| {
+    server.endpoint.on_request(WORK, |handled, Request { message: request, token }| {
         handled.push(request.word(0));
         token.reply(WORK, request.words(), b"").unwrap();
     });
@@ -256,7 +260,7 @@ fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
 #[test]
 fn the_others_go_on_when_one_endpoint_closes() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     let second = beta.node.endpoint::<()>("second").unwrap();
     let to_second = alpha.endpoint.connect("beta", "second").unwrap();
@@ -273,7 +277,7 @@ fn a_node_lives_as_long_as_an_endpoint_of_it() {
     let (mut alpha, beta, to) = connected::<(), u64>();
     let Side { node, mut endpoint, mut state } = beta;
     drop(node);
-    endpoint.on_request(WORK, |count, _, _| *count += 1);
+    endpoint.on_request(WORK, |count, _| *count += 1);
     alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     alpha.endpoint.flush();
     assert_eq!(endpoint.wait(&mut state, crate::common::LONG), 1);
@@ -293,9 +297,9 @@ fn both_sides_hear_of_conversations_that_come_and_go() {
     until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
     alpha.endpoint.close(to);
     until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
-    assert_eq!(alpha.state, [(ConnectionChange::Settled, "beta/main: open".to_owned())]);
+    assert_eq!(alpha.state, [(ConnectionChange::Opened, "beta/main: open".to_owned())]);
     let (ended, over) =
-        (ConnectionChange::Ended(ReturnReason::Closed), format!("alpha/main: over: {}", ReturnReason::Closed));
+        (ConnectionChange::Ended(ReturnReason::Closed), format!("alpha/main: ended: {}", ReturnReason::Closed));
     let accepted = "alpha/main: connected to this endpoint".to_owned();
     assert_eq!(beta.state, [(ConnectionChange::Accepted, accepted), (ended, over)]);
 }
@@ -311,7 +315,7 @@ fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
     // As if killed; and started on another machine.
     mem::forget(first);
     let mut second = Side::<u64>::open(plain("beta"), end());
-    second.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    second.endpoint.on_request(WORK, |count, _| *count += 1);
     until(&mut alpha, &mut second, "messages back", |alpha, _| alpha.state.len() == 3);
     assert_eq!(alpha.state, expected(ReturnReason::Restarted, 0..3));
     let again = connect(&mut alpha, &mut second);

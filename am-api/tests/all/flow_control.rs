@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{BUDGET, HandlerId, RequestError};
+use am_api::{BUDGET, HandlerId, Request, RequestError};
 
 const COUNT: HandlerId = HandlerId(0);
 
 fn count(side: &mut Side<u64>) {
-    side.endpoint.on_request(COUNT, |count, _, _| *count += 1);
+    side.endpoint.on_request(COUNT, |count, _| *count += 1);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_receiver_that_does_not_handle_holds_its_sender_back() {
 fn requests_are_handled_in_order_and_so_are_replies() {
     const REQUESTS: u64 = 5000;
     let (mut alpha, mut beta) = nodes::<Vec<u64>, Vec<u64>>(plain("alpha"), plain("beta").window(32));
-    beta.endpoint.on_request(COUNT, |seen, request, token| {
+    beta.endpoint.on_request(COUNT, |seen, Request { message: request, token }| {
         seen.push(request.word(0));
         token.reply(COUNT, request.words(), request.payload()).expect("a reply");
     });
@@ -102,7 +102,7 @@ fn waiting_ends_with_a_message_or_with_its_time() {
 #[test]
 fn a_handler_that_panics_costs_no_credit() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").window(2));
-    beta.endpoint.on_request(COUNT, |count, request, _| {
+    beta.endpoint.on_request(COUNT, |count, Request { message: request, .. }| {
         *count += 1;
         assert_eq!(request.word(0) % 2, 0, "odd: planned to panic");
     });

@@ -20,11 +20,11 @@ struct Seen {
 fn open(name: &str, on: &str) -> Side<Seen> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<Seen>::open(plain(name).patience(HOUR).keepalive(HOUR), transport);
-    side.endpoint.on_request(TELL, |_, _, _| ());
+    side.endpoint.on_request(TELL, |_, _| ());
     side.endpoint.on_returned(|seen, _| seen.back += 1);
     side.endpoint.on_connection(|seen, event| {
         if let ConnectionChange::Ended(reason) = event.change {
-            seen.ended.push((event.names.0.to_string(), reason));
+            seen.ended.push((event.peer.node.to_string(), reason));
         }
     });
     side

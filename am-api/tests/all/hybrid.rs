@@ -4,7 +4,7 @@ use std::io::Write;
 use std::thread;
 
 use crate::common::{Side, connect, connected, plain, until};
-use am_api::{Connection, HandlerId, OwnedMessage, Prepared, RequestError, ReturnReason, Transport};
+use am_api::{Connection, HandlerId, OwnedMessage, Prepared, Request, RequestError, ReturnReason, Transport};
 use am_transport::loopback;
 
 const SINK: HandlerId = HandlerId(3);
@@ -14,7 +14,9 @@ type Got = Vec<(Vec<u64>, Vec<u8>)>;
 /// Two sides; the second notes what it gets.
 fn sides() -> (Side<()>, Side<Got>, Connection) {
     let (alpha, mut beta, to) = connected::<(), Got>();
-    beta.endpoint.on_request(SINK, |got, request, _| got.push((request.words().to_vec(), request.payload().to_vec())));
+    beta.endpoint.on_request(SINK, |got, Request { message: request, .. }| {
+        got.push((request.words().to_vec(), request.payload().to_vec()))
+    });
     (alpha, beta, to)
 }
 
@@ -53,7 +55,7 @@ fn any_message_may_be_large() {
         let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
         let mut alpha = Side::<()>::open(plain("alpha").large(large), Box::new(left));
         let mut beta = Side::<Vec<usize>>::open(plain("beta"), Box::new(right));
-        beta.endpoint.on_request(SINK, |got, request, _| got.push(request.payload().len()));
+        beta.endpoint.on_request(SINK, |got, Request { message: request, .. }| got.push(request.payload().len()));
         let to = connect(&mut alpha, &mut beta);
         for length in 0..300 {
             until(&mut alpha, &mut beta, "room", |alpha, _| {
@@ -182,7 +184,7 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
 #[test]
 fn replies_are_built_in_place_too() {
     let (mut alpha, mut beta, to) = connected::<Got, ()>();
-    beta.endpoint.on_request(SINK, |_, request, token| {
+    beta.endpoint.on_request(SINK, |_, Request { message: request, token }| {
         let most = token.max_payload(2);
         let (error, token) = token.prepare(SINK, &[1, 2], most + 1, most + 1).unwrap_err();
         assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
@@ -207,7 +209,7 @@ fn replies_are_built_in_place_too() {
 #[test]
 fn a_reply_prepared_and_dropped_is_forgone() {
     let (mut alpha, mut beta, to) = connected::<(), usize>();
-    beta.endpoint.on_request(SINK, |dropped, _, token| {
+    beta.endpoint.on_request(SINK, |dropped, Request { token, .. }| {
         drop(token.prepare(SINK, &[], 0, 100).unwrap());
         *dropped += 1;
     });
@@ -222,7 +224,7 @@ fn a_reply_prepared_and_dropped_is_forgone() {
 #[test]
 fn a_prepared_reply_outlives_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), Vec<Prepared>>();
-    beta.endpoint.on_request(SINK, |built, _, token| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
+    beta.endpoint.on_request(SINK, |built, Request { token, .. }| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
     alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
     alpha.endpoint.close(to);
@@ -246,7 +248,7 @@ fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<OwnedMessag
     // Each message in a frame of its own: frames are counted here.
     let mut alpha = Side::<()>::open(plain("alpha").coalesce(false), Box::new(left));
     let mut beta = Side::<Vec<OwnedMessage>>::open(plain("beta").window(64), Box::new(right));
-    beta.endpoint.on_request(SINK, |kept, request, _| kept.push(request.keep()));
+    beta.endpoint.on_request(SINK, |kept, Request { message: request, .. }| kept.push(request.keep()));
     let to = connect(&mut alpha, &mut beta);
     // What set-up sent is home again, and the frame for a reply at hand.
     alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
@@ -346,7 +348,8 @@ fn they_may_outlive_conversation_and_node() {
 #[test]
 fn with_a_window_of_one() {
     let (mut alpha, mut beta) = crate::common::nodes::<(), Vec<OwnedMessage>>(plain("alpha"), plain("beta").window(1));
-    beta.endpoint.on_request(SINK, |kept, request, _| kept.extend([request.keep(), request.keep()]));
+    beta.endpoint
+        .on_request(SINK, |kept, Request { message: request, .. }| kept.extend([request.keep(), request.keep()]));
     let to = connect(&mut alpha, &mut beta);
     for _ in 0..10 {
         alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::common::{Side, until};
-use am_api::{Builder, Clock, Connection, Framing, HandlerId, Incarnation, ManualClock, Node, Transport};
+use am_api::{Builder, Clock, Connection, Framing, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 
@@ -70,9 +70,10 @@ fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Sid
     let mut alpha = Side::open(node("alpha"), end());
     let mut beta = Side::open(node("beta"), end());
     alpha.endpoint.on_reply(ANSWER, |ledger: &mut Ledger, reply| ledger.enter(reply.word(0), reply.payload()));
-    beta.endpoint
-        .on_request(TELL, |[told, _]: &mut [Ledger; 2], request, _| told.enter(request.word(0), request.payload()));
-    beta.endpoint.on_request(ASK, |[_, asked], request, token| {
+    beta.endpoint.on_request(TELL, |[told, _]: &mut [Ledger; 2], Request { message: request, .. }| {
+        told.enter(request.word(0), request.payload())
+    });
+    beta.endpoint.on_request(ASK, |[_, asked], Request { message: request, token }| {
         asked.enter(request.word(0), request.payload());
         token.reply(ANSWER, request.words(), request.payload()).expect("a reply");
     });

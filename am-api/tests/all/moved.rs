@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Side, plain, until};
 use crate::cut::{Cut, State, Switch};
-use am_api::HandlerId;
+use am_api::{HandlerId, Request};
 
 const ECHO: HandlerId = HandlerId(1);
 
@@ -27,7 +27,9 @@ fn open(name: &str, on: &str) -> (Side<u64>, Switch) {
     // Beacons come too seldom to help.
     let builder = plain(name).beacon(Duration::from_secs(600));
     let mut side = Side::open(builder, Box::new(transport));
-    side.endpoint.on_request(ECHO, |_, message, token| token.reply(ECHO, message.words(), message.payload()).unwrap());
+    side.endpoint.on_request(ECHO, |_, Request { message, token }| {
+        token.reply(ECHO, message.words(), message.payload()).unwrap()
+    });
     side.endpoint.on_reply(ECHO, |echoes: &mut u64, _| *echoes += 1);
     (side, switch)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
-use am_api::{HandlerId, NotOpen, Transport};
+use am_api::{HandlerId, NotOpen, Request, Transport};
 use am_transport::loopback::wire;
 
 const ECHO: HandlerId = HandlerId(1);
@@ -12,7 +12,9 @@ const ECHO: HandlerId = HandlerId(1);
 fn open(ends: impl IntoIterator<Item = Box<dyn Transport>>) -> Vec<Side<u64>> {
     let open = |(name, transport)| {
         let mut side: Side<u64> = Side::open(plain(name).beacon(Duration::from_millis(300)), transport);
-        side.endpoint.on_request(ECHO, |_, asked, token| token.reply(ECHO, asked.words(), b"").expect("it fits"));
+        side.endpoint.on_request(ECHO, |_, Request { message: asked, token }| {
+            token.reply(ECHO, asked.words(), b"").expect("it fits")
+        });
         side.endpoint.on_reply(ECHO, |answers: &mut u64, _| *answers += 1);
         side
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
-use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError};
+use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError, Request};
 use am_multipath::Paths;
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
@@ -49,13 +49,13 @@ fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
     });
     let node = |name| Node::builder(name).beacon(beacon).clock(clock.clone(), Incarnation(1));
     let (alpha, mut beta) = (Side::open(node("alpha"), alpha), Side::<Seen>::open(node("beta"), beta));
-    beta.endpoint.on_request(TELL, |seen, message, _| {
+    beta.endpoint.on_request(TELL, |seen, Request { message, .. }| {
         let number = message.word(0) as usize;
         seen.resize(seen.len().max(number + 1), 0);
         seen[number] += 1;
     });
     let mut pair = Pair { hand, alpha, beta, switches, sent: 0 };
-    pair.alpha.endpoint.on_returned(|_, returned| panic!("came back: {:?}", returned.reason()));
+    pair.alpha.endpoint.on_returned(|_, returned| panic!("came back: {:?}", returned.reason));
     pair
 }
 
@@ -100,7 +100,7 @@ impl Pair {
     }
 
     fn way(&self, to: Connection) -> String {
-        self.alpha.endpoint.describe(to).and_then(|description| description.way).expect("several ways")
+        self.alpha.endpoint.describe(to).and_then(|description| description.path).expect("several ways")
     }
 }
 
@@ -196,7 +196,7 @@ fn a_way_may_be_dead_from_the_start() {
 fn all_ways_dead_is_a_dead_peer_and_says_so() {
     let mut pair = pair(&["shm:lab", "udp:1"], 2);
     let to = pair.connect();
-    pair.alpha.endpoint.on_returned(|back, returned| back.push(returned.word(0) as u8));
+    pair.alpha.endpoint.on_returned(|back, returned| back.push(returned.message.word(0) as u8));
     pair.switches[0].iter().for_each(|switch| switch.set(State::Broken));
     (0..10).for_each(|number| pair.alpha.endpoint.try_request(to, TELL, &[number], b"").expect("credit"));
     pair.until("returned", |pair| pair.alpha.state.len() == 10);

@@ -1,7 +1,7 @@
 //! What a message says of itself in a log.
 
 use crate::common::{connected, until};
-use am_api::HandlerId;
+use am_api::{HandlerId, Request};
 
 const SINK: HandlerId = HandlerId(3);
 
@@ -9,8 +9,9 @@ const SINK: HandlerId = HandlerId(3);
 #[test]
 fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
     let (mut alpha, mut beta, to) = connected::<(), Vec<(String, String)>>();
-    beta.endpoint
-        .on_request(SINK, |said, message, _| said.push((format!("{message:?}"), format!("{:?}", message.keep()))));
+    beta.endpoint.on_request(SINK, |said, Request { message, .. }| {
+        said.push((format!("{message:?}"), format!("{:?}", message.keep())))
+    });
     let payload: Vec<u8> = (0..255).collect();
     for length in [0, 2, 16, 17, 255] {
         alpha.endpoint.try_request(to, SINK, &[7], &payload[..length]).unwrap();

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, pair, plain, until};
 use am_api::{
-    ConnectError, Connection, EndpointError, HandlerId, Node, NotOpen, OpenError, Refusal, RequestError, ReturnReason,
+    ConnectError, Connection, EndpointError, HandlerId, Node, NotOpen, OpenError, Refusal, Request, RequestError,
+    ReturnReason,
 };
 
 fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Connection) -> Result<(), NotOpen> {
@@ -95,8 +96,9 @@ fn a_closed_conversation_says_so() {
 #[test]
 fn an_unknown_handler_is_counted_and_costs_nothing_else() {
     let (mut alpha, mut beta) = nodes::<u64, Vec<HandlerId>>(plain("alpha"), plain("beta").window(16).send_frames(8));
-    beta.endpoint
-        .on_request(HandlerId(1), |_, request, token| token.reply(HandlerId(1), request.words(), b"").unwrap());
+    beta.endpoint.on_request(HandlerId(1), |_, Request { message: request, token }| {
+        token.reply(HandlerId(1), request.words(), b"").unwrap()
+    });
     beta.endpoint.on_unhandled(|seen, message| seen.push(message.handler()));
     alpha.endpoint.on_reply(HandlerId(1), |sum, reply| *sum += reply.word(0));
     let to = connect(&mut alpha, &mut beta);
@@ -115,7 +117,7 @@ fn an_unknown_handler_is_counted_and_costs_nothing_else() {
 #[test]
 fn a_reply_to_an_unknown_handler_is_counted_by_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), ()>();
-    beta.endpoint.on_request(HandlerId(0), |(), _, token| token.reply(HandlerId(9), &[], b"").unwrap());
+    beta.endpoint.on_request(HandlerId(0), |(), Request { token, .. }| token.reply(HandlerId(9), &[], b"").unwrap());
     alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap();
     until(&mut alpha, &mut beta, "counted", |alpha, _| alpha.counter("unhandled") == 1);
 }

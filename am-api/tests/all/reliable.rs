@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::common::Side;
-use am_api::{Clock, HandlerId, Incarnation, ManualClock, Node, Transport};
+use am_api::{Clock, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback};
 use am_transport::{Caps, IntroduceError};
@@ -59,7 +59,7 @@ impl Transport for Claims {
 /// Messages told of alpha to beta, each number with how often it came.
 fn tell(hand: &ManualClock, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
     beta.state.resize(COUNT as usize, 0);
-    beta.endpoint.on_request(TELL, |seen, message, _| seen[message.word(0) as usize] += 1);
+    beta.endpoint.on_request(TELL, |seen, Request { message, .. }| seen[message.word(0) as usize] += 1);
     let to = alpha.endpoint.connect("beta", "main").expect("asked");
     let mut number = 0;
     for turn in 0.. {

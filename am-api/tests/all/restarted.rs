@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::doomed::Receiver;
 use crate::example::local;
-use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request, RequestError, ReturnReason};
 
 const WORK: HandlerId = HandlerId(2);
 /// Far longer than anything here takes.
@@ -24,7 +24,9 @@ fn open(name: &str, on: &str) -> Node {
 fn receives() {
     let node = open("beta", &std::env::var(crate::doomed::PLACE).unwrap());
     let mut endpoint = node.endpoint::<()>("app").unwrap();
-    endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
+    endpoint.on_request(WORK, |(), Request { message: request, token }| {
+        token.reply(WORK, request.words(), request.payload()).unwrap()
+    });
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut (), Duration::from_millis(5));

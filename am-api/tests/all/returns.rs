@@ -5,7 +5,9 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, plain};
-use am_api::{Builder, Class, Clock, Connection, HandlerId, Incarnation, ManualClock, RequestError, ReturnReason};
+use am_api::{
+    Builder, Class, Clock, Connection, HandlerId, Incarnation, ManualClock, Request, RequestError, ReturnReason,
+};
 use am_transport::loopback::{self, Options, Plug};
 
 const WORK: HandlerId = HandlerId(3);
@@ -44,7 +46,7 @@ fn see(seen: &mut Seen, number: u64) {
 }
 
 fn note_requests(side: &mut Side<Seen>) {
-    side.endpoint.on_request(WORK, |seen, request, _| see(seen, request.word(0)));
+    side.endpoint.on_request(WORK, |seen, Request { message: request, .. }| see(seen, request.word(0)));
 }
 
 /// So many conversations with the endpoint "main" of a node.
@@ -119,9 +121,9 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
     let flows = connect_all(&wire, &mut alpha, [&mut beta, &mut gamma], "beta", 25);
     let to_gamma = connect_all(&wire, &mut alpha, [&mut beta, &mut gamma], "gamma", 1)[0];
     alpha.endpoint.on_returned(|back, returned| {
-        assert_eq!((returned.reason(), returned.class()), (ReturnReason::Unreachable, Class::Request));
-        assert_eq!(returned.payload(), content(returned.word(0)));
-        see(back, returned.word(0));
+        assert_eq!((returned.reason, returned.class()), (ReturnReason::Unreachable, Class::Request));
+        assert_eq!(returned.message.payload(), content(returned.message.word(0)));
+        see(back, returned.message.word(0));
     });
     for number in 0..COUNT {
         let to = flows[number as usize % flows.len()];

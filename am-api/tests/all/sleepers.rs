@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{HandlerId, Idle};
+use am_api::{HandlerId, Idle, Request};
 
 const ECHO: HandlerId = HandlerId(0);
 const ECHOED: HandlerId = HandlerId(0);
@@ -15,7 +15,7 @@ const PINGS: u64 = 300;
 fn side(name: &str, on: &str) -> Side<u64> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<u64>::open(plain(name).idle(Idle::sleeping()), transport);
-    side.endpoint.on_request(ECHO, |seen, request, token| {
+    side.endpoint.on_request(ECHO, |seen, Request { message: request, token }| {
         *seen += 1;
         token.reply(ECHOED, request.words(), request.payload()).expect("a reply");
     });

@@ -4,7 +4,7 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{ConnectionChange, Endpoint, Fate, HandlerId, Node, ReturnReason};
+use am_api::{ConnectionChange, Endpoint, Fate, HandlerId, Node, Request, ReturnReason};
 
 use crate::common::LONG;
 
@@ -22,12 +22,12 @@ struct Heard {
 /// The server's part, until its one connection has ended.
 fn serve(node: &Node) -> Heard {
     let mut endpoint: Endpoint<Heard> = node.endpoint("main").unwrap();
-    endpoint.on_request(WORK, |heard, _, token| {
+    endpoint.on_request(WORK, |heard, Request { token, .. }| {
         heard.handled += 1;
         thread::sleep(HANDLING);
         _ = token.reply(WORK, &[], b"done");
     });
-    endpoint.on_returned(|heard, back| heard.back.push((back.reason(), back.fate())));
+    endpoint.on_returned(|heard, back| heard.back.push((back.reason, back.fate)));
     endpoint.on_connection(|heard, event| {
         if let ConnectionChange::Ended(reason) = event.change {
             heard.ended = Some(reason);

@@ -2,7 +2,7 @@
 //! the first gets each message once when it looks again.
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Connection, HandlerId, Transport};
+use am_api::{Connection, HandlerId, Request, Transport};
 
 const TELL: HandlerId = HandlerId(1);
 /// More than a connection's queue has room for, and its sockets.
@@ -11,7 +11,7 @@ const WINDOW: u16 = 512;
 fn open(name: &str) -> Side<Vec<u64>> {
     let transport: Box<dyn Transport> = am_api::transports::open("tcp:127.0.0.1:0,frame=1514,buffer=5000").unwrap();
     let mut side = Side::<Vec<u64>>::open(plain(name).window(WINDOW).patience(10 * LONG), transport);
-    side.endpoint.on_request(TELL, |seen, message, _| seen.push(message.word(0)));
+    side.endpoint.on_request(TELL, |seen, Request { message, .. }| seen.push(message.word(0)));
     side.endpoint.on_returned(|_, back| panic!("{back:?}"));
     side
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{HandlerId, Node, NotOpen, ReturnReason};
+use am_api::{HandlerId, Node, NotOpen, Request, ReturnReason};
 use am_transport::loopback::{self, Plug};
 
 const ECHO: HandlerId = HandlerId(0);
@@ -22,7 +22,7 @@ struct Seen {
 
 fn open(name: &str, plug: Plug) -> Side<Seen> {
     let mut side = Side::<Seen>::open(plain(name), Box::new(plug.open().expect("memory")));
-    side.endpoint.on_request(ECHO, |seen, request, token| {
+    side.endpoint.on_request(ECHO, |seen, Request { message: request, token }| {
         seen.requests += 1;
         token.reply(ECHOED, request.words(), request.payload()).expect("a reply");
     });
@@ -129,7 +129,7 @@ fn a_peer_that_dies_in_the_middle_is_noticed_and_its_messages_come_back() {
         |plug| {
             let node = Node::open_on("alpha", Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<u64>("main").unwrap();
-            endpoint.on_returned(|returned, message| *returned += u64::from(message.reason() == ReturnReason::Closed));
+            endpoint.on_returned(|returned, message| *returned += u64::from(message.reason == ReturnReason::Closed));
             let to = endpoint.connect("beta", "main").unwrap();
             let mut returned = 0;
             endpoint.wait_open(&mut returned, to, LONG).unwrap();

@@ -1,7 +1,7 @@
 //! The right to reply.
 
 use crate::common::{Side, connect, connected, in_memory, nodes, pair, plain, until};
-use am_api::{Connection, HandlerId, ReplyError, Token};
+use am_api::{Connection, HandlerId, ReplyError, Request, Token};
 
 const ASK: HandlerId = HandlerId(0);
 const TOLD: HandlerId = HandlerId(0);
@@ -13,7 +13,7 @@ type Replies = Vec<u64>;
 type Kept = Vec<(u64, Token)>;
 
 fn keep(beta: &mut Side<Kept>) {
-    beta.endpoint.on_request(ASK, |kept, request, token| kept.push((request.word(0), token)));
+    beta.endpoint.on_request(ASK, |kept, Request { message: request, token }| kept.push((request.word(0), token)));
 }
 
 fn note(alpha: &mut Side<Replies>) {
@@ -141,8 +141,8 @@ fn without_memory_for_a_reply_requests_wait_and_replies_do_not() {
     let (left, right) = in_memory();
     let memory = right.caps().pool.clone();
     let (mut alpha, mut beta) = (Side::<()>::open(plain("alpha"), left), Side::<Both>::open(plain("beta"), right));
-    alpha.endpoint.on_request(ASK, |(), _, token| token.reply(TOLD, &[], b"").expect("a reply"));
-    beta.endpoint.on_request(ASK, |both, _, token| both.asked.push(token));
+    alpha.endpoint.on_request(ASK, |(), Request { token, .. }| token.reply(TOLD, &[], b"").expect("a reply"));
+    beta.endpoint.on_request(ASK, |both, Request { token, .. }| both.asked.push(token));
     beta.endpoint.on_reply(TOLD, |both, _| both.answered += 1);
     let to_beta = connect(&mut alpha, &mut beta);
     let to_alpha = beta.endpoint.connect("alpha", "main").unwrap();

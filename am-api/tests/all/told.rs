@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Connection, HandlerId};
+use am_api::{Connection, HandlerId, Request};
 use am_transport::loopback;
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
@@ -60,7 +60,7 @@ fn of<'a>(lines: &'a [String], node: &str) -> Vec<&'a str> {
 fn worked(count: u64) -> (Side<u64>, Side<u64>, Connection) {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     alpha.endpoint.on_returned(|back, _| *back += 1);
-    beta.endpoint.on_request(WORK, |handled, _, _| *handled += 1);
+    beta.endpoint.on_request(WORK, |handled, _| *handled += 1);
     let mut sent = 0;
     until(&mut alpha, &mut beta, "handled", |alpha, beta| {
         sent += u64::from(sent < count && alpha.endpoint.try_request(to, WORK, &[], b"").is_ok());
@@ -118,7 +118,7 @@ fn all_that_comes_back_together_is_one_event() {
 fn what_comes_back_on_a_peers_connection_has_its_names() {
     let (lines, _guard) = Lines::listen();
     let (mut alpha, mut beta, to) = connected::<u64, Vec<Connection>>();
-    beta.endpoint.on_request(WORK, |from, request, _| from.push(request.from()));
+    beta.endpoint.on_request(WORK, |from, Request { message: request, .. }| from.push(request.from()));
     beta.endpoint.on_returned(|from, _| from.clear());
     alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| !beta.state.is_empty());

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 
 use crate::common::{Side, connect, nodes, plain, until};
-use am_api::{HandlerId, RequestError};
+use am_api::{HandlerId, Request, RequestError};
 
 const ECHO: HandlerId = HandlerId(2);
 
@@ -12,7 +12,7 @@ type Seen = Vec<(u64, Vec<u8>)>;
 
 fn echoing() -> (Side<Seen>, Side<()>, am_api::Connection) {
     let (mut alpha, mut beta) = nodes::<Seen, ()>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_request(ECHO, |(), request, token| {
+    beta.endpoint.on_request(ECHO, |(), Request { message: request, token }| {
         let (first, second) = request.payload().split_at(request.payload().len() / 3);
         let parts = [IoSlice::new(first), IoSlice::new(b""), IoSlice::new(second)];
         token.reply_vectored(ECHO, request.words(), &parts).expect("alpha is there");

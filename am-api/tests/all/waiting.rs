@@ -17,7 +17,7 @@ fn by_hand() -> (Side<()>, Side<u64>, am_api::Connection, ManualClock) {
     };
     let (left, right) = pair();
     let (mut alpha, mut beta) = (Side::<()>::open(node("alpha"), left), Side::<u64>::open(node("beta"), right));
-    beta.endpoint.on_request(TELL, |count, _, _| *count += 1);
+    beta.endpoint.on_request(TELL, |count, _| *count += 1);
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| {
         hand.advance(MS / 10);
@@ -96,7 +96,7 @@ fn who_polls_once_a_millisecond_is_told_nothing_three_times() {
 fn two_endpoints_polled_in_turn_get_what_is_theirs() {
     let (mut alpha, mut beta, to, hand) = by_hand();
     let mut other = beta.node.endpoint::<u64>("other").expect("an endpoint");
-    other.on_request(TELL, |count, _, _| *count += 1);
+    other.on_request(TELL, |count, _| *count += 1);
     let second = alpha.endpoint.connect("beta", "other").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| {
         hand.advance(MS / 10);
@@ -121,7 +121,7 @@ fn two_endpoints_polled_in_turn_get_what_is_theirs() {
 #[test]
 fn a_waiter_is_woken_by_what_arrives() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").idle(Idle::sleeping()));
-    beta.endpoint.on_request(TELL, |count, _, _| *count += 1);
+    beta.endpoint.on_request(TELL, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for count in 1..20 {
         alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, HandlerId, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_ring::Pool;
 
 use crate::visitor::Visitor;
@@ -58,13 +58,13 @@ impl Hub {
         let free = pool.available();
         let node = Node::builder("hub").patience(PATIENCE).open_on(transport).unwrap();
         let mut endpoint = node.endpoint::<Seen>("main").unwrap();
-        endpoint.on_request(LOAD, |seen, message, token| {
+        endpoint.on_request(LOAD, |seen, Request { message, token }| {
             let number = message.word(0);
             assert_eq!(message.payload(), content(number));
             seen.handled(number);
             token.reply(LOAD, &[number], b"").unwrap();
         });
-        endpoint.on_request(HELLO, |_, message, token| token.reply(HELLO, message.words(), b"").unwrap());
+        endpoint.on_request(HELLO, |_, Request { message, token }| token.reply(HELLO, message.words(), b"").unwrap());
         endpoint.on_reply(HELLO, |seen, message| *seen.answers.entry(message.word(0)).or_default() += 1);
         Hub { node, endpoint, seen: Seen::default(), pool, free }
     }

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use am_api::{Connection, Endpoint, Node};
+use am_api::{Connection, Endpoint, Node, Request};
 
 use crate::NAMES;
 use crate::cut::{Cut, State, Switch};
@@ -58,7 +58,7 @@ impl Visitor {
             tell(hub);
         }
         let mut endpoint = node.endpoint::<u64>("main").unwrap();
-        endpoint.on_request(HELLO, |_, message, token| token.reply(HELLO, message.words(), b"").unwrap());
+        endpoint.on_request(HELLO, |_, Request { message, token }| token.reply(HELLO, message.words(), b"").unwrap());
         endpoint.on_reply(HELLO, |answers, _| *answers += 1);
         let by_hub = number / 4 % 2 == 1;
         let to = if by_hub { hub.endpoint.connect(&name, "main") } else { endpoint.connect("hub", "main") };

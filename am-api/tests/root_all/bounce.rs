@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::least::Least;
-use am_api::{Connection, Framing, HandlerId, Node, Transport};
+use am_api::{Connection, Framing, HandlerId, Node, Request, Transport};
 use am_netns::{Host, VethOptions, veth};
 
 const WORK: HandlerId = HandlerId(3);
@@ -28,7 +28,7 @@ type Served = (Vec<u8>, u64, u64);
 fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
     let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(told)).unwrap();
     let mut endpoint = node.endpoint::<Vec<u8>>("app").unwrap();
-    endpoint.on_request(WORK, |seen, request, _| seen[request.word(0) as usize] += 1);
+    endpoint.on_request(WORK, |seen, Request { message: request, .. }| seen[request.word(0) as usize] += 1);
     let mut other = node.endpoint::<()>("other").unwrap();
     let mut seen = vec![0; (FLOWS * EACH) as usize];
     while !stop.load(Relaxed) {

@@ -36,13 +36,13 @@ fn content(number: u64) -> Vec<u8> {
     payload(number, (number % 1400) as usize)
 }
 
-fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_>) {
-    let number = returned.word(0);
+fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_, Noted>) {
+    let number = returned.message.word(0);
     noted.came_back += 1;
     noted.echoes_before_the_last = noted.echoes;
     noted.back[number as usize] += 1;
-    let what = (returned.reason(), returned.handler(), returned.words());
-    if what != (ReturnReason::Unreachable, WORK, &[number]) || returned.payload() != content(number) {
+    let what = (returned.reason, returned.message.handler(), returned.message.words());
+    if what != (ReturnReason::Unreachable, WORK, &[number]) || returned.message.payload() != content(number) {
         noted.wrong.push(format!("{returned:?}"));
     }
 }
@@ -60,7 +60,7 @@ fn receives() {
     // Three quarters are for requests, and of those half for credits of replies.
     let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 32, 64]);
     let mut endpoint = node.endpoint::<u64>("app").unwrap();
-    endpoint.on_request(WORK, |handled, _, _| *handled += 1);
+    endpoint.on_request(WORK, |handled, _| *handled += 1);
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut 0, Duration::from_millis(5));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, Endpoint, HandlerId, Node};
+use am_api::{Connection, Endpoint, HandlerId, Node, Request};
 use am_multipath::Paths;
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
@@ -62,7 +62,7 @@ impl Sender<'_> {
     }
 
     fn way(&self) -> String {
-        self.endpoint.describe(self.to).and_then(|how| how.way).unwrap_or_default()
+        self.endpoint.describe(self.to).and_then(|how| how.path).unwrap_or_default()
     }
 
     /// Everything that was sent so far has arrived, once.
@@ -78,7 +78,7 @@ impl Sender<'_> {
 fn serve(seen: &Mutex<Vec<u8>>, stop: &AtomicBool) {
     let node = node("beta");
     let mut endpoint = node.endpoint::<&Mutex<Vec<u8>>>("app").unwrap();
-    endpoint.on_request(TELL, |seen, message, _| {
+    endpoint.on_request(TELL, |seen, Request { message, .. }| {
         assert!(message.payload().iter().all(|&byte| byte == message.word(0) as u8));
         seen.lock().unwrap()[message.word(0) as usize] += 1;
     });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, HandlerId, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_netns::{Host, VethOptions, veth};
 
 const ECHO: HandlerId = HandlerId(1);
@@ -44,7 +44,9 @@ fn until(done: &AtomicBool) {
 /// Answer until told to stop.
 fn serve(name: &str, queue: u32, stop: &AtomicBool) {
     let (_node, mut endpoint) = node(name, queue);
-    endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
+    endpoint.on_request(ECHO, |_, Request { message: request, token }| {
+        token.reply(ECHO, request.words(), request.payload()).unwrap()
+    });
     while !stop.load(Relaxed) {
         endpoint.wait(&mut Seen::default(), Duration::from_millis(5));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::doomed::Receiver;
 use crate::wires::{SECONDS, payload};
-use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request, RequestError, ReturnReason};
 use am_netns::{Host, VethOptions, veth};
 
 const WORK: HandlerId = HandlerId(2);
@@ -25,7 +25,9 @@ fn open(name: &str, lost_per_million: u32) -> Node {
 fn receives() {
     let node = open("beta", 0);
     let mut endpoint = node.endpoint::<()>("app").unwrap();
-    endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
+    endpoint.on_request(WORK, |(), Request { message: request, token }| {
+        token.reply(WORK, request.words(), request.payload()).unwrap()
+    });
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut (), Duration::from_millis(5));
@@ -81,8 +83,8 @@ fn alpha(lost_per_million: u32, there: &Host) {
         seen.wrong += u64::from(reply.payload() != payload(reply.word(0), 100));
     });
     endpoint.on_returned(|seen, back| {
-        seen.back.push((back.reason(), back.word(0)));
-        seen.wrong += u64::from(back.payload() != payload(back.word(0), 100));
+        seen.back.push((back.reason, back.message.word(0)));
+        seen.wrong += u64::from(back.message.payload() != payload(back.message.word(0), 100));
     });
     let mut sender = Sender { endpoint, seen: Seen::default(), next: 0 };
     for _ in 0..5 {

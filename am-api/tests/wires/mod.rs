@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Connection, Endpoint, Framing, HandlerId, Node};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node, Request};
 use am_netns::Host;
 
 pub const ECHO: HandlerId = HandlerId(1);
@@ -30,7 +30,7 @@ pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
     }
     let node = builder.open_on(Box::new(transport)).unwrap();
     let mut endpoint = node.endpoint::<Seen>("app").unwrap();
-    endpoint.on_request(ECHO, |seen, message, token| {
+    endpoint.on_request(ECHO, |seen, Request { message, token }| {
         seen.requests += 1;
         token.reply(ECHO, message.words(), message.payload()).unwrap();
     });

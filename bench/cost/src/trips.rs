@@ -4,7 +4,7 @@ use std::io::{Write, stdout};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Transport};
+use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Request, Transport};
 use am_ring::Frame;
 use am_sockets::udp;
 use am_transport::{Caps, IntroduceError, loopback};
@@ -214,7 +214,7 @@ struct Side {
 impl Side {
     fn open(node: &Node) -> Result<Side, Error> {
         let mut endpoint = node.endpoint("main")?;
-        endpoint.on_request(ECHO, |count, message, token| {
+        endpoint.on_request(ECHO, |count, Request { message, token }| {
             *count += 1;
             _ = token.reply(ECHO, &[], message.payload());
         });

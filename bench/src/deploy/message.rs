@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Message, NotOpen, RequestError};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Message, NotOpen, Request, RequestError};
 
 use crate::error::Error;
 use crate::out::note;
@@ -130,7 +130,7 @@ impl Asking<'_> {
     }
 }
 
-fn parse(reply: &Message<'_>) -> Answer {
+fn parse<S>(reply: &Message<'_, S>) -> Answer {
     serde_json::from_slice(reply.payload())
         .unwrap_or_else(|e| Answer::Refused(format!("its answer makes no sense: {e}")))
 }
@@ -152,7 +152,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
     let node = link.node(how, watch)?;
     let mut endpoint: Endpoint<Listening> = node.endpoint(ENDPOINT).map_err(facility)?;
     let here = link.clone();
-    endpoint.on_request(PLAN, move |listening, request, token| {
+    endpoint.on_request(PLAN, move |listening, Request { message: request, token }| {
         let answer = listening.hear(&request, here.here());
         let payload = serde_json::to_vec(&answer).unwrap_or_default();
         // Refused only where the one who asked is gone.
@@ -186,7 +186,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
 }
 
 impl Listening {
-    fn hear(&mut self, request: &Message<'_>, here: Result<Place, Error>) -> Answer {
+    fn hear(&mut self, request: &Message<'_, Listening>, here: Result<Place, Error>) -> Answer {
         let plan: Plan = match serde_json::from_slice(request.payload()) {
             Ok(plan) => plan,
             Err(error) => return Answer::Refused(format!("the plan makes no sense to it: {error}")),

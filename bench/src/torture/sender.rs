@@ -66,7 +66,7 @@ pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> 
     conclude(&sender.node, Outcome { arrived: answers.came, twice: answers.twice, ..outcome })
 }
 
-fn on_answer(state: &mut State, message: &Message<'_>) {
+fn on_answer(state: &mut State, message: &Message<'_, State>) {
     match state.recipe.recognise(message.words(), message.payload()) {
         Some((number, shape)) if Recipe::sort(number) == Sort::Answer => {
             state.answers.note(number / 4);
@@ -76,7 +76,7 @@ fn on_answer(state: &mut State, message: &Message<'_>) {
     }
 }
 
-fn on_transfer(state: &mut State, over: &Transfer<'_>) {
+fn on_transfer(state: &mut State, over: &Transfer<'_, State>) {
     state.putting = false;
     match (over.kind, over.result) {
         (TransferKind::Put, Ok(())) => state.outcome.puts += 1,

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, RequestError, Token, Transfer, Transport};
+use am_api::{
+    Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, Request, RequestError, Transfer, Transport,
+};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
@@ -128,7 +130,9 @@ impl Am {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
-        endpoint.on_request(REGION, |state, region, _| state.told.on_region([region.word(0), region.word(1)]));
+        endpoint.on_request(REGION, |state, Request { message: region, .. }| {
+            state.told.on_region([region.word(0), region.word(1)])
+        });
         endpoint.on_reply(DATA, on_echo);
         endpoint.on_transfer(on_transfer);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
@@ -219,7 +223,7 @@ pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }
 
-fn on_data(state: &mut State, message: Message<'_>, token: Token) {
+fn on_data(state: &mut State, Request { message, token }: Request<'_, State>) {
     count(state, &message);
     if state.echo {
         // Refused only where the other side is gone, which shows by its silence.
@@ -227,16 +231,16 @@ fn on_data(state: &mut State, message: Message<'_>, token: Token) {
     }
 }
 
-fn on_echo(state: &mut State, message: Message<'_>) {
+fn on_echo(state: &mut State, message: Message<'_, State>) {
     count(state, &message);
 }
 
 #[inline]
-fn count(state: &mut State, message: &Message<'_>) {
+fn count(state: &mut State, message: &Message<'_, State>) {
     state.content.count(message.payload(), &mut state.arrived);
 }
 
-fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
+fn on_transfer(state: &mut State, transfer: Transfer<'_, State>) {
     if let Some(is_right) = state.told.over(&transfer) {
         state.arrived.messages += 1;
         state.arrived.bytes += transfer.length;
@@ -245,7 +249,7 @@ fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
     }
 }
 
-fn on_note(state: &mut State, message: Message<'_>, _: Token) {
+fn on_note(state: &mut State, Request { message, .. }: Request<'_, State>) {
     state.other = Some(message.from());
     let words = [0, 1, 2, 3].map(|at| message.word(at));
     state.notes.extend(Note::from_words(words));

@@ -100,7 +100,7 @@ impl Told {
     }
 
     /// A transfer is over; of one that arrived returns whether it is what was sent.
-    pub(super) fn over(&mut self, transfer: &Transfer<'_>) -> Option<bool> {
+    pub(super) fn over<S>(&mut self, transfer: &Transfer<'_, S>) -> Option<bool> {
         match (transfer.result, transfer.kind) {
             (Err(error), _) => self.failed = Some(error.to_string()),
             (Ok(()), TransferKind::Put) => self.free.push(transfer.offset as usize / self.size.max(1)),

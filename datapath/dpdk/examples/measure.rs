@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use am_api::{Endpoint, HandlerId, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{Dpdk, Options};
 use am_transport::{Name, Transport};
@@ -146,8 +146,10 @@ fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
     let end = am_dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
     let node = Node::builder(name).coalesce(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");
-    endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, &[], request.payload()).expect("it fits"));
-    endpoint.on_request(SINK, |count, _, _| *count += 1);
+    endpoint.on_request(ECHO, |_, Request { message: request, token }| {
+        token.reply(ECHO, &[], request.payload()).expect("it fits")
+    });
+    endpoint.on_request(SINK, |count, _| *count += 1);
     endpoint.on_reply(ECHO, |count, _| *count += 1);
     (node, endpoint)
 }

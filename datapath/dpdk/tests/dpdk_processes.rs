@@ -8,7 +8,7 @@ use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, ReturnReason};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, Request, ReturnReason};
 use child::Running;
 use ends::{alone, fresh};
 
@@ -45,8 +45,10 @@ fn sum(bytes: &[u8]) -> u64 {
 fn answers() {
     let node = node("beta", &env::var(DEVICE).unwrap());
     let mut endpoint = node.endpoint::<()>("main").unwrap();
-    endpoint.on_request(ECHO, |(), request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
-    endpoint.on_request(SUM, |(), request, token| {
+    endpoint.on_request(ECHO, |(), Request { message: request, token }| {
+        token.reply(ECHO, request.words(), request.payload()).unwrap()
+    });
+    endpoint.on_request(SUM, |(), Request { message: request, token }| {
         token.reply(SUM, &[request.word(0), sum(request.payload())], b"").unwrap()
     });
     println!("\nopen");
@@ -79,7 +81,7 @@ impl Asker {
             let right = reply.word(1) == content(reply.word(0)).1;
             *(if right { &mut seen.sums } else { &mut seen.wrong }) += 1;
         });
-        endpoint.on_returned(|seen, returned| seen.back += u64::from(returned.reason() == ReturnReason::Unreachable));
+        endpoint.on_returned(|seen, returned| seen.back += u64::from(returned.reason == ReturnReason::Unreachable));
         Asker { node, endpoint, seen: Seen::default() }
     }
 

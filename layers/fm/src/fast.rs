@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, RequestError, Token, Transport};
+use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, Request, RequestError, Token, Transport};
 
 use crate::links::{ENDPOINT, Links, PUMP};
 use crate::message::{Message, Returned};
@@ -92,11 +92,11 @@ impl<S> Fm<S> {
 
     /// Run this for messages that name `handler`. Messages for handlers that are not set
     /// are counted (`unhandled`) and dropped.
-    pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_>) + 'static) {
+    pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_, S>) + 'static) {
         // What arrives is a request or the answer to one: to FM they are the same.
         let run = Rc::new(RefCell::new(run));
         let (same, links) = (run.clone(), self.links.clone());
-        self.endpoint.on_request(handler, move |state, message, token| {
+        self.endpoint.on_request(handler, move |state, Request { message, token }| {
             run_one(&links, &same, state, message, Some(token));
         });
         let links = self.links.clone();
@@ -105,10 +105,10 @@ impl<S> Fm<S> {
 
     /// Run this for messages of ours that come back. Without it they are
     /// counted (`returned`) and dropped. It may not send.
-    pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_>) + 'static) {
+    pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
         let links = self.links.clone();
         self.endpoint.on_returned(move |state, returned| {
-            let dest = links.whose(returned.port(), returned.to());
+            let dest = links.whose(returned.message.endpoint(), returned.to());
             run(state, Returned { returned, dest });
         });
     }
@@ -225,14 +225,14 @@ fn numbers(ranks: &[Rank]) -> Vec<usize> {
 }
 
 #[inline]
-fn run_one<S, F: FnMut(&mut S, &Message<'_>)>(
+fn run_one<S, F: FnMut(&mut S, &Message<'_, S>)>(
     links: &Links,
     run: &RefCell<F>,
     state: &mut S,
-    message: am_api::Message<'_>,
+    message: am_api::Message<'_, S>,
     token: Option<Token>,
 ) {
-    let source = links.whose(message.port(), message.from());
+    let source = links.whose(message.endpoint(), message.from());
     run.borrow_mut()(state, &Message::new(message, links, source, token));
 }
 

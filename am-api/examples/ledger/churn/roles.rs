@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, ConnectionChange, Endpoint, Node};
+use am_api::{Connection, ConnectionChange, Endpoint, Node, Request};
 
 use super::MESSAGES;
 use crate::Error;
@@ -19,11 +19,11 @@ pub(crate) fn stay(place: &Place, leave: &Leave) -> Result<(), Error> {
     let mut book = Book::create(&place.book)?;
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
     // A client that is gone needs no answer.
-    endpoint.on_request(WORK, |_, message, token| _ = token.reply(WORK, message.words(), b""));
+    endpoint.on_request(WORK, |_, Request { message, token }| _ = token.reply(WORK, message.words(), b""));
     endpoint.on_connection(|flows, event| match event.change {
         ConnectionChange::Accepted => *flows += 1,
         ConnectionChange::Ended(_) => *flows -= 1,
-        ConnectionChange::Settled => {}
+        ConnectionChange::Opened | ConnectionChange::Failed(_) => {}
     });
     let (mut flows, mut said) = (0, 0);
     while !leave.load(Relaxed) {

@@ -7,7 +7,7 @@ mod returned;
 
 use std::time::{Duration, Instant};
 
-use am_api::{Connection, Endpoint, HandlerId, Node, RequestError, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, HandlerId, Node, RequestError, TransferKind};
 use serde_json::json;
 
 use crate::content::Shape;
@@ -83,9 +83,9 @@ impl Client {
         endpoint.on_reply(ANSWER, |state, message| state.answer = Some(message.word(0)));
         endpoint.on_returned(|state, returned| {
             state.returned += 1;
-            state.ledger.check_returned(&returned);
+            state.ledger.check_returned(&returned.message);
         });
-        endpoint.on_transfer(|state: &mut State, transfer: Transfer<'_>| {
+        endpoint.on_transfer(|state: &mut State, transfer| {
             if matches!(transfer.kind, TransferKind::Put | TransferKind::Get) {
                 state.transfer = Some(transfer.result.map_err(|error| error.to_string()));
             }

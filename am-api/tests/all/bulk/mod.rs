@@ -7,7 +7,7 @@ mod ends;
 use crate::common::{Side, connect, connected, plain, until};
 use crate::cut::{Cut, State, Switch};
 use am_api::{
-    Connection, Endpoint, HandlerId, Port, Region, RegionId, ReturnReason, Rights, TransferError, TransferId,
+    Connection, Endpoint, HandlerId, Region, RegionId, Request, ReturnReason, Rights, TransferError, TransferId,
     TransferKind,
 };
 use am_transport::faulty::{Faults, Faulty};
@@ -28,7 +28,7 @@ type News = Vec<Heard>;
 
 fn listen(endpoint: &mut Endpoint<News>) {
     endpoint.on_transfer(|news, over| {
-        assert!(!over.port.name().is_empty());
+        assert!(!over.endpoint.name().is_empty());
         let am_api::Transfer { kind, id, region, offset, length, result, .. } = over;
         news.push(Heard { kind, id, region, offset, length, result });
     });
@@ -57,8 +57,8 @@ fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| ((at + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-fn zeros(port: &Port, length: usize, rights: Rights) -> Region {
-    port.register(vec![0; length], rights)
+fn zeros<S>(endpoint: &Endpoint<S>, length: usize, rights: Rights) -> Region {
+    endpoint.register(vec![0; length], rights)
 }
 
 /// Turns in which nothing more may happen.
@@ -117,7 +117,7 @@ fn many_at_once_in_both_directions_and_messages_between() {
     const EACH: usize = 20;
     const LENGTH: usize = 50_000;
     let (mut alpha, mut beta, to) = over(bad(3));
-    beta.endpoint.on_request(HandlerId(0), |_, request, token| {
+    beta.endpoint.on_request(HandlerId(0), |_, Request { message: request, token }| {
         token.reply(HandlerId(0), request.words(), request.payload()).unwrap();
     });
     let back = beta.endpoint.connect("alpha", "main").unwrap();
@@ -162,7 +162,8 @@ fn a_transfer_leaves_credit_to_messages() {
 #[test]
 fn small_transfers_beside_small_messages() {
     let (mut alpha, mut beta, to) = listening(connected());
-    beta.endpoint.on_request(HandlerId(0), |_, request, _| assert_eq!(request.payload(), b"small"));
+    beta.endpoint
+        .on_request(HandlerId(0), |_, Request { message: request, .. }| assert_eq!(request.payload(), b"small"));
     let region = zeros(&beta.endpoint, 500, Rights::WRITE);
     let mut sent = 0;
     for round in 0..100 {

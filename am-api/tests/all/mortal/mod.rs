@@ -6,7 +6,7 @@ mod transport;
 
 use std::time::Duration;
 
-use am_api::{Connection, HandlerId, Node, Transport};
+use am_api::{Connection, HandlerId, Node, Request, Transport};
 use am_multipath::Paths;
 use am_wire::EtherType;
 use transport::{Hand, Mortal};
@@ -50,8 +50,8 @@ impl Pair {
         let there = beta.map(place);
         let ((mut alpha, near), (mut beta, far)) = (node("alpha", alpha), node("beta", beta));
         there.into_iter().flatten().for_each(|place| alpha.node.add_peer_address(place).unwrap());
-        alpha.endpoint.on_returned(|_, back| panic!("came back: {:?}", back.reason()));
-        beta.endpoint.on_request(TELL, |seen, message, _| {
+        alpha.endpoint.on_returned(|_, back| panic!("came back: {:?}", back.reason));
+        beta.endpoint.on_request(TELL, |seen, Request { message, .. }| {
             let number = message.word(0);
             assert_eq!(message.payload(), [number as u8; 700]);
             seen.resize(seen.len().max(number as usize + 1), 0);
@@ -85,7 +85,7 @@ impl Pair {
     fn until_way(&mut self, what: &str, is_it: impl Fn(&str) -> bool) {
         let to = self.to;
         until(&mut self.alpha, &mut self.beta, what, |alpha, _| {
-            alpha.endpoint.describe(to).and_then(|how| how.way).is_some_and(|way| is_it(&way))
+            alpha.endpoint.describe(to).and_then(|how| how.path).is_some_and(|way| is_it(&way))
         });
     }
 
