@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use crate::common::Side;
-use am_api::{Clock, Hand, Handler, Incarnation, Node, Transport};
+use am_api::{Clock, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback};
 use am_transport::{Caps, Command, IntroduceError};
 use am_wire::Address;
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const TURN: Duration = Duration::from_micros(2);
 const COUNT: u64 = 20_000;
 
@@ -57,14 +57,17 @@ impl Transport for Claims {
 }
 
 /// Messages told of alpha to beta, each number with how often it came.
-fn tell(hand: &Hand, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
+fn tell(hand: &ManualClock, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
     beta.state.resize(COUNT as usize, 0);
-    beta.endpoint.on_request(TELL, |seen, message, _| seen[message.word(0) as usize] += 1);
+    beta.endpoint.on_request(TELL, |seen, Request { message, .. }| seen[message.word(0) as usize] += 1);
     let to = alpha.endpoint.connect("beta", "main").expect("asked");
     let mut number = 0;
     for turn in 0.. {
         alpha.poll();
-        while number < COUNT && alpha.endpoint.is_open(to) && alpha.endpoint.request(to, TELL, &[number], b"").is_ok() {
+        while number < COUNT
+            && alpha.endpoint.is_open(to)
+            && alpha.endpoint.try_request(to, TELL, &[number], b"").is_ok()
+        {
             number += 1;
         }
         // Now and then the receiver is away for longer than any round trip.
@@ -82,10 +85,10 @@ fn tell(hand: &Hand, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Dura
     assert!(beta.state.iter().all(|&times| times == 1), "each once");
 }
 
-fn sides(reliable: bool, loses_every: u64) -> (Hand, Side<()>, Side<Vec<u8>>) {
-    let (clock, hand): (Clock, Hand) = Clock::by_hand();
+fn sides(reliable: bool, loses_every: u64) -> (ManualClock, Side<()>, Side<Vec<u8>>) {
+    let (clock, hand): (Clock, ManualClock) = Clock::manual();
     let [left, right] = loopback::pair().map(|plug| Claims::new(plug.open().expect("memory"), reliable, loses_every));
-    let node = |name| Node::builder(name).bundles(false).clock(clock.clone(), Incarnation(1));
+    let node = |name| Node::builder(name).coalesce(false).clock(clock.clone(), Incarnation(1));
     (hand, Side::open(node("alpha"), Box::new(left)), Side::open(node("beta"), Box::new(right)))
 }
 
