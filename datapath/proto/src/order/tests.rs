@@ -9,7 +9,7 @@ fn measured() -> Rtt {
     rtt
 }
 
-/// 7 was sent again after 1 ms, and the receiver says after 4 that it had it already.
+/// Message 7 was sent again after 1 ms. After 4 ms the receiver reports a duplicate.
 fn learned() -> (Order, Rtt) {
     let (mut order, mut rtt) = (Order::default(), measured());
     order.doubts(Time(MS), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
