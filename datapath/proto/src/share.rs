@@ -238,7 +238,7 @@ mod tests {
         let mut share = Share::new(128);
         let mut first = Use::default();
         share.expect(NOW);
-        assert_eq!(share.each(), 128, "nobody else is there");
+        assert_eq!(share.each(), 128, "there is no other sender");
         share.note(NOW, &mut first, 256, 0);
         share.expect(NOW);
         share.note(NOW, &mut first, 256, 0);

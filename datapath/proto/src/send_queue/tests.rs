@@ -76,7 +76,7 @@ fn what_has_no_credit_waits_in_order() {
     bench.queue.give_out(&mut bench.slots, &mut bench.ready);
     assert_eq!(bench.transmit(2), [3]);
     bench.queue.allow(FIRST.plus(2));
-    assert_eq!(bench.queue.limit, FIRST.plus(4), "credit once given is not taken back");
+    assert_eq!(bench.queue.limit, FIRST.plus(4), "granted credit is not withdrawn");
 }
 
 #[test]
@@ -221,9 +221,9 @@ fn what_is_rejected_waits_for_its_own_time() {
     assert_eq!(bench.transmit(3), [1]);
     assert_eq!(bench.queue.oldest(&bench.slots).map(|link| bench.slots[link].seq), Some(FIRST.plus(1)));
     assert_eq!(bench.queue.resend_rejected(&mut bench.slots, &mut bench.ready, 1), 1);
-    assert!(!bench.reject(0), "it is about to go out again");
+    assert!(!bench.reject(0), "it is about to be sent again");
     assert_eq!(bench.transmit(4), [0]);
-    assert!(bench.reject(0), "and comes back once more");
+    assert!(bench.reject(0), "and is rejected once more");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_slot_forgets_that_its_message_was_rejected() {
     let mut bench = Bench::new(2, 2);
     bench.transmit(1);
     assert!(bench.reject(0) && bench.reject(1));
-    assert!(bench.queue.oldest(&bench.slots).is_none(), "nothing is waited for");
+    assert!(bench.queue.oldest(&bench.slots).is_none(), "no message waits for an acknowledgement");
     bench.acknowledge(2);
     assert!(!bench.reject(0) && !bench.reject(1), "acknowledged: another copy was taken");
     assert!((0..1024).all(|link| !bench.slots[link].rejected));
