@@ -105,7 +105,7 @@ fn pays((old, old_rate): (u16, u64), (new, rate): (u16, u64)) -> bool {
 mod tests {
     use super::*;
 
-    /// A path that holds `way` messages and carries at most `rate` a second. Returns the total of each round.
+    /// A path that holds `capacity` messages and carries at most `rate` a second. Returns the total of each round.
     fn climb(way: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
         let (mut climb, mut total, mut now) = (Climb::default(), 128, Time(1));
         let mut totals = vec![];

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   this side                                      the peer
-//!   close ── Leaving ── Close, what arrived here ──▶ the rest comes back there, `Closed`
-//!               ▲│ no answer: again, for LEAVING      │
+//!   close ── Closing ── Close, what arrived here ──▶ the rest comes back there, `Closed`
+//!               ▲│ no answer: again                 │
 //!               └┘                                    │
 //!   the rest comes back here ◀── Closed, what arrived there
 //! ```
