@@ -64,7 +64,7 @@ impl<B: Buffer> Core<B> {
         frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()
     }
 
-    /// Write as many messages as fit. Returns their bytes.
+    /// Write as many messages as fit. Returns how many bytes they take.
     fn write_messages(&mut self, space: &mut [u8], head: Link, body_at: usize) -> usize {
         let mut writer = Writer::new(space);
         let mut link = head;

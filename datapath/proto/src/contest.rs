@@ -13,7 +13,7 @@ use crate::time::Time;
 const MISSED: u32 = 3;
 
 impl<B: Buffer> Core<B> {
-    /// A beacon contradicts what this node knows of its node.
+    /// A beacon contradicts what is known of the beacon's node.
     #[cold]
     pub(crate) fn claimed(&mut self, now: Time, at: usize, peer: Peer) {
         let nonce = self.random.next() as u32;

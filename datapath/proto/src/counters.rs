@@ -48,7 +48,7 @@ counters! {
     retransmitted: "Messages sent again, for any reason.",
     timeouts: "Retransmission time-outs that fired.",
     fast_retransmits: "Messages sent again because later ones had arrived before them.",
-    spurious_retransmits: "Such messages that had only been late, as the receiver reported. Each report lengthens the wait until a message counts as lost.",
+    spurious_retransmits: "Messages sent again in vain: the receiver reported that the first copy had only been late. Each report lengthens the wait until a message counts as lost.",
     returned: "Messages returned to their senders undelivered.",
     control_sent: "Discovery and set-up frames sent.",
     control_received: "Discovery and set-up frames received.",
@@ -75,7 +75,7 @@ impl Counters {
         }
     }
 
-    /// Count a message that is a duplicate, or beyond its sender's credit.
+    /// Count a message that is a duplicate, or beyond the window.
     pub(crate) fn not_new(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Beyond => self.beyond_window += 1,

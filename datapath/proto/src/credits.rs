@@ -19,8 +19,8 @@ pub(crate) struct Budget {
 /// The peak is rounded up to a multiple of this.
 const STEP: usize = 64;
 
-/// Each flow and class gets at least this many, even from an empty budget. A node with very many peers so grants a
-/// little more than it has. It rejects what then finds no room.
+/// Each flow and class gets at least this many, even from an empty budget. A node with very many peers
+/// therefore grants a little more than it has, and rejects what finds no room.
 const LEAST: usize = 4;
 
 impl Budget {

@@ -133,7 +133,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match record.phase {
-            // A running node remembers which flows it had. One without acknowledgements is a new run.
+            // A running node remembers its flows. A Closed without acknowledgements comes from a new run.
             Phase::Open if acks.is_none() => self.end(id, ReturnReason::Restarted, None),
             Phase::Open => self.end(id, ReturnReason::Closed, acks),
             Phase::Leaving => self.left(id, acks),
