@@ -26,7 +26,8 @@ pub enum EndpointError {
 impl<B: Buffer> Core<B> {
     /// From above: create an endpoint. A peer must name its tag to open a flow to it.
     ///
-    /// # Errors The name is taken, or there are too many endpoints.
+    /// # Errors
+    /// The name is taken, or there are too many endpoints.
     pub fn endpoint(&mut self, name: Name, tag: u64) -> Result<EndpointId, EndpointError> {
         if self.endpoints.by_name(name).is_some() {
             return Err(EndpointError::Taken(name));

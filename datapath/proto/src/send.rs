@@ -45,8 +45,9 @@ impl<B: Buffer> Core<B> {
     /// From above: send a message. `write` writes its body into `frame`: `body` bytes, of which the first `words` times
     /// 8 are the words, the rest payload. A reply uses up the right to reply that came with its request.
     ///
-    /// # Errors Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it
-    /// is too large.
+    /// # Errors
+    /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
+    /// large.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
@@ -65,7 +66,8 @@ impl<B: Buffer> Core<B> {
     /// From above: send a segment of a bulk transfer, `Put` or `Get`. It is admitted, kept and sent again like a
     /// request, and gives no right to reply.
     ///
-    /// # Errors As for [`Core::send`].
+    /// # Errors
+    /// As for [`Core::send`].
     pub fn send_bulk(
         &mut self,
         flow: FlowId,

@@ -55,7 +55,8 @@ impl<B: Buffer> Core<B> {
     /// tag. The flow is `Connecting` until [`Event::Settled`], which comes after the configured patience at the latest,
     /// unless this node is descheduled.
     ///
-    /// # Errors No flow id is left, the endpoint is closed, or the name is this node's own.
+    /// # Errors
+    /// No flow id is left, the endpoint is closed, or the name is this node's own.
     pub fn connect(
         &mut self,
         now: Time,
@@ -69,7 +70,8 @@ impl<B: Buffer> Core<B> {
 
     /// From above: the same for a flow that need not keep the order: a lost message then delays no later one.
     ///
-    /// # Errors As [`Core::connect`].
+    /// # Errors
+    /// As [`Core::connect`].
     pub fn connect_as(
         &mut self,
         now: Time,
