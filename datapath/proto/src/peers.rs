@@ -78,7 +78,7 @@ pub(crate) enum News {
 }
 
 impl Peers {
-    /// Take in a beacon.
+    /// Record what a beacon says.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
         let Some((at, record)) = self.by_node(peer.node).and_then(|at| Some((at, self.records.get_mut(at)?))) else {
             return self.add(PeerRecord::new(peer));

@@ -38,7 +38,7 @@ const SLOWEST: u32 = 32;
 const LEARNING: Duration = Duration::from_millis(12);
 /// Time for a peer that receives cut frames to reopen its NIC in another way.
 const REPAIR: Duration = Duration::from_millis(250);
-/// Time between two rounds meanwhile.
+/// Time between two rounds while the peer may be reopening its NIC.
 const REPAIRING: Duration = Duration::from_millis(16);
 /// A peer that answered within this many rounds is answering now.
 const RECENT: u16 = 2;

@@ -41,7 +41,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// Take in a sample: the round trip of a message that was sent only once (Karn's rule).
+    /// Record a sample: the round trip of a message that was sent only once (Karn's rule).
     pub(crate) fn sample(&mut self, nanoseconds: u64) {
         let sample = nanoseconds.clamp(1, u32::MAX as u64);
         if self.smoothed == 0 {

@@ -1,8 +1,8 @@
 //! From below: work deferred until after the doorbell.
 //!
-//! A message goes from its frame to its handler, and the reply to the wire, before anything reads the clock. What
-//! acknowledgements change, and when messages left, is processed while the frames are in flight. FM 1.0 has the same
-//! rule: nothing is done in the critical loop that can be done outside it (§4.2).
+//! A message goes from its frame to its handler, and the reply to the wire, before anything reads the clock.
+//! Acknowledgements are processed, and the times at which messages left are recorded, while the frames are in flight.
+//! FM 1.0 has the same rule: nothing is done in the critical loop that can be done outside it (§4.2).
 
 use std::collections::VecDeque;
 use std::mem;
@@ -71,7 +71,7 @@ impl<B: Buffer> Core<B> {
             if !is_armed {
                 record.silence = Silence::from(now);
             }
-            // A question for credit waited longer than a message does.
+            // The time-out of a question for credit is longer than that of a message.
             if !is_armed || record.rtt.starved > 0 {
                 let due = now.later(record.rtt.timeout(waits));
                 timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);

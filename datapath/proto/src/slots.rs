@@ -139,7 +139,7 @@ impl<B: Buffer> Slots<B> {
         }
     }
 
-    /// Take in that this slot was popped from the ready queue. Returns whether its message is still to be sent.
+    /// Record that this slot was popped from the ready queue. Returns whether its message is still to be sent.
     #[inline]
     pub(crate) fn popped(&mut self, link: Link) -> bool {
         let slot = &mut self[link];
