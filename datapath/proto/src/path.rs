@@ -50,9 +50,4 @@ impl Probing {
         let framing = (Framing::Plain, FramingWhy::ForgedDropped);
         Probing { id: 0, question, since: Time(0), answered: 0, unanswered: 0, length: 0, framing }
     }
-
-    /// Ask the same question from the start.
-    pub(crate) fn again(self) -> Probing {
-        Probing { length: self.length, framing: self.framing, ..Probing::new(self.question) }
-    }
 }

@@ -216,7 +216,7 @@ impl<B: Buffer> Core<B> {
             (Step::True | Step::Long, false) if probing.length <= SHORTEST => self.found(at, &probing),
             (Step::True | Step::Long, false) => {
                 let length = (probing.length / 2).max(SHORTEST);
-                self.question(now, at, Probing { length, ..probing.again() });
+                self.question(now, at, Probing { length, framing: probing.framing, ..Probing::new(probing.question) });
             }
         }
     }
