@@ -1,8 +1,8 @@
-//! Control frames waiting to be sent.
+//! The queue of control frames to send.
 //!
-//! Pushed by: discovery, probing, set-up. Popped by: `poll_transmit`. Bounded:
-//! all of them are repeated until answered, so when too many wait, the newest
-//! is not queued.
+//! Pushed by: discovery, probing, set-up. Popped by: `transmit_control`, when outputs are drained. Bounded by:
+//! [`MOST`]. When full: the newest is dropped. Every control frame is repeated until it is answered, so the drop costs
+//! only time.
 
 use std::collections::VecDeque;
 
@@ -13,26 +13,26 @@ use crate::output::Transmit;
 
 const MOST: usize = 1024;
 
-/// A control frame to be.
+/// A control frame to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) to: Address,
-    /// `Plain`, but for the probe that tries a forged source.
+    /// `Plain`, except for the probe with a forged source address.
     pub(crate) framing: Framing,
     pub(crate) body: Control,
-    /// The frame has as many bytes at least.
+    /// The frame is padded to this length.
     pub(crate) padded: usize,
 }
 
-/// A control frame that waits until messages and acknowledgements have left. There may be as many as there are flows: what it says
-/// is looked up when it leaves.
+/// A control frame that leaves after messages and acknowledgements. There may be as many as there are flows, so its
+/// content is looked up when it leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Later {
-    /// This flow was closed here.
+    /// Close a flow that was closed here.
     Close(Flow),
-    /// This flow is over.
+    /// Tell the peer that a flow has ended.
     Closed(Flow),
-    /// Is this flow still there?
+    /// Ask the peer whether a flow is still open.
     Question(Flow),
 }
 
@@ -61,14 +61,13 @@ impl<B> ControlQueue<B> {
         }
     }
 
-    /// Whether a beacon for this address waits. (Many conversations with one peer miss it at once.)
+    /// Whether a beacon for this address is queued. Many flows with one silent peer ask for one at the same time.
     pub(crate) fn introduces_to(&self, to: Address) -> bool {
         self.waiting.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
     }
 
-    /// Whether so many beacons for everybody wait that another brings nothing: two, as one may be lost. (Many
-    /// conversations miss their peers at once, and where nothing carries broadcasts each beacon is a frame to each
-    /// place that is known.)
+    /// Whether enough broadcast beacons are queued: two, since one may be lost. Many flows ask for their peers at the
+    /// same time, and where nothing carries broadcasts, each beacon is one frame to each known address.
     pub(crate) fn announces(&self) -> bool {
         let does = |outgoing: &&Outgoing| {
             outgoing.to == Address::BROADCAST && matches!(outgoing.body, Control::Beacon(beacon) if beacon.answer)

@@ -1,5 +1,5 @@
-//! Output: the next frame to send. Set-up first, it is rare; then messages,
-//! which take acknowledgements along; then the acknowledgements left over.
+//! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
+//! along. Then the remaining acknowledgements.
 
 use am_wire::control::Control;
 use am_wire::frame::{self, Link as Wire};
@@ -157,7 +157,7 @@ impl<B: Buffer> Core<B> {
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(flow) = self.acks_due.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
-            // A Close brings the last one.
+            // The last acknowledgement of a closed flow travels in its Close.
             if record.phase != Phase::Open || !record.has_to_tell() {
                 record.ack_queued = false;
                 continue;
@@ -224,7 +224,7 @@ impl<B: Buffer> Core<B> {
         self.seal(frame, to, framing, header, body.len())
     }
 
-    /// A frame whose body of this length is written.
+    /// Finish a frame whose body of this length is written.
     fn seal(
         &mut self,
         mut frame: B,
