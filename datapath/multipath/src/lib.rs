@@ -41,7 +41,7 @@
 //! [`Paths`], then `peers.rs`: who is where, and which way is chosen.
 //!
 //! ```
-//! use paths::Paths;
+//! use am_multipath::Paths;
 //! use am_transport::{Transport, loopback};
 //! use am_wire::EtherType;
 //!

@@ -6,12 +6,11 @@
 //!                       ▲
 //!                    Places       address ─▶ place, introduced or learned; bounded
 //!                       ▲
-//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg, or a recv from the favourite
+//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
 //!            to a frame of the pool   64 KiB a message, which GRO may have made of many
 //! ```
 //!
-//! The peer that a node which spins talks with has a socket of its own, connected to it, at the same place: with less to do for each
-//! datagram. `Favour` says who that is and which socket to look at, `Connected` is the socket, `Sockets` both.
+//! With `connect=` the socket is connected to the one peer: the kernel has less to do for each datagram, and drops those of others.
 //!
 //! Neither reliable nor ordered. A datagram never needs to be cut by IP,
 //! unless that is asked for: what is longer than the way allows is not sent, and counted.
@@ -32,17 +31,14 @@
 //!
 //! Like Ethernet it is for networks whose hosts trust each other.
 
-mod connected;
-mod favour;
 mod open;
 mod places;
 mod plan;
 mod receive;
 mod send;
-mod sockets;
 mod unheard;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use am_ring::Frame;
@@ -53,7 +49,6 @@ pub use open::{open, open_with};
 use places::{Learned, Places};
 use receive::Stage;
 use send::{Sender, To};
-use sockets::Sockets;
 use unheard::Unheard;
 
 use crate::place;
@@ -61,7 +56,9 @@ use crate::place;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    sockets: Sockets,
+    socket: UdpSocket,
+    /// The one peer.
+    connected: Option<SocketAddr>,
     local: SocketAddr,
     ethertype: EtherType,
     steering: Steering,
@@ -171,6 +168,10 @@ impl Udp {
     }
 
     fn introduce_at(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
+        if let Some(peer) = self.connected.filter(|peer| *peer != place) {
+            let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
+            return Err(IntroduceError::NoPeer { place: place.to_string(), why });
+        }
         // A list of all nodes may be everybody's.
         if place == self.local || self.places.introduce(place) {
             return Ok(());
@@ -194,7 +195,7 @@ impl Transport for Udp {
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         if self.stage.is_empty()
             && budget > 0
-            && let Err(error) = self.sockets.look(&mut self.stage)
+            && let Err(error) = self.stage.look(&self.socket)
         {
             self.broken = Some(error.to_string());
         }
@@ -217,7 +218,7 @@ impl Transport for Udp {
 
     #[inline]
     fn flush(&mut self) {
-        self.sender.flush(&self.sockets, &self.places);
+        self.sender.flush(&self.socket, &self.places);
     }
 
     fn steer(&mut self, flow: Flow, open: bool) {
@@ -259,9 +260,6 @@ impl Transport for Udp {
         each("udp_gso_messages", sent.gso);
         each("udp_gso_refused", sent.gso_refused);
         each("udp_gro_messages", stage.merged);
-        each("udp_connected", self.sockets.favourite().is_some() as u64);
-        each("udp_connects", self.sockets.count.connects);
-        each("udp_connect_failed", self.sockets.count.failed);
         each("udp_places", self.places.len() as u64);
         each("udp_learned", count.learned);
         each("udp_learned_moved", count.moved);
@@ -283,7 +281,7 @@ impl Transport for Udp {
         each("udp_lost_send_error", sent.other);
         each("udp_lost_own", count.own);
         each("udp_lost_received_too_long", count.received_too_long);
-        each("udp_lost_kernel_full", self.sockets.dropped_by_kernel(self.local.is_ipv4()));
+        each("udp_lost_kernel_full", receive::dropped_by_kernel(&self.socket, self.local.is_ipv4()));
         self.steering.counters(each);
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
@@ -157,24 +158,10 @@ pub(crate) fn connect(ends: &mut [Tcp]) {
     });
 }
 
-/// One datagram from the other, and some looks at nothing, as of one who spins.
-pub(crate) fn exchange(near: &mut Udp, far: &mut Udp, number: u32) {
-    let to = near.caps().address;
-    let frame = numbered(far, to, number, 100);
-    far.send(to, frame).unwrap();
-    far.flush();
-    assert_eq!(receive_so_many(near, 1), [number]);
-    (0..4).for_each(|_| assert!(receive(near).is_empty()));
-}
-
-/// The first talks with the second until its second socket is connected to it.
-pub(crate) fn favour(near: &mut Udp, far: &mut Udp) {
-    let before = counter(near, "udp_connects");
-    let mut number = 0;
-    until("it is connected", || {
-        exchange(near, far, number);
-        number += 1;
-        counter(near, "udp_connects") > before
-    });
-    assert_eq!(counter(near, "udp_connected"), 1);
+/// Two of them on this host, each connected to the other.
+pub(crate) fn connected_pair(host: &str) -> [Udp; 2] {
+    let free = || UdpSocket::bind(format!("{host}:0")).unwrap();
+    let (one, other) = (free(), free());
+    let [one, other] = [one, other].map(|socket| socket.local_addr().unwrap());
+    [(one, other), (other, one)].map(|(local, peer)| udp(&format!("udp:{local},connect={peer}")))
 }
