@@ -112,7 +112,7 @@ fn a_start_that_fails_says_why_and_leaves_nothing() {
     let prefix = format!("am-fails-{}", std::process::id());
     let device = format!("net_null0,am.pages=normal,am.memory=99999999,am.file-prefix={prefix}");
     let said = Running::start("errors::says_what_is_wrong", &[("AM_TEST_DEVICE", &device)]).said();
-    assert_says(&said, &["DPDK does not start", "am.memory=99999999", "say less"]);
+    assert_says(&said, &["DPDK does not start", "am.memory=99999999", "choose less"]);
     for place in ["/var/run/dpdk".into(), std::env::temp_dir().join("dpdk")] as [std::path::PathBuf; 2] {
         assert!(!place.join(&prefix).exists(), "{}", place.display());
     }

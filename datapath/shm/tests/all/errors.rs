@@ -23,7 +23,7 @@ fn error(options: &Options, says: &str) -> OpenError {
 fn names_that_are_none() {
     let dir = tempdir().unwrap();
     for name in ["", "a/b", "..\0", "a b", "../../etc/x", "ü", &"x".repeat(65)] {
-        let error = error(&Options { name: name.into(), ..options(dir.path()) }, "no name of a link");
+        let error = error(&Options { name: name.into(), ..options(dir.path()) }, "is not a valid name");
         assert!(matches!(error, OpenError::Name(_)));
     }
     assert!(am_shm::open(&Options { name: "x".repeat(64), ..options(dir.path()) }).is_ok());
@@ -36,7 +36,7 @@ fn a_directory_that_is_missing_or_none() {
     assert!(matches!(error(&options(&dir.path().join("none")), "dir="), OpenError::Directory { .. }));
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(matches!(error(&options(&dir.path().join("file")), "no directory"), OpenError::Directory { .. }));
-    assert!(matches!(error(&options(Path::new("/proc")), "`dir=` says another"), OpenError::Rights { .. }));
+    assert!(matches!(error(&options(Path::new("/proc")), "with `dir=`"), OpenError::Rights { .. }));
 }
 
 #[test]
@@ -45,11 +45,11 @@ fn links_are_not_followed_and_what_is_not_ours_is_left_alone() {
     let target = dir.path().join("target");
     fs::write(&target, "precious").unwrap();
     symlink(&target, file(dir.path())).unwrap();
-    assert!(matches!(error(&options(dir.path()), "not followed"), OpenError::NoFile { .. }));
+    assert!(matches!(error(&options(dir.path()), "symbolic link"), OpenError::NoFile { .. }));
     fs::remove_file(file(dir.path())).unwrap();
 
     fs::create_dir(file(dir.path())).unwrap();
-    assert!(matches!(error(&options(dir.path()), "no file at all"), OpenError::NoFile { .. }));
+    assert!(matches!(error(&options(dir.path()), "no regular file"), OpenError::NoFile { .. }));
     fs::remove_dir(file(dir.path())).unwrap();
 
     for content in ["precious".to_owned(), "precious and much longer than any header".repeat(10)] {
@@ -64,7 +64,7 @@ fn links_are_not_followed_and_what_is_not_ours_is_left_alone() {
 fn a_fifo_in_the_place_of_the_segment() {
     let dir = tempdir().unwrap();
     nix::unistd::mkfifo(&file(dir.path()), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert!(matches!(error(&options(dir.path()), "no file at all"), OpenError::NoFile { .. }));
+    assert!(matches!(error(&options(dir.path()), "no regular file"), OpenError::NoFile { .. }));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_segment_that_was_cut_short_is_refused() {
     assert!(matches!(error(&options(dir.path()), "cut short"), OpenError::Broken { .. }));
     assert!(am_transport::TransportExt::link_error(&mut member).unwrap().contains("cut short"));
     segment.write_all_at(&[0xff; 12], 16).unwrap();
-    assert!(matches!(error(&options(dir.path()), "makes no sense"), OpenError::Broken { .. }));
+    assert!(matches!(error(&options(dir.path()), "header is invalid"), OpenError::Broken { .. }));
     segment.write_all_at(&[0; 64], 0).unwrap();
     assert!(matches!(error(&options(dir.path()), "header is gone"), OpenError::Broken { .. }));
     drop(member);

@@ -52,7 +52,7 @@ fn another_user_is_refused_unless_the_file_lets_them_in() {
 fn a_directory_where_no_file_can_be_made() {
     assert!(nix::unistd::geteuid().is_root(), "run this as root: it becomes another user");
     let dir = tempdir().unwrap();
-    for (mode, says) in [(0o755, "`dir=` says another directory"), (0o711, "have its owner let this user write there")]
+    for (mode, says) in [(0o755, "another directory with `dir=`"), (0o711, "have its owner let this user write there")]
     {
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         assert!(as_other_user(dir.path(), says));
