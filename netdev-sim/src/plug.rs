@@ -1,4 +1,4 @@
-//! A NIC as a transport of its own, for nodes that own theirs.
+//! A NIC as a transport of its own, for a node that owns its transport.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,11 +10,9 @@ use am_wire::Address;
 
 use crate::net::Net;
 
-/// What plugs a node into a [`Net`] that several share: the NIC of that node,
-/// for as long as it is not [cut](Cut).
+/// The NIC of one node on a shared [`Net`], until it is [disconnected](Cut).
 ///
-/// The network must not be borrowed while the node uses it; after that, say
-/// [`Net::turned`].
+/// The caller must not borrow the network while the node uses it, and calls [`Net::turned`] afterwards.
 pub struct Plug {
     net: Rc<RefCell<Net>>,
     node: usize,
@@ -22,26 +20,26 @@ pub struct Plug {
     cut: Cut,
 }
 
-/// Ends a [`Plug`]: its node has died, and neither hears nor says anything any
-/// more, not even farewell.
+/// Disconnects a [`Plug`], as when its node dies: from then on the node receives and sends nothing, not even the frames
+/// of its shutdown.
 #[derive(Clone, Debug, Default)]
 pub struct Cut(Rc<Cell<bool>>);
 
 impl Cut {
-    /// From now on.
+    /// Disconnect it now.
     pub fn cut(&self) {
         self.0.set(true);
     }
 }
 
 impl Plug {
-    /// The NIC that the node has now. Another is there after its death.
+    /// The present NIC of the node. After the node's death there is another.
     pub fn new(net: &Rc<RefCell<Net>>, node: usize) -> Plug {
         let caps = net.borrow_mut().nic(node).caps().clone();
         Plug { net: net.clone(), node, caps, cut: Cut::default() }
     }
 
-    /// What ends it.
+    /// The handle that disconnects it.
     pub fn cut(&self) -> Cut {
         self.cut.clone()
     }

@@ -1,4 +1,4 @@
-//! A transport that was chosen at run time is one.
+//! A boxed transport, chosen at run time, is a transport.
 
 use am_ring::Frame;
 use am_wire::Address;

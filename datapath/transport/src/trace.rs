@@ -1,13 +1,11 @@
-//! A transport that writes down what passes.
+//! A transport that records its frames.
 //!
-//! Every frame, in both directions, goes into a pcap file for tcpdump and
-//! Wireshark: those that were sent when the transport took them, those that
-//! arrived when they were handed over. For looking at what goes wrong, not for
-//! the data path: it writes to a file, asks for the time of each frame, and
-//! copies it; what it writes to may allocate and block.
+//! Every frame, in both directions, goes into a pcap file for tcpdump and Wireshark: a sent frame when the transport takes
+//! it, a received frame when it is handed over. A trace is for debugging, and not for the data path: it reads the time of
+//! each frame, copies it and writes it to a file, which may allocate and block.
 //!
-//! The file is complete up to the last `flush`, whatever happens to the process then.
-//! A file that can no longer be written ends the trace and nothing else.
+//! The file is complete up to the last `flush`, even if the process is killed. If the file cannot be written any more, the
+//! trace ends, and the transport works on.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -27,7 +25,7 @@ use am_wire::{Address, Buffer};
 
 use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, pcap};
 
-/// A transport, and the file that tells of it.
+/// A transport, and the file of its frames.
 #[derive(Debug)]
 pub struct Trace<T, W: Write> {
     inner: T,
@@ -38,13 +36,13 @@ pub struct Trace<T, W: Write> {
 struct Log<W> {
     out: W,
     frames: u64,
-    /// Since the last flush.
+    /// Whether frames were written since the last flush.
     fresh: bool,
     error: Option<io::Error>,
 }
 
 impl<T: Transport> Trace<T, BufWriter<File>> {
-    /// Trace a transport into a new file; one of the same name is replaced.
+    /// Trace a transport into a new file, which replaces one of the same name.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -54,7 +52,7 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
 }
 
 impl<T: Transport> Trace<T, BufWriter<File>> {
-    /// Go on with a file that an earlier trace has written, or begin it.
+    /// Trace a transport into the file of an earlier trace, behind its frames; or into a new file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -70,7 +68,7 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
 }
 
 impl<T: Transport, W: Write> Trace<T, W> {
-    /// Trace a transport into whatever takes bytes, buffered better than not.
+    /// Trace a transport into any writer. It should be buffered.
     ///
     /// # Errors
     /// The start of the file cannot be written.
@@ -84,7 +82,7 @@ impl<T: Transport, W: Write> Trace<T, W> {
         Trace { inner, log }
     }
 
-    /// What ended the trace, if something did.
+    /// The error that ended the trace, if one did.
     pub fn error(&self) -> Option<&io::Error> {
         self.log.error.as_ref()
     }

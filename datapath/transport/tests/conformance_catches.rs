@@ -1,5 +1,4 @@
-//! The suite finds what it is there to find: each of these transports does one
-//! thing wrong, and the check for it fails.
+//! The checks of the suite work: each of these transports has one bug, and the check for it fails.
 
 use allocation_counter::measure;
 use am_ring::Frame;
@@ -8,7 +7,7 @@ use am_transport::loopback::{self, Loopback};
 use am_transport::{Caps, Command, IntroduceError, Transport};
 use am_wire::{Address, Buffer, Flow};
 
-/// What it does wrong.
+/// The bug of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
@@ -39,16 +38,16 @@ enum Bug {
 
 const FAR: Address = Address([2, 0, 0, 0, 0, 2]);
 
-/// A good transport, spoiled.
+/// A good transport with a bug.
 struct Broken {
     inner: Loopback,
     caps: Caps,
     bug: Bug,
     sent: u64,
     received: usize,
-    /// Taken in, and not handed over yet.
+    /// Frames that were received, and not handed over yet.
     got: Vec<Frame>,
-    /// What it should not have any more.
+    /// Frames that it should have given back.
     kept: Vec<Frame>,
 }
 
@@ -70,7 +69,7 @@ impl Broken {
         copy
     }
 
-    /// What is done to a frame before it is sent.
+    /// Apply the bug to a frame before it is sent.
     fn spoil(&mut self, to: Address, mut frame: Frame) -> Option<Frame> {
         let (nth, length) = (self.sent % 37 == 1, frame.bytes().len());
         match self.bug {
@@ -148,7 +147,7 @@ fn check(name: &str, bug: Bug) -> Result<Verdict, conformance::Failure> {
     conformance::check(name, pair, |run| measure(run).count_total)
 }
 
-/// A check passes without a bug and fails with each of these.
+/// Assert that a check passes without a bug, and fails with each of these.
 fn catches(name: &str, bugs: &[Bug]) {
     assert_eq!(check(name, Bug::None), Ok(Verdict::Passed), "{name}");
     for bug in bugs {
@@ -186,7 +185,7 @@ catches! {
     nothing_is_allocated_after_open: Allocates;
 }
 
-/// No check is without a transport that fails it.
+/// Every check has a transport that fails it.
 #[test]
 fn every_check_catches_something() {
     assert!(conformance::names().eq(CAUGHT.iter().copied()));

@@ -1,5 +1,5 @@
-//! What the XDP program does while its node has no room: requests go back to
-//! their senders before the host sees them (`bpf/bounce.h`).
+//! The bounce of the XDP program (`bpf/bounce.h`): while the node has no room, a request goes back to its sender before
+//! the host sees it.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use am_wire::frame::SMALLEST;
 use am_wire::steer::{Decision, Table, steer};
 use am_wire::{Address, EtherType, Flow};
 
-/// The program's tables: the same decision as everywhere, from [`am_wire::steer`].
+/// The program's tables. [`am_wire::steer`] decides, as in user space.
 #[derive(Debug)]
 pub(super) struct Bouncer {
-    /// On the heap: it has a byte for each of the 16,384 flow ids.
+    /// On the heap, because it has a byte for each of the 16,384 flow ids.
     table: Box<Table>,
     backs: BTreeMap<Flow, Back>,
 }
@@ -52,7 +52,7 @@ impl Bouncer {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;
         }
-        // Which flow it is: the only one whose way back turns it into a reject of its own.
+        // A reject template belongs to one flow.
         let flow = am_wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
         self.backs.get(&flow)?.reject(request.first_chunk::<SMALLEST>()?, EtherType::DEFAULT)
     }

@@ -22,7 +22,7 @@ fn small() -> Options {
     Options { fill: 4, rx: 3, tx: 2, completion: 2, frames: 16, ..Options::calm(2) }
 }
 
-/// Something that steering lets in: a control frame, as far as it looks.
+/// A control frame, as far as steering looks at it. Steering admits it.
 fn control() -> Signal {
     let mut bytes = [0u8; 64];
     bytes[..6].copy_from_slice(&OWN.0);
@@ -48,7 +48,7 @@ fn without_a_blank_or_room_frames_are_lost_and_counted() {
     let woken = (0..6).filter(|_| starving.arrive(&control())).count();
     assert_eq!((woken, starving.count().starved), (4, 2));
     assert_eq!(starving.receive(64, &pool, &mut drop), 4);
-    assert!(starving.arrive(&control()), "it was filled again");
+    assert!(starving.arrive(&control()), "the fill ring is full again");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn who_writes_a_frame_that_is_lent_is_seen() {
     nic.flush(&pool);
     assert!(nic.starts() && read(&mut nic));
     assert_eq!(nic.count().overwritten, 0);
-    // The ring's types do not let anybody write it, so the sum stands for that.
+    // The ring's types forbid a write to the frame, so the test changes the sum instead.
     nic.sent[0].1.sum = nic.sent[0].1.sum.map(|sum| sum ^ 1);
     nic.flush(&pool);
     assert_eq!(nic.count().overwritten, 1);

@@ -1,4 +1,4 @@
-//! Who has a frame when.
+//! The owner of a frame at each time.
 
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
@@ -13,7 +13,7 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
     for _ in 0..10 {
         let Some(mut kept) = pair.build(&spec) else { return Err(Failure("the pool is empty".into())) };
         let before = kept.bytes().to_vec();
-        // As a retransmit queue does: send, keep, send again.
+        // A retransmit queue sends a frame, keeps it, and sends it again.
         for _ in 0..3 {
             pair.send_frame(spec.to, &kept, &mut |_| ())?;
         }
@@ -24,7 +24,7 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
     Ok(Verdict::Passed)
 }
 
-/// Take in frames until there are so many, and keep them.
+/// Receive this many frames, and keep them.
 fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, Failure> {
     let mut kept = Vec::with_capacity(wanted);
     for number in 0.. {
@@ -75,7 +75,7 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure>
     let kept = keep(&mut pair, 40)?;
     pair = pair.swapped();
     let kept_there = keep(&mut pair, 40)?;
-    // Some are on their way, or not even that, when the ends are closed.
+    // Some frames are queued, and some are on their way, when the ends are closed.
     for number in 0..20 {
         let spec = pair.spec(number, 100);
         pair.send(&spec, &mut |_| ())?;
@@ -90,7 +90,7 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure>
     Ok(Verdict::Passed)
 }
 
-/// A few turns of traffic that allocate nothing themselves.
+/// Some turns of traffic. The check itself allocates nothing here.
 fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
     let mut arrived = 0;
     for number in 0..rounds {
@@ -111,7 +111,7 @@ pub(super) fn nothing_is_allocated_after_open(
     allocations: &dyn Fn(&mut dyn FnMut()) -> u64,
 ) -> Result<Verdict, Failure> {
     pair.open_flow();
-    // What is set up with the first frames is still part of opening.
+    // A transport may allocate at its first frames.
     traffic(&mut pair, 64);
     let mut arrived = 0;
     let count = allocations(&mut || arrived += traffic(&mut pair, 5000));

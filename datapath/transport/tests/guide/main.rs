@@ -1,5 +1,4 @@
-//! What `docs/writing-a-transport.md` says of writing a transport is so: its example
-//! passes the suite, and is quoted as it is.
+//! The example in `docs/writing-a-transport.md` passes the conformance suite, and the page quotes it exactly.
 
 mod link;
 
@@ -55,18 +54,21 @@ fn the_example_says_when_its_other_end_is_gone() {
     assert_eq!(near.link_error().as_deref(), Some("the other end was closed"));
 }
 
-/// What it says of tests is what stands here.
+/// The page quotes the tests of this file.
 #[test]
 fn the_guide_quotes_this_file() {
     let blocks = PAGE.split("\n```rust,test\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());
     let blocks: Vec<&str> = blocks.collect();
     assert_eq!(blocks.len(), 2);
     for block in blocks.iter().flat_map(|block| block.split("\n\n")) {
-        assert!(HERE.contains(block), "docs/writing-a-transport.md quotes what guide/main.rs does not say:\n{block}");
+        assert!(
+            HERE.contains(block),
+            "docs/writing-a-transport.md has code that guide/main.rs does not have:\n{block}"
+        );
     }
 }
 
-/// The guide shows the whole example, in order, and no other code in Rust but that of tests.
+/// The page shows the whole example, in order. Its only other Rust code is that of tests.
 #[test]
 fn the_guide_quotes_the_example() {
     let blocks = PAGE.split("\n```rust\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());
