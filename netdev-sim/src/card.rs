@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use am_ring::{Frame, Pool};
-use am_transport::Steering;
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, EtherType, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Steering};
+use am_wire::{Address, Buffer, EtherType};
 
 use crate::clock::Nanos;
 use crate::driver::Driver;
@@ -305,18 +304,18 @@ impl Card {
         taken
     }
 
-    pub(crate) fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn send(&mut self, frame: &Frame) -> bool {
         if frame.bytes().len() > self.rings.longest {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         if self.tx.len() >= self.rings.tx {
             self.count.tx_full += 1;
-            return Err(frame);
+            return false;
         }
         let (index, sum) = (frame.index(), self.rings.sums.then(|| sum(frame.bytes())));
-        self.tx.push_back(Lent { frame: Some(frame), index, sum });
-        Ok(())
+        self.tx.push_back(Lent { frame: Some(frame.share()), index, sum });
+        true
     }
 
     pub(crate) fn flush(&mut self, pool: &Pool) {
@@ -327,27 +326,15 @@ impl Card {
         }
     }
 
-    pub(crate) fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    pub(crate) fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
         if let Some(bouncer) = &mut self.bouncer {
-            bouncer.steer(flow, open);
+            bouncer.control(command);
         }
+        self.steering.control(command, caps)
     }
 
-    pub(crate) fn way_back(&mut self, flow: Flow, back: &Back) {
-        if let Some(bouncer) = &mut self.bouncer {
-            bouncer.way_back(flow, back);
-        }
-    }
-
-    pub(crate) fn full(&mut self, is_full: bool) {
-        if let Some(bouncer) = &mut self.bouncer {
-            bouncer.full(is_full);
-        }
-    }
-
-    pub(crate) fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
+    pub(crate) fn notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
     }
 
     pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

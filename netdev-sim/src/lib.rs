@@ -54,7 +54,7 @@
 //!
 //! ```
 //! use am_netdev_sim::{Happening, Net, Options};
-//! use am_transport::Transport;
+//! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut net = Net::new(Options::calm(2));
@@ -68,7 +68,7 @@
 //! frame::body(space, Framing::Split, 5).unwrap().copy_from_slice(b"hello");
 //! let length = frame::emit(space, Framing::Split, &link, &header, 5, None).unwrap();
 //! hello.set_len(length);
-//! net.nic(0).send(link.to, hello).unwrap();
+//! assert!(net.nic(0).send(link.to, &hello), "room");
 //! net.nic(0).flush();
 //! net.turned(0);
 //!

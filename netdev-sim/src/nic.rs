@@ -1,9 +1,8 @@
 //! A card, with the memory of its node.
 
 use am_ring::{Frame, Layout, LayoutError, Pool};
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_wire::Address;
 
 use crate::card::{Card, NicCount};
 use crate::options::Options;
@@ -105,7 +104,7 @@ impl Transport for Nic {
         self.card.receive(budget, &self.caps.pool, each)
     }
 
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         self.card.send(frame)
     }
 
@@ -113,20 +112,12 @@ impl Transport for Nic {
         self.card.flush(&self.caps.pool);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.card.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.card.control(command, &self.caps)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.card.way_back(flow, back);
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.card.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.card.stray()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.card.notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

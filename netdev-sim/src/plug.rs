@@ -5,9 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_wire::Address;
 
 use crate::net::Net;
 
@@ -59,28 +58,20 @@ impl Transport for Plug {
         self.with(|nic| nic.receive(budget, each)).unwrap_or_default()
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.with(|nic| nic.send(to, frame)).unwrap_or(Ok(()))
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        self.with(|nic| nic.send(to, frame)).unwrap_or(true)
     }
 
     fn flush(&mut self) {
         self.with(|nic| nic.flush());
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.with(|nic| nic.steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.with(|nic| nic.control(command)).unwrap_or(Ok(()))
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.with(|nic| nic.way_back(flow, back));
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.with(|nic| nic.full(is_full));
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.with(|nic| nic.stray()).flatten()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.with(|nic| nic.poll_notices(each));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -108,7 +99,7 @@ mod tests {
         let to = net.borrow().address(1);
         let send = |plug: &mut Plug| {
             let frame = plug.caps().pool.copy(&[1; 60]).expect("a frame");
-            plug.send(to, frame).expect("room");
+            assert!(plug.send(to, &frame), "room");
             plug.flush();
             net.borrow_mut().turned(0);
             while net.borrow_mut().step().is_some() {}

@@ -107,7 +107,8 @@ impl Over {
 fn sockets(scheme: &str, settings: &str) -> [String; 2] {
     let address = |with_prefix: &'static str| with_prefix.split('/').next().unwrap_or_default();
     let [near, far] = [ADDRESSES.0, ADDRESSES.1].map(address);
-    [(near, far), (far, near)].map(|(own, other)| format!("{scheme}:{own}:{PORT},peer={other}:{PORT}{settings}"))
+    let peer = if scheme == "udp" { "connect" } else { "peer" };
+    [(near, far), (far, near)].map(|(own, other)| format!("{scheme}:{own}:{PORT},{peer}={other}:{PORT}{settings}"))
 }
 
 #[cfg(test)]
@@ -121,8 +122,8 @@ mod tests {
     #[test]
     fn each_side_knows_the_other() {
         let [near, far] = names(Over::Udp, 65_000);
-        assert_eq!(near, "udp:10.77.0.1:34997,peer=10.77.0.2:34997,frame=64972");
-        assert_eq!(far, "udp:10.77.0.2:34997,peer=10.77.0.1:34997,frame=64972");
+        assert_eq!(near, "udp:10.77.0.1:34997,connect=10.77.0.2:34997,frame=64972");
+        assert_eq!(far, "udp:10.77.0.2:34997,connect=10.77.0.1:34997,frame=64972");
         let [here, there] = names(Over::Shm, 65_000);
         assert_eq!(here, there);
         assert!(Over::Xdp.ends(1500).unwrap().is_none() && Over::Udp.most(1500) == 1458);

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use am_wire::frame::ETHERNET;
 use nix::unistd::geteuid;
-use wire::frame::ETHERNET;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;
@@ -100,12 +100,13 @@ impl Joint {
         // Of the loopback network, so that two that run at once do not meet.
         let [low, high] = (process::id() as u16).to_be_bytes();
         let ip = |host: u8| format!("127.{high}.{low}.{host}:{PORT}");
-        let socket = |kind| format!("{kind}:{},peer={},frame={frame}", ip(1), ip(2));
-        let other = |kind| format!("{kind}:{},peer={},frame={frame}", ip(2), ip(1));
+        let ends = |kind, peer| {
+            [(1, 2), (2, 1)].map(|(own, other)| format!("{kind}:{},{peer}={},frame={frame}", ip(own), ip(other)))
+        };
         let path = at.0.join(format!("socket{STAGE}")).display().to_string();
         match self {
-            Joint::Udp => [socket("udp"), other("udp")],
-            Joint::Tcp => [socket("tcp"), other("tcp")],
+            Joint::Udp => ends("udp", "connect"),
+            Joint::Tcp => ends("tcp", "peer"),
             Joint::Shm => [(); 2].map(|()| format!("shm:am-bench-{},frame={frame}", process::id())),
             // Two names, so that one process can have both.
             Joint::Memif => [("server", 0), ("client", 1)].map(|(role, nth)| {

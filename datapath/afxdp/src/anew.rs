@@ -1,4 +1,4 @@
-//! What a transport knows for when it has to be opened anew.
+//! The state that a transport needs to reopen itself.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::time::Instant;
 use crate::interface::Interface;
 use crate::options::Options;
 
-/// The program's counter is read once in so many looks, one of which comes each millisecond.
+/// The program's counter is read at every 16th check. There is one check a millisecond.
 const LOOKS: u32 = 16;
-/// Counts of that time are compared with those of so many readings before.
+/// Truncated frames are counted over this many readings.
 const READINGS: u32 = 64;
-/// So many cut frames in it are no accident: where frames are whole, there are none in a lifetime.
+/// This many truncated frames in a period show that the NIC truncates. A NIC that does not has none in its lifetime.
 const MANY: u64 = 4;
 
-/// What it takes to open a transport anew.
+/// What a transport needs to reopen itself.
 pub(crate) struct Anew {
     pub(crate) options: Options,
     pub(crate) interface: Interface,
     pub(crate) wake: Arc<OwnedFd>,
-    /// The most frames that were promised.
+    /// The largest credit that was announced.
     pub(crate) promised: usize,
     pub(crate) cuts: Cuts,
-    /// When an interface that is gone is looked for again.
+    /// When to look again for an interface that is gone.
     pub(crate) next: Instant,
 }
 
@@ -32,7 +32,7 @@ impl Anew {
     }
 }
 
-/// Looks out for frames that were cut.
+/// Detects a NIC that truncates frames.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     looks: u32,
@@ -46,7 +46,7 @@ impl Cuts {
         self.looks.is_multiple_of(LOOKS)
     }
 
-    /// Whether so many frames were cut that it is the NIC's habit.
+    /// Whether so many frames were truncated that the NIC does it regularly. `cut` is the program's counter.
     pub(crate) fn is_habit(&mut self, cut: u64) -> bool {
         let many = cut - self.before >= MANY;
         if self.looks.is_multiple_of(LOOKS * READINGS) {
@@ -60,7 +60,7 @@ impl Cuts {
 mod tests {
     use super::*;
 
-    /// How many readings it takes until it is a habit, with so many cut frames in each.
+    /// Readings until truncation is detected, with so many truncated frames in each.
     fn readings(each: impl Fn(u32) -> u64) -> Option<u32> {
         let (mut cuts, mut cut) = (Cuts::default(), 0);
         (1..=500).find(|&reading| {

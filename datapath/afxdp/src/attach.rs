@@ -1,4 +1,4 @@
-//! A program is loaded and attached, in the mode that was asked for.
+//! Loads the XDP program, and attaches it in the mode that was asked for.
 
 use std::os::fd::AsFd;
 
@@ -13,15 +13,15 @@ use crate::options::{Attach, Options};
 /// The index of this transport's socket in the program's table.
 pub(crate) const SOCKET: u8 = 0;
 
-/// The largest MTU of drivers that do not say it, and take no frames in several pieces: a page less XDP's
-/// headroom, the kernel's own data, the Ethernet header, and what each leaves for tags (`docs/nics.md`).
+/// The largest MTU of drivers that do not report it and take no multi-buffer frames: a page, less XDP's headroom, the
+/// kernel's own data, the Ethernet header, and what each driver leaves for tags (`docs/nics.md`).
 const MTUS: [(&str, u32); 6] =
     [("veth", 3506), ("virtio_net", 3506), ("igb", 3046), ("ixgbe", 3046), ("i40e", 3046), ("ice", 3046)];
 
 /// The largest MTU that every driver with XDP takes.
 const ANY_MTU: u32 = 1500;
 
-/// The steering program of a node with this address, and its socket.
+/// Load the steering program of a node with this address, and give it the node's socket.
 ///
 /// # Errors
 /// [`OpenError::Load`].
@@ -37,7 +37,7 @@ pub(crate) fn no_socket(error: SocketError) -> OpenError {
     OpenError::system("giving the socket to the XDP program", std::io::Error::other(error))
 }
 
-/// A program on the interface, in the mode that was asked for.
+/// Attach a program to the interface, in the mode that was asked for.
 ///
 /// # Errors
 /// [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::Occupied`].

@@ -17,8 +17,8 @@ use crate::options::Options;
 use crate::umem::{Memory, queue_size};
 use crate::{OpenError, rights};
 
-/// A queue stays taken for a moment after its socket was closed, because the
-/// kernel cleans up later: wait so long before calling it in use.
+/// A queue stays in use for a moment after its socket was closed, because the kernel cleans up later. A bind waits this
+/// long before it reports the queue as busy.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The four rings of a bound socket.
@@ -33,8 +33,7 @@ impl Bound {
     /// Make a socket and bind it, in copy or in zero-copy mode.
     ///
     /// # Errors
-    /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`]
-    /// and what else can be in the way.
+    /// [`OpenError::Busy`], [`OpenError::NoZeroCopy`], [`OpenError::NoSuchQueue`] and others.
     pub(crate) fn new(
         options: &Options,
         interface: &Interface,
@@ -55,25 +54,25 @@ impl Bound {
         self.rx.fd().as_raw_fd()
     }
 
-    /// The socket, as long as its rings are.
+    /// The socket's descriptor, borrowed from its rings.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         borrow(&self.rx)
     }
 }
 
-/// A ring's socket, as long as the ring is.
+/// The socket's descriptor, borrowed from the receive ring.
 pub(crate) fn borrow(rx: &RxQueue) -> BorrowedFd<'_> {
     // SAFETY: the ring keeps its socket open, and the borrow keeps the ring.
     unsafe { BorrowedFd::borrow_raw(rx.fd().as_raw_fd()) }
 }
 
-/// As [`borrow`], of the other ring.
+/// The socket's descriptor, borrowed from the transmit ring.
 pub(crate) fn borrow_tx(tx: &TxQueue) -> BorrowedFd<'_> {
     // SAFETY: as above.
     unsafe { BorrowedFd::borrow_raw(tx.fd().as_raw_fd()) }
 }
 
-/// Refused for a reason that has nothing to do with zero-copy.
+/// Whether the error has nothing to do with zero-copy.
 fn is_final(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM | libc::ENETDOWN | libc::ENODEV | libc::ENOMEM))
 }
@@ -104,16 +103,16 @@ impl Attempt<'_> {
         let config = SocketConfig::builder()
             .rx_queue_size(queue_size(self.options.rings.rx)?)
             .tx_queue_size(queue_size(self.options.rings.tx)?)
-            // The program is ours to load: see `bpf`.
+            // We load the program ourselves: see `bpf`.
             .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
             .bind_flags(mode | self.sg | BindFlags::XDP_USE_NEED_WAKEUP)
             .build();
-        // SAFETY: asked for is that no second socket of this UMEM loads a
-        // program on this queue; there is no second socket, and none loads any.
+        // SAFETY: no second socket of this UMEM may load a program on this queue. There is no second socket, and none
+        // loads a program.
         let made = unsafe { Socket::new(config, self.umem, &name, self.options.queue) };
         let (tx, rx, rings) = made.map_err(|error| system_error(&error))?;
         let (fill, done) = rings.ok_or_else(|| io::Error::other("the UMEM's rings are another socket's"))?;
-        // libxdp leaves the socket to our children, where it would keep the queue.
+        // libxdp lets child processes inherit the socket, which would keep the queue in use.
         fcntl(borrow(&rx), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         Ok(Bound { rx, tx, fill, done })
     }

@@ -1,9 +1,7 @@
-//! Busy polling: our own thread drives the NIC's queue, instead of the NIC's
-//! interrupts interrupting our thread.
+//! Busy polling: our own thread polls the NIC's queue, and is not interrupted by it.
 //!
-//! It pays where interrupts and thread share a core, and needs both halves: the
-//! socket's options ([`BusyPoll`]), and an interface that holds its interrupts
-//! back as long as somebody polls ([`Defer`]).
+//! It pays where interrupts and thread share a core. It needs the socket's options ([`BusyPoll`]), and an interface
+//! that holds back its interrupts while it is polled ([`Defer`]).
 
 use std::fs;
 use std::io;
@@ -16,11 +14,11 @@ use crate::sockopt;
 /// The options of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyPoll {
-    /// Frames that one poll takes from the NIC at most (`SO_BUSY_POLL_BUDGET`).
+    /// The most frames that one poll takes from the NIC (`SO_BUSY_POLL_BUDGET`).
     pub budget: u16,
-    /// Microseconds that a call which waits polls before it sleeps (`SO_BUSY_POLL`).
+    /// Microseconds that a blocking call polls before it sleeps (`SO_BUSY_POLL`).
     pub microseconds: u32,
-    /// The interface's half; `None` where somebody else has set it.
+    /// The interface's settings; `None` leaves them as they are.
     pub defer: Option<Defer>,
 }
 
@@ -30,30 +28,28 @@ impl Default for BusyPoll {
     }
 }
 
-/// How an interface holds its interrupts back. Set while the transport is open,
-/// set back when it is closed; after a crash it stays, and does no harm: an
-/// interface that nobody polls returns to its interrupts by itself.
+/// How an interface holds back its interrupts. Set while the transport is open, and restored when it is closed. After a
+/// crash the setting stays, and does no harm: an interface that is not polled returns to interrupts by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defer {
-    /// Polls without a frame before interrupts are let in again (`napi_defer_hard_irqs`).
+    /// Empty polls before interrupts are enabled again (`napi_defer_hard_irqs`).
     pub polls: u32,
-    /// Nanoseconds without a poll before they are (`gro_flush_timeout`).
+    /// Nanoseconds without a poll before interrupts are enabled again (`gro_flush_timeout`).
     pub nanoseconds: u64,
 }
 
 impl Default for Defer {
-    /// The kernel's documentation recommends these for AF_XDP.
+    /// The values that the kernel's documentation recommends for AF_XDP.
     fn default() -> Self {
         Defer { polls: 2, nanoseconds: 200_000 }
     }
 }
 
-/// What is set back when the transport is closed.
+/// Settings of the interface that are restored when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred(Vec<(PathBuf, String)>);
 
-/// Switch it on. The interface's half may fail for want of rights: that is a
-/// note, not an error.
+/// Enable busy polling. If the interface's settings cannot be changed, that is a note and not an error.
 pub(crate) fn enable(
     wanted: &BusyPoll,
     socket: BorrowedFd<'_>,
@@ -81,7 +77,7 @@ pub(crate) fn enable(
 impl Deferred {
     fn defer(&mut self, defer: Defer, interface: &Interface) -> io::Result<()> {
         let directory = PathBuf::from("/sys/class/net").join(&interface.name);
-        // /sys shows the network namespace that it was mounted in: is this our interface at all?
+        // /sys shows the network namespace in which it was mounted. Check that this is our interface.
         if read(&directory.join("ifindex"))? != interface.index.to_string() {
             return Err(io::Error::other("/sys shows another network namespace"));
         }
@@ -89,7 +85,7 @@ impl Deferred {
         self.write(directory.join("gro_flush_timeout"), defer.nanoseconds.to_string())
     }
 
-    /// Set nothing back.
+    /// Restore nothing.
     pub(crate) fn forget(mut self) {
         self.0.clear();
     }

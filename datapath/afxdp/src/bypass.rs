@@ -1,10 +1,11 @@
-//! Whether the driver still runs the XDP program. Some forget it when they set their NIC up again (vmxnet3 of Linux 7.3, as
-//! tried: after a link that went down, or another MTU). Then frames of ours come to the kernel's stack, which the program
-//! would never have let through: whoever listens for them there knows.
+//! Detects a driver that no longer runs the XDP program. Some drivers lose the program when they reset their NIC
+//! (vmxnet3 of Linux 7.3, as tried, after a link that went down, or another MTU). Then our frames reach the kernel's
+//! stack. The program would never have passed them, so frames that arrive at a packet socket prove that it does not
+//! run.
 //!
-//! Sockets for our EtherTypes cost nothing until a frame comes. But the kernel takes an 802.1Q tag off before it gives a frame
-//! to such a socket, and then does not tell it from one of ours. So their word is a suspicion. From then on one socket
-//! listens in their place that the kernel asks about each frame of the interface, before it forgets the tag.
+//! Packet sockets for our EtherTypes cost nothing until a frame arrives. But the kernel removes an 802.1Q tag before it
+//! delivers a frame to such a socket, so frames of a VLAN look like ours. So these sockets only raise a suspicion. From
+//! then on one other socket replaces them. Its filter sees each frame of the interface, before the tag is removed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,25 +18,25 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket
 
 use crate::sockopt;
 
-/// Looked at so often.
+/// The interval of the checks.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Fewer of them may have come while the program was being attached.
+/// Fewer frames may have passed while the program was being attached.
 const SOME: usize = 3;
 
-/// So many are read at once.
+/// The most frames that are read at once.
 const MOST: usize = 256;
 
-/// Listens to the stack for frames that are this node's.
+/// Packet sockets that receive this node's frames when they bypass the program.
 pub(crate) struct Bypass {
     sockets: Vec<OwnedFd>,
-    /// They hear no frame with a tag.
+    /// Whether the sockets receive untagged frames only.
     is_sure: bool,
     interface: u32,
     ethertype: EtherType,
     own: Address,
     next: Instant,
-    /// Why the program does not run, where attaching it again failed.
+    /// Set if attaching the program again failed: why it does not run.
     pub(crate) trouble: Option<String>,
 }
 
@@ -48,13 +49,13 @@ impl Bypass {
         Ok(Bypass { sockets, is_sure: false, interface, ethertype, own, next, trouble: None })
     }
 
-    /// On another interface, which has come for one that is gone. Where that fails, nothing is heard of it.
+    /// Listen on the interface that replaces one that is gone. If that fails, a bypass is not detected.
     pub(crate) fn follow(&mut self, interface: u32) {
         (self.interface, self.is_sure) = (interface, false);
         self.sockets = listen(interface, self.ethertype).unwrap_or_default();
     }
 
-    /// Whether frames came past the program since this was last asked; a few system calls, now and then.
+    /// Whether frames have bypassed the program since the last call. Makes a few system calls, now and then.
     pub(crate) fn is_used(&mut self) -> bool {
         let now = Instant::now();
         if now < self.next {
@@ -69,14 +70,14 @@ impl Bypass {
         is_suspected
     }
 
-    /// Listen for untagged frames only. Where that fails, it is tried at the next suspicion.
+    /// Listen for untagged frames only. If that fails, it is tried again at the next suspicion.
     fn make_sure(&mut self) {
         if let Ok(socket) = listen_to_untagged(self.interface, self.ethertype) {
             (self.sockets, self.is_sure) = (vec![socket], true);
         }
     }
 
-    /// How many there were.
+    /// Read the sockets, and count the frames to this node.
     fn read(&self) -> usize {
         let own = |socket: &OwnedFd| {
             let mut start = [0; 6];
@@ -86,7 +87,7 @@ impl Bypass {
         all.filter(|is_own| *is_own).count()
     }
 
-    /// The program was attached again: what came before is of no interest.
+    /// The program was attached again: discard earlier frames.
     pub(crate) fn restart(&mut self, result: Result<(), String>) {
         self.read();
         self.trouble = result.err();
@@ -94,7 +95,7 @@ impl Bypass {
     }
 }
 
-/// A socket for each EtherType.
+/// Open a socket for each EtherType.
 fn listen(interface: u32, ethertype: EtherType) -> io::Result<Vec<OwnedFd>> {
     [ethertype.hidden(), ethertype.plain()].into_iter().map(|ethertype| listen_to(interface, ethertype)).collect()
 }
@@ -104,18 +105,18 @@ fn listen_to(interface: u32, ethertype: u16) -> io::Result<OwnedFd> {
     bind(socket, interface, ethertype)
 }
 
-/// A socket for both, which hears a frame before the kernel takes the tag off.
+/// Open a socket for both EtherTypes that receives a frame before the kernel removes its tag.
 fn listen_to_untagged(interface: u32, ethertype: EtherType) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     let mut filter = untagged(ethertype);
     let program = sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // The kernel copies the filter while it lives. Until it is bound, the socket hears nothing.
+    // The kernel copies the filter during the call. Until it is bound, the socket receives nothing.
     sockopt::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
     sockopt::set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
     bind(socket, interface, libc::ETH_P_ALL as u16)
 }
 
-/// Without a tag, and of one of the EtherTypes.
+/// A filter for frames without a tag and of one of the EtherTypes.
 fn untagged(ethertype: EtherType) -> [sock_filter; 7] {
     const TAG: i32 = libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT;
     let op = |code: u32, k: u32, jt, jf| sock_filter { code: code as u16, jt, jf, k };

@@ -1,5 +1,5 @@
-//! Whether the interface carries anything now: it may be taken down, unplugged,
-//! renamed or removed while it is in use, or its MTU made smaller, and the rings say nothing of it.
+//! Whether the interface can carry frames. An interface in use may be taken down, unplugged, renamed or removed, or get
+//! a smaller MTU, and the rings say nothing of it.
 
 use std::io;
 
@@ -9,15 +9,15 @@ use am_wire::frame::ETHERNET;
 use crate::ifreq::Query;
 use crate::interface::Interface;
 
-/// What was found when it was last looked at.
+/// Whether the interface carries frames, as of the last check.
 pub(crate) struct Carrier {
-    /// `None` where the system would not let us ask: then nothing is known.
+    /// `None` if the system does not allow queries. Then the interface counts as well.
     query: Option<Query>,
-    /// Another interface may get the name.
+    /// Its index: another interface may get its name later.
     index: u32,
-    /// One that comes for it has to have this.
+    /// Its address: a replacement must have the same.
     address: Address,
-    /// The smallest MTU that takes the longest of our frames.
+    /// The smallest MTU that fits our longest frame.
     needed: u32,
     found: Found,
     trouble: Option<String>,
@@ -29,13 +29,13 @@ enum Found {
     Gone,
     Down,
     NoCarrier,
-    /// Its MTU, which our longest frame does not fit.
+    /// Its MTU, which is too small for our longest frame.
     TooSmall(u32),
     Fine,
 }
 
 impl Carrier {
-    /// Of an interface that is to carry frames of so many bytes.
+    /// For an interface that must carry frames of `longest` bytes.
     pub(crate) fn of(interface: &Interface, longest: usize) -> Carrier {
         let query = Query::new(&interface.name).ok().flatten();
         let needed = longest.saturating_sub(ETHERNET) as u32;
@@ -43,10 +43,10 @@ impl Carrier {
         Carrier { query, index, address, needed, found: Found::Fine, trouble: None }
     }
 
-    /// Ask; three system calls.
+    /// Query the interface: three system calls. Returns what is wrong.
     pub(crate) fn look(&mut self) -> Option<&str> {
         self.found = self.ask();
-        // Nothing is allocated where all is well.
+        // No allocation where all is well.
         let is_fine = self.found == Found::Fine;
         self.trouble = self.query.as_ref().filter(|_| !is_fine).and_then(|query| self.say(&query.name()));
         self.trouble()
@@ -55,7 +55,7 @@ impl Carrier {
     fn ask(&mut self) -> Found {
         let Some(query) = &mut self.query else { return Found::Fine };
         let mut found = found(self.index, query.index(), query.flags());
-        // It may have another name by now, and another interface its name.
+        // The interface may have been renamed, and another one may have its name.
         if found == Found::Gone && query.follow(self.index).is_ok() {
             found = found_by_its_number(query.flags());
         }
@@ -81,17 +81,17 @@ impl Carrier {
         })
     }
 
-    /// What was found when it was last looked at.
+    /// What was wrong at the last check.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Whether there was no such interface any more when it was last looked at.
+    /// Whether the interface was gone at the last check.
     pub(crate) fn is_gone(&self) -> bool {
         self.found == Found::Gone
     }
 
-    /// What the interface is called now.
+    /// The interface's present name.
     pub(crate) fn name(&self) -> Option<String> {
         self.query.as_ref().map(Query::name)
     }
@@ -103,13 +103,13 @@ fn found(ours: u32, index: io::Result<u32>, flags: io::Result<i32>) -> Found {
         Ok(flags) if flags & libc::IFF_UP == 0 => Found::Down,
         Ok(flags) if flags & libc::IFF_RUNNING == 0 => Found::NoCarrier,
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Found::Gone,
-        // Of other errors nothing is known of the interface.
+        // Other errors say nothing about the interface.
         _ => Found::Fine,
     }
 }
 
-/// Of an interface that there is, whatever it is called: while the kernel renames one, it has its new name already, and
-/// is not found by it yet.
+/// The state of an interface that was found by its index. While the kernel renames an interface, a query by its new
+/// name fails for a moment: so "absent" counts as fine here.
 fn found_by_its_number(flags: io::Result<i32>) -> Found {
     match found(0, Ok(0), flags) {
         Found::Gone => Found::Fine,

@@ -1,4 +1,4 @@
-//! The socket closed, for certain and at once.
+//! Closes the socket for certain, and at once.
 
 use std::fs::File;
 use std::io;
@@ -15,23 +15,22 @@ use crate::OpenError;
 use crate::bind::Bound;
 use crate::errors::system_error;
 
-/// Closes the socket when dropped, whoever else has a number for it.
+/// Closes the socket when dropped, even where others hold a descriptor of it.
 ///
-/// libxdp makes the socket together with the UMEM and closes it with the UMEM.
-/// But the UMEM lives as long as a frame of it does, and frames may outlive the
-/// transport, while those in the kernel's hands come home only when the socket
-/// is closed. So what the numbers refer to is replaced: the socket goes, each
-/// number stays with who has it.
+/// libxdp makes the socket together with the UMEM, and closes it with the UMEM. But the UMEM lives as long as any of
+/// its frames, and frames may outlive the transport. Frames that the kernel holds return only when the socket is
+/// closed. So the descriptors are redirected to `/dev/null`: the socket closes, and each holder keeps a valid
+/// descriptor.
 pub(crate) struct CloseOnDrop {
-    /// libxdp's number.
+    /// libxdp's descriptor.
     socket: RawFd,
-    /// Keeps it libxdp's.
+    /// Keeps that descriptor open.
     _umem: Umem,
-    /// To wait on: a duplicate.
+    /// A duplicate, to wait on.
     wake: Arc<OwnedFd>,
-    /// What the numbers refer to afterwards; opened early, so that closing cannot fail.
+    /// `/dev/null`, opened early so that closing cannot fail.
     nothing: File,
-    /// Interface and queue, where the NIC itself writes to our memory.
+    /// Interface and queue, in zero-copy mode: there the NIC writes to our memory.
     zero_copy: Option<(String, u32)>,
 }
 
@@ -40,14 +39,14 @@ impl CloseOnDrop {
     /// The process has too many files open.
     pub(crate) fn new(bound: &Bound, umem: Umem, zero_copy: Option<(String, u32)>) -> Result<CloseOnDrop, OpenError> {
         let failed = |error| OpenError::system("duplicating the socket's descriptor", error);
-        // A duplicate, though an epoll instance would not need replacing: one
-        // that watches a socket costs each arriving frame 300 ns.
+        // A duplicate, though an epoll instance would need no redirection: an epoll instance that watches a socket
+        // costs each received frame 300 ns.
         let wake = Arc::new(bound.fd().try_clone_to_owned().map_err(failed)?);
         let nothing = File::open("/dev/null").map_err(failed)?;
         Ok(CloseOnDrop { socket: bound.raw_fd(), _umem: umem, wake, nothing, zero_copy })
     }
 
-    /// The same for the socket that comes after another: whoever waits for that one waits for this one from now on.
+    /// For a socket that replaces another: its events arrive at the old socket's `wake` descriptor.
     pub(crate) fn again(
         bound: &Bound,
         umem: Umem,
@@ -55,13 +54,13 @@ impl CloseOnDrop {
         wake: Arc<OwnedFd>,
     ) -> Result<CloseOnDrop, OpenError> {
         let mut again = CloseOnDrop::new(bound, umem, zero_copy)?;
-        // SAFETY: both numbers are ours and open. The second is /dev/null: see `drop`. It cannot fail.
+        // SAFETY: both descriptors are ours and open. The second is /dev/null: see `drop`. The call cannot fail.
         unsafe { libc::dup3(again.wake.as_raw_fd(), wake.as_raw_fd(), libc::O_CLOEXEC) };
         again.wake = wake;
         Ok(again)
     }
 
-    /// Becomes readable when frames arrive, and always is once the socket is closed.
+    /// Readable when frames have arrived, and always once the socket is closed.
     pub(crate) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
@@ -70,10 +69,9 @@ impl CloseOnDrop {
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         let nothing = self.nothing.as_raw_fd();
-        // SAFETY: both numbers are open, one because the UMEM lives and one
-        // because `wake` does, and both are this socket: its rings are unmapped
-        // and no borrow of it is left, since whoever drops this has dropped the
-        // rings. From here on they are /dev/null. It cannot fail.
+        // SAFETY: both descriptors are open: one because the UMEM lives, the other because `wake` does. Both are this
+        // socket. Its rings are unmapped and no borrow of it is left, since the rings are dropped before this. From
+        // here on both are /dev/null. The calls cannot fail.
         unsafe {
             libc::dup3(nothing, self.wake.as_raw_fd(), libc::O_CLOEXEC);
             libc::dup3(nothing, self.socket, libc::O_CLOEXEC);
@@ -84,9 +82,8 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// A driver gives up its queue some time after the socket was closed, and until
-/// then its NIC writes to the frames that it has. Another socket can be bound
-/// once it did.
+/// A driver releases its queue some time after the socket was closed. Until then its NIC writes to the frames that it
+/// has. The queue is free once another socket can be bound.
 fn wait_until_free(interface: &str, queue: u32) {
     let deadline = Instant::now() + Duration::from_secs(1);
     while is_taken(interface, queue) && Instant::now() < deadline {
@@ -94,7 +91,7 @@ fn wait_until_free(interface: &str, queue: u32) {
     }
 }
 
-/// Whether a socket cannot be bound because there is one.
+/// Whether another socket is bound to the queue.
 pub(crate) fn is_taken(interface: &str, queue: u32) -> bool {
     matches!(try_bind(interface, queue), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
@@ -107,6 +104,6 @@ fn try_bind(interface: &str, queue: u32) -> io::Result<()> {
         .bind_flags(BindFlags::XDP_COPY)
         .build();
     let name = interface.parse().map_err(io::Error::other)?;
-    // SAFETY: the only socket of this UMEM; it loads no program.
+    // SAFETY: this is the only socket of this UMEM, and it loads no program.
     unsafe { Socket::new(config, &umem, &name, queue) }.map(drop).map_err(|error| system_error(&error))
 }

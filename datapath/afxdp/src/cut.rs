@@ -1,4 +1,4 @@
-//! Which chunks the frames of an interface lie in.
+//! How the frames of an interface are laid out in chunks.
 //!
 //! ```text
 //!  copy       ├─ 256, headroom ─┼─ frame ──────────────┤                      chunks of 2048 or 4096 bytes
@@ -6,11 +6,11 @@
 //!                               │ whole KiB, which the NIC fills │
 //! ```
 //!
-//! In copy mode the kernel copies a frame into the room that there is. In zero-copy mode the NIC writes, and
-//! counts the length of a buffer in units, the largest of 1 KiB: it does not fill what is left of a unit. A frame
-//! that is longer than the units arrives in pieces, which some drivers hand over as good frames. So in zero-copy
-//! mode the whole KiB of a chunk have to hold the longest frame, and what a NIC writes before and behind it
-//! (`docs/nics.md` has each driver's unit).
+//! In copy mode the kernel copies a frame into the room behind the headroom. In zero-copy mode the NIC writes. It
+//! counts the length of a buffer in units of up to 1 KiB, and leaves the rest of a unit empty. A frame that is longer
+//! than the whole units arrives in pieces, and some drivers deliver each piece as a good frame. So in zero-copy mode
+//! the whole KiB of a chunk must hold the longest frame and what a NIC writes before and behind it (`docs/nics.md` has
+//! each driver's unit).
 
 use am_wire::frame::ETHERNET;
 
@@ -21,23 +21,23 @@ use crate::options::MultiBuffer;
 /// Bytes before a frame that the kernel keeps for XDP programs (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM: usize = 256;
 
-/// The two sizes of a chunk that the kernel takes: half a page and a page.
+/// The two chunk sizes that the kernel accepts: half a page and a page.
 const CHUNKS: [usize; 2] = [2048, 4096];
 
 /// The largest unit in which a NIC counts the length of a buffer.
 const UNIT: usize = 1024;
 
-/// What a NIC may write beside the frame: a time stamp before it; two VLAN tags and the check sequence.
+/// Bytes that a NIC may write around the frame: a time stamp before it; two VLAN tags and the check sequence.
 const BESIDE: usize = 16 + 2 * 4 + 4;
 
-/// The largest MTU of an interface whose frames fit a chunk each.
+/// The largest MTU at which each frame fits one chunk, in copy mode.
 pub const ONE_CHUNK_MTU: u32 = (Writer::Kernel.room(CHUNKS[1]) - ETHERNET) as u32;
 
-/// The same where the NIC writes the frames.
+/// The largest MTU at which each frame fits one chunk, in zero-copy mode.
 pub const ZERO_COPY_MTU: u32 = (Writer::Nic.room(CHUNKS[1]) - ETHERNET) as u32;
 
-/// The largest MTU of all, with frames of several chunks: more than a packet of
-/// IPv4 is nobody's, and 17 pages the most that a packet of the kernel's has.
+/// The largest MTU, with frames of several chunks. An IPv4 packet is no longer, and the kernel's packets have at most
+/// 17 pages.
 pub const MOST_MTU: u32 = 65535;
 
 /// What writes arriving frames into chunks.
@@ -59,20 +59,21 @@ impl Writer {
     }
 }
 
-/// How the frames of an interface lie in chunks.
+/// The chunk layout of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Bytes of a chunk.
     pub(crate) chunk: usize,
-    /// Bytes of it for what arrives.
+    /// Bytes of a chunk for received data.
     pub(crate) room: usize,
     /// Bytes of the longest frame.
     pub(crate) longest: usize,
 }
 
 impl Cut {
-    /// The smallest chunks that hold the longest frame; a NIC gets pages, of which it may fill a part. Where none do,
-    /// frames are in several chunks; with [`MultiBuffer::Never`] ours are shorter.
+    /// The smallest chunks that hold the longest frame. A NIC always gets whole pages, since it may fill only a part of
+    /// them. If no chunk holds the frame, the frame takes several; with [`MultiBuffer::Never`] frames are shorter
+    /// instead.
     pub(crate) fn new(interface: &Interface, writer: Writer, several: MultiBuffer) -> Cut {
         let longest = interface.max_frame();
         let [half, page] = CHUNKS.map(|chunk| Cut { chunk, room: writer.room(chunk), longest });
@@ -90,17 +91,17 @@ impl Cut {
         if mtu > MOST_MTU { Err(OpenError::Mtu { interface: name, mtu, most: MOST_MTU }) } else { Ok(()) }
     }
 
-    /// Each frame lies in a chunk of its own.
+    /// Whether each frame fits one chunk.
     pub(crate) fn is_one_each(&self) -> bool {
         self.longest <= self.room
     }
 
-    /// Consecutive chunks that hold the longest frame as a whole.
+    /// Consecutive chunks that hold the longest frame in one piece.
     pub(crate) fn chunks(&self) -> usize {
         (HEADROOM + self.longest).div_ceil(self.chunk)
     }
 
-    /// Chunks that are filled with the longest frame that arrives: each has its own headroom.
+    /// Chunks that the longest received frame takes: each has its own headroom.
     pub(crate) fn landings(&self) -> usize {
         self.longest.div_ceil(self.room)
     }
@@ -136,7 +137,7 @@ pub(crate) mod tests {
         assert_eq!((ONE_CHUNK_MTU, ZERO_COPY_MTU), (3826, 3030));
     }
 
-    /// Whatever unit up to 1 KiB the driver rounds down to.
+    /// Holds for every unit up to 1 KiB that the driver rounds down to.
     #[test]
     fn what_a_nic_fills_holds_the_frame_and_what_is_beside_it() {
         for mtu in [68, 1000, 1500, 1778, 1779, 2034, 3000, ZERO_COPY_MTU] {

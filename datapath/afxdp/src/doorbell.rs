@@ -1,4 +1,4 @@
-//! The kernel was called to send, and has not sent everything.
+//! Repeated doorbells, after one that did not send everything.
 
 use std::mem;
 use std::os::fd::RawFd;
@@ -8,8 +8,8 @@ use nix::sys::socket::{MsgFlags, send};
 
 use crate::stats::TxCounters;
 
-/// Call it until it has taken everything, or takes nothing. `waiting` says how
-/// many entries of the ring it has not taken.
+/// Call the kernel until it has taken all entries, or takes no more. `waiting` returns how many entries of the ring the
+/// kernel has not taken.
 pub(crate) fn again(socket: RawFd, mut error: Errno, counters: &mut TxCounters, waiting: &mut dyn FnMut() -> u32) {
     let mut left = u32::MAX;
     loop {
@@ -20,7 +20,7 @@ pub(crate) fn again(socket: RawFd, mut error: Errno, counters: &mut TxCounters, 
                 counters.link_errors += 1;
                 return;
             }
-            // It has moved what it moves at once, or is out of buffers.
+            // The kernel has sent as many as it sends at once, or is out of buffers.
             _ => (),
         }
         let before = mem::replace(&mut left, waiting());

@@ -9,7 +9,7 @@ use crate::holders::Holders;
 use crate::kernel::NEEDED;
 use crate::rights::{Missing, setcap};
 
-/// Well above what any NIC has; keeps a typing error from locking all memory.
+/// Well above any NIC's ring size. It keeps a typing error from locking all memory.
 pub(crate) const MOST_ENTRIES: u32 = 1 << 15;
 
 /// Options that contradict each other.
@@ -18,7 +18,7 @@ pub enum OptionsError {
     /// A ring's size.
     #[error("{ring} ring of {entries} entries: a ring has a power of two of them, at most {MOST_ENTRIES}")]
     Ring {
-        /// Which one.
+        /// The ring: `rx`, `tx`, `fill` or `completion`.
         ring: &'static str,
         /// What was asked for.
         entries: u32,
@@ -33,13 +33,13 @@ pub enum OptionsError {
         /// What is needed.
         least: u32,
     },
-    /// Zero-copy where there is none.
+    /// Zero-copy on the generic receive path, which always copies.
     #[error(
         "attach=generic with copy=never: the generic receive path copies every frame; \
          leave copy=never out, or take attach=native, which a driver with zero-copy has"
     )]
     GenericCopies,
-    /// Rings that a long frame does not fit.
+    /// Rings too small for one long frame.
     #[error(
         "a frame of this MTU takes {pieces} entries of a ring: ask for rings of at least as many, or lower the MTU"
     )]
@@ -49,26 +49,26 @@ pub enum OptionsError {
     },
 }
 
-/// Why an interface could not be opened. Nothing of the attempt is left.
+/// Why an interface could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Options that contradict each other.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The kernel lacks what we cannot do without.
+    /// The kernel is too old.
     #[error(
         "kernel {found} is too old: AF_XDP as it is used here needs {}.{} or newer; the transport `udp` works on any",
         NEEDED.0,
         NEEDED.1
     )]
     KernelTooOld {
-        /// What it calls itself.
+        /// Its release.
         found: String,
     },
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it was built without CONFIG_XDP_SOCKETS; the transport `udp` works on any")]
     NoAfXdp,
-    /// The process may not do what is needed.
+    /// The process lacks capabilities.
     #[error("not permitted: missing {0}")]
     Rights(Missing),
     /// There is no interface of that name in this network namespace.
@@ -76,10 +76,10 @@ pub enum OpenError {
     NoSuchInterface {
         /// The name that was asked for.
         interface: String,
-        /// Those that there are.
+        /// The interfaces of this network namespace.
         have: Vec<String>,
     },
-    /// It is not an Ethernet interface.
+    /// The interface is not Ethernet.
     #[error(
         "{interface} is no Ethernet interface: active messages need one, `ip -brief link` lists those with an address"
     )]
@@ -87,13 +87,13 @@ pub enum OpenError {
         /// The interface.
         interface: String,
     },
-    /// It is switched off.
+    /// The interface is down.
     #[error("{interface} is down: `ip link set dev {interface} up`")]
     Down {
         /// The interface.
         interface: String,
     },
-    /// It has fewer receive queues.
+    /// The interface has fewer receive queues.
     #[error("{interface} has no queue {queue}: it has queues 0 to {}; `ethtool -L {interface}` changes how many", .have - 1)]
     NoSuchQueue {
         /// The interface.
@@ -103,7 +103,7 @@ pub enum OpenError {
         /// How many there are.
         have: u32,
     },
-    /// A frame of the interface is longer than any of ours.
+    /// The MTU is larger than a frame can be here.
     #[error(
         "the MTU of {interface} is {mtu}, and the kernel carries at most {most} in one frame: \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
@@ -127,12 +127,12 @@ pub enum OpenError {
         interface: String,
         /// The queue.
         queue: u32,
-        /// Who it may be.
+        /// The processes that may hold it.
         holders: Holders,
         /// Another process has nodes of ours on the interface.
         is_ours: bool,
     },
-    /// Zero-copy or nothing was asked for, and it is nothing.
+    /// Zero-copy was required, and the driver lacks it.
     #[error(
         "the driver {driver} of {interface} does not do zero-copy on queue {queue} ({source}): \
          let the kernel copy, or use a NIC whose driver can"
@@ -144,13 +144,13 @@ pub enum OpenError {
         queue: u32,
         /// Its driver.
         driver: String,
-        /// The kernel's word.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Its frames are longer than what a NIC surely writes into a chunk as a whole.
+    /// The frames are longer than a NIC is certain to write into one chunk.
     #[error(
         "at an MTU of {mtu} a NIC may cut the frames of {interface}, as it may fill only 3 KiB of a chunk: \
-         `ip link set dev {interface} mtu {most}`, and the same at the other ends, or let frames be in several chunks"
+         `ip link set dev {interface} mtu {most}`, and the same at the other ends, or allow frames of several chunks"
     )]
     ZeroCopyMtu {
         /// The interface.
@@ -160,17 +160,17 @@ pub enum OpenError {
         /// The largest that works.
         most: u32,
     },
-    /// There are no huge pages, and they were required.
+    /// Huge pages were required, and there are too few.
     #[error(
-        "{bytes} bytes in huge pages are not to be had ({source}): \
+        "too few huge pages for {bytes} bytes ({source}): \
          `sysctl -w vm.nr_hugepages={pages}` makes enough, or leave huge pages optional"
     )]
     HugePages {
         /// What was asked for.
         bytes: usize,
-        /// Huge pages that this takes.
+        /// Huge pages needed.
         pages: usize,
-        /// The kernel's word.
+        /// The kernel's error.
         source: io::Error,
     },
     /// More locked memory than this process may have.
@@ -184,22 +184,22 @@ pub enum OpenError {
         /// What was asked for.
         bytes: usize,
     },
-    /// Frames take more memory than there is.
+    /// The frames need more memory than the system has.
     #[error("{0}: lower `frames=`")]
     Frames(#[from] NoMemory),
-    /// The system has no more memory.
+    /// The kernel is out of memory.
     #[error("no memory for {what}: see what `ulimit -v` says, or ask for fewer frames (`frames=`) or smaller rings")]
     Memory {
-        /// For what.
+        /// What the memory was for.
         what: String,
     },
-    /// As many nodes of this process as one interface takes.
+    /// This process has the most nodes that one interface can have.
     #[error("this process has {} nodes on {interface} already: open the next one on another interface", Share::NODES)]
     TooManyNodes {
         /// The interface.
         interface: String,
     },
-    /// The kernel refused one more of them.
+    /// The kernel refused one more node.
     #[error(transparent)]
     Share(#[from] ShareError),
     /// The XDP program was not loaded.
@@ -208,17 +208,17 @@ pub enum OpenError {
     /// The XDP program was not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Another process has a program on the interface that is none of ours.
+    /// Another process has a foreign XDP program on the interface.
     #[error(
         "process {holders} has an XDP program of another kind on {interface}: end that process, or take another interface"
     )]
     Occupied {
         /// The interface.
         interface: String,
-        /// Which process it is.
+        /// That process.
         holders: Holders,
     },
-    /// The driver takes no XDP program at this MTU.
+    /// The driver runs no XDP program at this MTU.
     #[error(
         "the driver {driver} of {interface} runs no XDP program at an MTU of {mtu} ({said}): \
          `ip link set dev {interface} mtu {most}`, and the same at the other ends"
@@ -230,19 +230,19 @@ pub enum OpenError {
         driver: String,
         /// Its MTU.
         mtu: u32,
-        /// One that works.
+        /// An MTU that works.
         most: u32,
-        /// What the driver says.
+        /// The driver's message.
         said: String,
     },
-    /// The process, or the system, has as many open files as it may have.
+    /// The process or the system has no descriptor left.
     #[error(
         "{doing}: {source}: each node takes some descriptors; `ulimit -n` says how many a process may have, and raises it"
     )]
     Descriptors {
         /// What was refused.
         doing: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel refused for another reason.
@@ -250,7 +250,7 @@ pub enum OpenError {
     System {
         /// What was refused.
         doing: String,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -266,20 +266,20 @@ impl OpenError {
 }
 
 impl OpenError {
-    /// The kernel does not know or not do what was asked of a socket.
+    /// Whether the kernel lacks a feature that was asked of a socket.
     pub(crate) fn is_refusal(&self) -> bool {
         let OpenError::System { source, .. } = self else { return false };
         matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
     }
 
-    /// With less memory it would do.
+    /// Whether less memory would help.
     pub(crate) fn is_about_memory(&self) -> bool {
         use OpenError::{Frames, HugePages, LockedMemory, Memory};
         matches!(self, Frames(_) | HugePages { .. } | LockedMemory { .. } | Memory { .. })
     }
 }
 
-/// The system's error behind one of xsk-rs's, which are texts around it.
+/// The system's error inside an error of xsk-rs, which keeps it as its source.
 pub(crate) fn system_error(error: &dyn std::error::Error) -> io::Error {
     let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     match source.and_then(io::Error::raw_os_error) {

@@ -1,23 +1,22 @@
-//! Where the next frames will be, known before their descriptors are read.
+//! Predicts where the next frames will be, so that they can be prefetched before their descriptors are read.
 //!
 //! ```text
 //!   the kernel writes   frame ──▶ descriptor ──▶ producer index
 //!   we read             producer index ──▶ descriptor ──▶ frame
 //! ```
 //!
-//! Each is a line of memory in another core's cache, and each has to be read
-//! before the next is known: 50 ns and more a line. But in copy mode the kernel
-//! fills blanks in the order in which it got them, so that the frame's line can
-//! be fetched together with the descriptor's.
+//! Each step reads a cache line that another core has written, and needs the previous one: 50 ns and more a line. In
+//! copy mode the kernel fills buffers in the order in which it got them. So the frame's line can be fetched together
+//! with the descriptor's.
 
 use std::collections::VecDeque;
 
-/// Blanks in the fill ring, by address, in order.
+/// The addresses of the buffers in the fill ring, in order.
 pub(crate) struct Expected {
     blanks: VecDeque<usize>,
-    /// More cannot be in the fill ring.
+    /// The size of the fill ring.
     most: usize,
-    /// Frames come in this order.
+    /// Whether frames arrive in this order.
     in_order: bool,
 }
 
@@ -26,7 +25,7 @@ impl Expected {
         Expected { blanks: VecDeque::with_capacity(entries), most: entries, in_order: !zero_copy }
     }
 
-    /// A blank goes into the fill ring.
+    /// A buffer goes into the fill ring.
     #[inline]
     pub(crate) fn put(&mut self, address: usize) {
         if self.in_order {
@@ -37,13 +36,13 @@ impl Expected {
         }
     }
 
-    /// Where the next `count` frames should be.
+    /// The addresses where the next `count` frames should be.
     #[inline]
     pub(crate) fn next(&self, count: usize) -> impl Iterator<Item = usize> {
         self.blanks.iter().copied().take(count)
     }
 
-    /// A frame has arrived there.
+    /// A frame has arrived at this address.
     #[inline]
     pub(crate) fn arrived(&mut self, address: usize) {
         if self.blanks.front() == Some(&address) {
@@ -53,15 +52,15 @@ impl Expected {
         }
     }
 
-    /// Frames come from elsewhere, or start elsewhere in their chunks: a list
-    /// that only grows is searched in vain for each.
+    /// Frames arrive at other addresses, or start elsewhere in their chunks. Searching an ever longer list for each
+    /// would be useless.
     #[cold]
     fn give_up(&mut self) {
         self.in_order = false;
         self.blanks.clear();
     }
 
-    /// The kernel has put some aside: what it could not deliver goes to others first.
+    /// The kernel has skipped some buffers: those of frames that it could not deliver are used first by other frames.
     #[cold]
     fn skip_to(&mut self, address: usize) {
         if let Some(at) = self.blanks.iter().position(|&blank| blank == address) {

@@ -1,27 +1,27 @@
-//! Which process has a queue, or the XDP program of an interface. The kernel does not say the first, unless it was built
-//! with `CONFIG_XDP_SOCKETS_DIAG`, so look for processes that have a socket's rings in their memory: few have. The second
-//! stands in `/proc`, where each `bpf_link` that a process has open names its interface.
+//! Finds the process that holds a queue, or the XDP program of an interface. The kernel does not name the holder of a
+//! queue, unless it was built with `CONFIG_XDP_SOCKETS_DIAG`. So look for processes that map a socket's rings: few do.
+//! The holder of a program is found in `/proc`, where each open `bpf_link` names its interface.
 
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-/// Processes that have the rings of a socket mapped, or the program's link open.
+/// Processes that map the rings of a socket, or have the program's link open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Holders(Vec<(u32, String)>);
 
 impl Holders {
-    /// Look for them. Sees what the process may see: its own user's, or as root all.
+    /// Find the holders of a queue. Sees the processes of this user, or all of them as root.
     pub(crate) fn find() -> Holders {
         let mut holders = others(has_rings);
         if holders.is_empty() {
-            // No other: then it is an earlier socket of our own.
+            // No other process: then an earlier socket of this process holds it.
             holders.push(std::process::id());
         }
         Holders::named(holders)
     }
 
-    /// Other processes that have the XDP program of the interface of this number. Sees as much.
+    /// Find other processes that hold the XDP program of this interface. Sees the same processes.
     pub(crate) fn of_program(interface: u32) -> Holders {
         Holders::named(others(|pid| has_link(pid, interface)))
     }
@@ -35,7 +35,7 @@ impl Holders {
     }
 }
 
-/// Processes of our network namespace, but for this one.
+/// Other processes of our network namespace for which `holds` is true.
 fn others(holds: impl Fn(u32) -> bool) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -43,8 +43,8 @@ fn others(holds: impl Fn(u32) -> bool) -> Vec<u32> {
     numbers.filter(|&pid| pid != this && is_in_reach(pid) && holds(pid)).collect()
 }
 
-/// Whether a thread of the process is in our network namespace: no other can
-/// have opened a socket on our interface, or hardly.
+/// Whether a thread of the process is in our network namespace. Other processes can hardly have a socket on our
+/// interface.
 fn is_in_reach(pid: u32) -> bool {
     let Ok(ours) = fs::read_link("/proc/thread-self/ns/net") else { return true };
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
@@ -61,7 +61,7 @@ fn has_link(pid: u32, interface: u32) -> bool {
     open.flatten().any(|file| fs::read_to_string(file.path()).is_ok_and(|info| is_link(&info, interface)))
 }
 
-/// What `/proc` says of a descriptor, where it is a link of XDP to this interface.
+/// Whether `info`, the text in `/proc` about a descriptor, is a link of an XDP program to this interface.
 fn is_link(info: &str, interface: u32) -> bool {
     let has = |key: &str, value: &str| {
         info.lines().filter_map(|line| line.split_once(':')).any(|(its, text)| its == key && text.trim() == value)

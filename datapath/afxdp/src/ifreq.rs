@@ -1,5 +1,5 @@
-//! Questions to the kernel about an interface, by `ioctl`: the way that works
-//! in any network namespace. (`/sys` shows the namespace it was mounted in.)
+//! Queries to the kernel about an interface, by `ioctl`. They work in any network namespace, while `/sys` shows the
+//! namespace in which it was mounted.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use libc::{c_char, c_int, c_ulong, ifreq};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-/// A socket to ask through, and the name of the interface asked about.
+/// A socket for the queries, and the name of the interface.
 pub(crate) struct Query {
     socket: OwnedFd,
     name: [c_char; libc::IFNAMSIZ],
@@ -17,8 +17,8 @@ pub(crate) struct Query {
 impl Query {
     /// `None` for a name that no interface can have.
     pub(crate) fn new(interface: &str) -> io::Result<Option<Query>> {
-        // Any socket of this namespace will do. Not bound: in a new namespace
-        // the loopback interface is down, and there is no address to bind to.
+        // Any socket of this namespace will do. It is not bound: in a new namespace the loopback interface is down, and
+        // there is no address to bind to.
         let open = |family| socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
         let socket = open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?;
         let mut name = [0; libc::IFNAMSIZ];
@@ -36,7 +36,7 @@ impl Query {
         Ok(unsafe { answer.ifr_ifru.ifru_ifindex } as u32)
     }
 
-    /// Ask about the interface of this number, whatever it is called by now.
+    /// From now on query the interface with this index, by the name that it has now.
     pub(crate) fn follow(&mut self, index: u32) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_ifindex = index as c_int;
@@ -45,7 +45,7 @@ impl Query {
         Ok(())
     }
 
-    /// The name that it asks about.
+    /// The name of the interface.
     pub(crate) fn name(&self) -> String {
         let bytes = self.name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
         String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
@@ -91,7 +91,7 @@ impl Query {
         Ok(channels.rx + channels.combined)
     }
 
-    /// Whether it hands 802.1Q tags over beside the frames, not in them (`ethtool -k`: rx-vlan-offload).
+    /// Whether the NIC removes 802.1Q tags from frames and passes them beside (`ethtool -k`: rx-vlan-offload).
     pub(crate) fn takes_tags(&self) -> io::Result<bool> {
         Ok(self.offloads()? & ETH_FLAG_RXVLAN != 0)
     }
@@ -116,7 +116,7 @@ impl Query {
         Ok(request)
     }
 
-    /// `command` points to the structure that its first word calls for.
+    /// `command` points to the structure that the kernel defines for the command in its first word.
     pub(crate) fn ethtool(&self, command: *mut c_char) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = command;

@@ -1,4 +1,4 @@
-//! What there is to know of an interface before it is opened.
+//! The properties of an interface.
 
 use std::io;
 
@@ -9,20 +9,20 @@ use nix::net::if_::if_nameindex;
 use crate::OpenError;
 use crate::ifreq::Query;
 
-/// An interface as it is now.
+/// The properties of an interface at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Its number in its network namespace.
+    /// Its index in its network namespace.
     pub index: u32,
     /// Bytes after the Ethernet header.
     pub mtu: u32,
     /// Its true address.
     pub address: Address,
-    /// The driver's name; the kernel's word for it, `veth`, `mlx5_core`.
+    /// The driver's name, as the kernel has it: `veth`, `mlx5_core`.
     pub driver: String,
-    /// Receive queues in use, where the driver says.
+    /// Receive queues in use, if the driver says.
     pub queues: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ impl Interface {
     }
 
     /// # Errors
-    /// [`OpenError::NoSuchQueue`], where the driver says how many there are.
+    /// [`OpenError::NoSuchQueue`], if the driver says how many there are.
     pub(crate) fn check_queue(&self, queue: u32) -> Result<(), OpenError> {
         match self.queues {
             Some(have) if queue >= have => Err(OpenError::NoSuchQueue { interface: self.name.clone(), queue, have }),
@@ -72,7 +72,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO))
 }
 
-/// The interfaces of this network namespace.
+/// The names of the interfaces of this network namespace.
 fn names() -> Vec<String> {
     let Ok(all) = if_nameindex() else { return Vec::new() };
     all.iter().map(|one| one.name().to_string_lossy().into_owned()).collect()

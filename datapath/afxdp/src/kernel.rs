@@ -1,16 +1,15 @@
-//! Which kernel this is.
+//! Checks the kernel's version.
 
 use std::fs;
 
-/// The oldest that has all of: `bpf_link` for XDP (5.9), every field of
-/// `XDP_STATISTICS` (5.9), shared memory for maps (5.5), need_wakeup (5.4).
-/// 5.10 is the oldest long-term kernel with them.
+/// The oldest supported kernel. It needs `bpf_link` for XDP (5.9), every field of `XDP_STATISTICS` (5.9), shared memory
+/// for maps (5.5) and need_wakeup (5.4). 5.10 is the oldest long-term kernel with all of them.
 pub(crate) const NEEDED: (u32, u32) = (5, 10);
 
 /// # Errors
-/// It is too old: its release.
+/// The kernel is too old: its release.
 pub(crate) fn check() -> Result<(), String> {
-    // Without /proc we cannot know; what is missing will show.
+    // Without /proc the version is unknown. Then a later step fails where something is missing.
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     check_release(release.trim())
 }

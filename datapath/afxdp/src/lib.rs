@@ -1,80 +1,77 @@
 //! **AF_XDP: frames between the NIC's queue and our memory, past the kernel's
 //! network stack.**
 //!
-//! An AF_XDP socket is bound to one receive queue of one interface. It shares a
-//! piece of our memory (the *UMEM*, cut into chunks of one frame each) with the
-//! kernel, and four rings of chunk addresses. An XDP program, which sees each
-//! frame in the driver's receive path, redirects ours to the socket and passes
-//! all others to the kernel's stack ([`bpf`]).
+//! An AF_XDP socket is bound to one receive queue of one interface. The socket shares two things with the kernel: the
+//! *UMEM*, memory of ours that is cut into chunks of one frame each, and four rings of chunk addresses. An XDP program
+//! runs in the driver's receive path. It redirects our frames to the socket and passes all others to the kernel's stack
+//! ([`am_bpf`]).
 //!
 //! ```text
-//!  receive      user space     each(Frame) ◀── returned()        blank() ◀── Pool::take
+//!  receive      user space     each(Frame) ◀── rx.rs             rx.rs  ◀── Pool::take
 //!                                                 ▲                 │
 //!                ring, direction              rx ring, ▲        fill ring, ▼
 //!                                                 │                 │
-//!               kernel          program: Socket ──▶ copied into a blank  (zero-copy: the NIC
+//!               kernel          program: Socket ──▶ copied to a fill buffer (zero-copy: the NIC
 //!                                  ▲                                      wrote it there itself)
 //!               NIC             frame
 //!
-//!  send         user space     send(Frame) ──▶ outgoing()       returned() ──▶ Pool
+//!  send         user space     send(Frame) ──▶ tx.rs            tx.rs ──▶ Pool
 //!                                                 │                 ▲
 //!                ring, direction              tx ring, ▼     completion ring, ▲
 //!                                                 │    flush(): one doorbell │
 //!               kernel                         copied into a buffer of its own, or
-//!               NIC                            read by the NIC, which then says: sent
+//!               NIC                            read by the NIC, which then reports it sent
 //! ```
 //!
 //! | ring | from, to | an entry says | bounded by |
 //! | --- | --- | --- | --- |
-//! | fill | us, kernel | this chunk is empty: fill it | [`Rings::fill`]; kept full at all times |
-//! | rx | kernel, us | in this chunk a frame has arrived | [`Rings::rx`]; full: the kernel drops |
-//! | tx | us, kernel | send this frame | [`Rings::tx`]; full: [`send`] gives the frame back |
-//! | completion | kernel, us | it was sent, the chunk is yours | as many as were sent |
+//! | fill | us, kernel | this chunk is empty, receive into it | [`Rings::fill`]; kept full at all times |
+//! | rx | kernel, us | this chunk holds a received frame | [`Rings::rx`]; full: the kernel drops |
+//! | tx | us, kernel | send this frame | [`Rings::tx`]; full: [`send`] refuses the frame |
+//! | completion | kernel, us | this frame was sent, the chunk is free | [`Rings::completion`]; never more than were sent |
 //!
-//! # Who owns a frame when
+//! # Frame ownership
 //!
-//! | from | until | owner | who may touch the bytes |
+//! | from | until | owner | may touch the bytes |
 //! | --- | --- | --- | --- |
 //! | `Pool::take` | [`send`] | the program | the program |
-//! | [`send`] | it is out of the completion ring | the kernel | nobody; other handles on it (the retransmit queue's) may read |
+//! | [`send`] | out of the completion ring | the kernel | nobody; other handles (the retransmit queue's) may read |
 //! | into the fill ring | out of the rx ring | the kernel | the kernel |
 //! | `each` | the frame is dropped | the program | the program |
 //!
-//! One table (`frames.rs`) crosses the border between handles and addresses, and
-//! counts how often the kernel has each chunk: an address is believed only if
-//! it was given, and closing brings all of them home.
+//! One table (`frames.rs`) translates between handles and addresses. It counts how often the kernel holds each chunk.
+//! So it rejects an address that the kernel was never given, and closing returns every frame to the pool.
 //!
 //! # Doorbells
 //!
-//! Sending costs one `sendto` per [`flush`], and only where the kernel says that
-//! it waits for one. In copy mode it always does: in that call it copies, and
-//! on a veth also runs the other end's whole receive path, XDP program included,
-//! on our core. That is why a frame over veth costs its sender microseconds and
-//! its receiver nothing. Receiving costs no call, except with [`BusyPoll`].
+//! Sending costs one `sendto` per [`flush`], and only where the kernel asks for one. In copy mode it always asks. That
+//! call copies the frames and, on a veth, runs the other end's whole receive path, XDP program included, on the
+//! sender's core. So a frame over a veth costs its sender microseconds and its receiver nothing. Receiving needs no
+//! system call, except with [`BusyPoll`].
 //!
 //! # Long frames
 //!
-//! A chunk is a page at most. Where the MTU is larger, frames are in several chunks,
-//! on a path of their own (`sg/`), so that the path of all others stays as short as it is.
+//! A chunk is a page at most. Where the MTU is larger, a frame takes several chunks. That path has its own code
+//! (`sg/`), so the usual path stays short.
 //!
 //! # Several nodes on one interface
 //!
-//! Each has a queue, an address and a steering program of its own (`siblings.rs`). A node on a queue that nothing is
-//! steered to says so (`watch.rs`); rules of the NIC steer to it where the driver takes them (`rules.rs`).
+//! Each node has its own queue, address and steering program (`siblings.rs`). A node reports it when nothing is steered
+//! to its queue (`watch.rs`). Rules of the NIC steer frames to it, where the driver supports them (`rules.rs`).
 //!
 //! # When the interface goes down
 //!
-//! Frames wait in the ring, `link_errors` counts the doorbells that failed, and
-//! it all goes on when the interface is up again. One that is renamed is followed.
-//! When it is gone, so is the socket: everything fails quietly and is counted, until one of its name and
-//! address is there (a driver bound to its NIC again), on which the node goes on (`reopen.rs`).
+//! Frames wait in the ring, and `link_errors` counts the doorbells that failed. Traffic goes on when the interface is
+//! up again. A renamed interface is followed. The socket does not survive the removal of its interface: from then on
+//! calls do nothing, and are counted. When an interface of the same name and address appears (a driver was bound to its
+//! NIC again), the node continues on it (`reopen.rs`).
 //!
 //! Read first: [`open()`], step by step; `tx.rs`; `rx.rs`; `frames.rs`. Then
 //! `examples/pingpong.rs`, which measures this crate and nothing else.
 //!
 //! ```no_run
 //! use am_afxdp::{Options, open};
-//! use am_transport::Transport;
+//! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, Flow};
 //!
 //! let mut eth1 = open(&Options::new("eth1"))?;

@@ -1,4 +1,4 @@
-//! An address that the interface listens to beside its own.
+//! An address that an interface accepts beside its own.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,14 +9,14 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::sockopt;
 
-/// The interface takes in frames to an address until this is dropped, or the process ends however it may. Where its
-/// driver cannot, the kernel has it take in all frames.
+/// The interface accepts frames to this address until the value is dropped or the process ends. Where the driver cannot
+/// filter by several addresses, the kernel makes it accept all frames.
 #[derive(Debug)]
 pub(crate) struct Listening(#[expect(dead_code, reason = "the kernel forgets the address with the socket")] OwnedFd);
 
 impl Listening {
     pub(crate) fn to(address: Address, interface: u32) -> io::Result<Listening> {
-        // Without a protocol: no frame is for it.
+        // Without a protocol the socket receives no frames.
         let socket = socket(AddressFamily::Packet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
         let mut wanted = packet_mreq {
             mr_ifindex: interface as c_int,

@@ -1,4 +1,6 @@
-//! Frames that one node of the program hands to another: those to everybody, which the NIC gives to one queue only.
+//! Broadcast frames, passed from one node of the process to another. The NIC delivers a broadcast to one queue only, so
+//! the node on that queue puts copies into the mailboxes of its siblings. Each node takes frames out of its own. A
+//! mailbox holds 64 frames; when it is full, frames are dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeWriter, Write};
@@ -9,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use am_wire::control::Control;
 use nix::unistd::read;
 
-/// Frames that wait at most: a beacon of each of so many peers between two turns.
+/// The most waiting frames: a beacon of each of 64 peers between two turns.
 const MOST: usize = 64;
 
-/// Only control frames go to everybody.
+/// Only control frames are broadcast.
 const LONGEST: usize = Control::LONGEST_FRAME;
 
 struct Waiting {
@@ -20,12 +22,13 @@ struct Waiting {
     bytes: [u8; LONGEST],
 }
 
-/// Of one node. Whoever puts something in never waits for whoever takes it out for longer than that takes.
+/// The mailbox of one node. The lock is held for one copy, or for one take.
 pub(crate) struct Mailbox {
     waiting: Mutex<VecDeque<Waiting>>,
-    /// Looked at each turn, so without the lock.
+    /// Whether frames wait. Read each turn, without the lock.
     has_some: AtomicBool,
-    /// Readable while something waits, for a node that sleeps: a byte is in the pipe as long as `has_some` says so.
+    /// Readable while frames wait, so that it wakes a sleeping node. The pipe holds one byte exactly while `has_some`
+    /// is set.
     bell: Arc<OwnedFd>,
     ring: PipeWriter,
     taken: AtomicU64,
@@ -51,7 +54,7 @@ impl Mailbox {
         self.bell.clone()
     }
 
-    /// A copy of a frame into it. What is too long, or too much, is counted.
+    /// Copy a frame into the mailbox. A frame that is too long, or finds the mailbox full, is counted as lost.
     pub(crate) fn put(&self, frame: &[u8]) {
         let mut waiting = self.lock();
         if waiting.len() == MOST || frame.len() > LONGEST {
@@ -62,7 +65,7 @@ impl Mailbox {
         bytes[..frame.len()].copy_from_slice(frame);
         waiting.push_back(Waiting { length: frame.len(), bytes });
         if !self.has_some.swap(true, Ordering::Relaxed) {
-            // The pipe is open, and empty.
+            // The pipe is open and empty, so the write cannot fail or block.
             let _ = (&self.ring).write(&[0]);
         }
     }
@@ -85,7 +88,7 @@ impl Mailbox {
         count
     }
 
-    /// Frames taken out of it, and lost because it was full, so far.
+    /// Frames taken and frames lost, so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.taken.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
     }

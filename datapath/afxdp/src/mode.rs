@@ -1,4 +1,4 @@
-//! What the user asks first: am I really in zero-copy mode?
+//! The mode that the kernel granted: zero-copy or copy, native or generic, huge pages or not.
 
 use std::fmt;
 use std::io;
@@ -12,25 +12,24 @@ use crate::interface::Interface;
 use crate::umem::Memory;
 use crate::{OpenError, sockopt, vlan};
 
-/// How frames go between NIC and memory, as the kernel says, not as we asked.
+/// How frames move between NIC and memory, as the kernel granted it.
 ///
-/// Its text is driver and mode: `veth copy`, `mlx5_core zero-copy`. Where the XDP
-/// program runs is told apart from that: [`Mode::attach`].
+/// Its text is driver and mode: `veth copy`, `mlx5_core zero-copy`. [`Mode::attach`] says where the XDP program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// The driver's name.
     pub driver: String,
-    /// The NIC reads and writes our frames itself.
+    /// The NIC reads and writes our frames itself, without a copy.
     pub zero_copy: bool,
     /// Where the XDP program runs.
     pub attach: AttachMode,
-    /// Frames may be longer than a chunk of memory, and are in several then.
+    /// A frame may take several chunks of memory.
     pub multi_buffer: bool,
     /// The frames are in huge pages.
     pub huge_pages: bool,
     /// Our own thread drives the NIC's queue.
     pub busy_poll: bool,
-    /// What was tried and did not work, or is to be known, and why: a sentence each.
+    /// Attempts that failed, and other facts that the user should know: a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -41,7 +40,7 @@ impl fmt::Display for Mode {
 }
 
 impl Mode {
-    /// What the kernel gave, before options and program are added, after what was tried in vain.
+    /// The mode of a bound socket, before socket options and the program are set. `tried` lists failed attempts.
     pub(crate) fn of(
         bound: &Bound,
         interface: &Interface,
@@ -66,13 +65,13 @@ impl Mode {
     }
 }
 
-/// Frames are shorter than they could be.
+/// A note where frames are shorter than the MTU allows.
 fn shorter(interface: &Interface, cut: &Cut) -> Option<String> {
     let (longest, mtu) = (cut.longest, interface.mtu);
     (longest < interface.max_frame()).then(|| {
         format!(
-            "frames of at most {longest} bytes, not as the MTU of {mtu} allows: longer ones take several chunks, which \
-             the kernel (6.6 or newer) or the driver does not do, or was not asked to"
+            "frames have at most {longest} bytes, less than the MTU of {mtu} allows: longer ones take several chunks, which \
+             need Linux 6.6, a driver that supports them, and the setting"
         )
     })
 }

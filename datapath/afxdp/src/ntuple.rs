@@ -1,4 +1,5 @@
-//! Rules by which a NIC chooses the receive queue of a frame (`ethtool -N`), by `ioctl`: no crate has them.
+//! Rules by which a NIC chooses the receive queue of a frame (`ethtool -N`). No crate has them, so they are set by
+//! `ioctl`.
 
 use std::io;
 
@@ -14,11 +15,11 @@ const ETHTOOL_SRXCLSRLDEL: u32 = 0x31;
 const ETHTOOL_SRXCLSRLINS: u32 = 0x32;
 
 const ETHER_FLOW: u32 = 0x12;
-/// In `data`: the driver chooses where a rule stands, asked for by `RX_CLS_LOC_ANY`.
+/// In `data`: the driver chooses the rule's location, on request by `RX_CLS_LOC_ANY`.
 const RX_CLS_LOC_SPECIAL: u32 = 0x8000_0000;
 const RX_CLS_LOC_ANY: u32 = 0xffff_ffff;
 
-/// Rules that are looked through at most.
+/// The most rules that are read.
 const MOST: usize = 1024;
 
 /// `struct ethhdr` at the start of `union ethtool_flow_union`.
@@ -47,7 +48,7 @@ pub(crate) struct Rule {
     _gap: u32,
     /// The receive queue.
     pub(crate) queue: u64,
-    /// Where in the table.
+    /// Its position in the NIC's table.
     pub(crate) location: u32,
     _end: u32,
 }
@@ -69,9 +70,9 @@ const _: () = assert!(std::mem::offset_of!(Command, rule) == 16 && std::mem::off
 /// Which frames a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// Of this EtherType.
+    /// Frames of this EtherType.
     EtherType(u16),
-    /// To this address.
+    /// Frames to this address.
     To(Address),
 }
 
@@ -103,7 +104,7 @@ impl Rule {
         Rule { location, ..self }
     }
 
-    /// Whether both are for the same frames.
+    /// Whether both rules match the same frames.
     pub(crate) fn is_for_the_same(&self, other: &Rule) -> bool {
         let fields = |rule: &Rule| (rule.flow_type, rule.fields, rule.mask, rule.more_mask);
         fields(self) == fields(other)
@@ -113,14 +114,14 @@ impl Rule {
 /// The NIC's table of rules.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Those that there are.
+    /// The installed rules.
     pub(crate) all: Vec<Rule>,
-    /// Rules that the table has room for; `None`: the driver chooses where one stands.
+    /// The size of the table. `None`: the driver chooses locations.
     pub(crate) size: Option<u32>,
 }
 
 impl Rules {
-    /// A place for one more: the first that is free, or the last. Many NICs take the first rule that fits a frame.
+    /// A free location: the first or the last one. Many NICs apply the first rule that matches a frame.
     pub(crate) fn free(&self, first: bool) -> Option<u32> {
         let Some(size) = self.size else { return Some(RX_CLS_LOC_ANY) };
         let mut free = (0..size).filter(|at| self.all.iter().all(|rule| rule.location != *at));
@@ -128,12 +129,12 @@ impl Rules {
     }
 }
 
-/// What has such a table.
+/// A table of rules. Tests have their own.
 pub(crate) trait Table {
-    /// The rules that there are.
+    /// The installed rules.
     fn rules(&self) -> io::Result<Rules>;
 
-    /// One more rule; it is returned with its place.
+    /// Add a rule; it is returned with its location.
     fn insert_rule(&self, rule: Rule) -> io::Result<Rule>;
 
     fn delete_rule(&self, location: u32) -> io::Result<()>;
@@ -160,7 +161,7 @@ impl Table for Query {
 }
 
 impl Query {
-    /// Whether rules are switched on, or are none of this driver's (`ethtool -k`: ntuple-filters).
+    /// Whether rules are switched on (`ethtool -k`: ntuple-filters).
     pub(crate) fn has_rules_on(&self) -> io::Result<bool> {
         Ok(self.offloads()? & ETH_FLAG_NTUPLE != 0)
     }
@@ -177,13 +178,13 @@ impl Query {
 mod tests {
     use super::*;
 
-    /// As the kernel sees it.
+    /// The rule's bytes, as the kernel reads them.
     fn bytes(rule: &Rule) -> [u8; 168] {
         // SAFETY: a structure without gaps, of this size; any bytes are bytes.
         unsafe { std::mem::transmute(*rule) }
     }
 
-    /// What ethtool 6.1 gives to the kernel for `-N eth1 flow-type ether proto 0x88b5 action 3 loc 7`.
+    /// The bytes that ethtool 6.1 passes for `-N eth1 flow-type ether proto 0x88b5 action 3 loc 7`.
     #[test]
     fn a_rule_for_an_ethertype_byte_by_byte() {
         let mut expected = [0; 168];
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(bytes(&rule), expected);
     }
 
-    /// The same for `-N eth1 flow-type ether dst 06:01:02:03:04:05 action 1`.
+    /// The bytes for `-N eth1 flow-type ether dst 06:01:02:03:04:05 action 1`.
     #[test]
     fn a_rule_for_an_address_byte_by_byte() {
         let mut expected = [0; 168];

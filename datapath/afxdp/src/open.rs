@@ -1,5 +1,5 @@
-//! From a name to an open queue, step by step. Each step has its errors, and
-//! whatever a failed attempt had opened is closed when it returns.
+//! From a name to an open queue, step by step. Each step has its own errors. A failed attempt closes everything that it
+//! opened.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -33,31 +33,30 @@ use crate::{OpenError, kernel, rights, send_room};
 /// Open a queue of an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// What is in the way, and what to do about it: see [`OpenError`].
+/// See [`OpenError`]: it says what is wrong and what to do.
 pub fn open(options: &Options) -> Result<Xdp, OpenError> {
-    // 1. Is it possible at all?
+    // 1. Check the options, the kernel, the rights and the queue.
     options.check()?;
     kernel::check().map_err(|found| OpenError::KernelTooOld { found })?;
     rights::check().map_err(OpenError::Rights)?;
     let interface = Interface::find(&options.interface)?;
     interface.check_queue(options.queue)?;
 
-    // 2. Memory for frames, shared with the kernel, and
-    // 3. a socket, bound to the queue, in the best mode there is.
+    // 2. Share memory for frames with the kernel. 3. Bind a socket to the queue, in the best mode that works.
     let ((memory, bound), tried) = memory_and_socket(options, &interface, sg::chunks)?;
     let mut mode = Mode::of(&bound, &interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
 
-    // 4. Its options.
+    // 4. Set the socket's options.
     send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
 
-    // 5. Its rings, with blanks for the NIC before the first frame comes.
+    // 5. Set up the rings. The NIC needs fill buffers before the first frame arrives.
     let (longest, wake) = (memory.cut.longest, socket.wake());
     let (path, pool) = path(bound, options, &mode, memory, socket)?;
 
-    // 6. The program that steers frames to it: from here on they come.
+    // 6. Attach the program that steers frames to the socket. From here on frames arrive.
     let mut program = Attached::new(options, &interface, &*wake)?;
     mode.attach = program.mode();
     let deferred = program.defer(deferred);
@@ -75,7 +74,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     Ok(Xdp { program, _steered: steered, path, _deferred: deferred, caps, mode, carrier, watch, bypass, anew })
 }
 
-/// Rules of the NIC for the node's queue, where they are asked for and there are others.
+/// Install rules of the NIC for the node's queue, if they are wanted and the interface has several queues.
 pub(crate) fn steered(options: &Options, interface: &Interface, own: Address, mode: &mut Mode) -> Steered {
     if !options.steer || interface.queues == Some(1) {
         return Steered::not();
@@ -134,7 +133,7 @@ fn caps(
         address,
         max_frame,
         reliable: false,
-        // One queue, one ring: in the order of the wire.
+        // One queue and one ring keep the order of the wire.
         ordered: true,
         hears_all: true,
         pool,

@@ -1,4 +1,4 @@
-//! What to open, and how.
+//! The settings of the transport.
 
 use am_bpf::AttachMode;
 use am_wire::EtherType;
@@ -7,47 +7,43 @@ use crate::busy_poll::BusyPoll;
 use crate::errors::{MOST_ENTRIES, OptionsError};
 use crate::interface::Interface;
 
-/// What to open, and how. [`Options::new`] has good values for all but the
-/// interface's name.
+/// The settings of the transport. [`Options::new`] has good values for all but the interface's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The interface: `eth1`.
     pub interface: String,
-    /// The receive queue to bind to; a socket sees the frames of this one only.
-    /// What is not IP usually all arrives on queue 0.
+    /// The receive queue to bind to. A socket receives only the frames of this queue. Frames that are not IP usually
+    /// all arrive on queue 0.
     pub queue: u32,
-    /// Whether the NIC is told to give our frames to that queue, where its driver takes rules (`ethtool -N`), until
-    /// the transport is closed.
+    /// Whether to install rules by which the NIC steers our frames to that queue, where its driver supports them
+    /// (`ethtool -N`). They are removed when the transport is closed.
     pub steer: bool,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
-    /// Which of the frames that arrive are ours.
+    /// The XDP program: it decides which frames are ours.
     pub program: Program,
     /// Where the XDP program runs.
     pub attach: Attach,
-    /// How frames go between NIC and memory.
+    /// How frames move between NIC and memory.
     pub copy: Copying,
     /// Entries of the four rings.
     pub rings: Rings,
-    /// Frames in all: those waiting to be filled by the NIC, those being sent,
-    /// and those that the program holds. Where a frame takes several chunks,
-    /// chunks of memory in all, at most: there are fewer frames then, and
-    /// no more memory.
+    /// The number of frames: those that the NIC fills, those being sent, and those that the program holds. Where a
+    /// frame takes several chunks, the number of chunks: then there are fewer frames in as much memory.
     pub frames: u32,
-    /// What frames longer than a page are to the kernel.
+    /// Whether frames may be longer than a page.
     pub multi_buffer: MultiBuffer,
-    /// What kind of pages the frames are in.
+    /// The pages of the frames' memory.
     pub huge_pages: HugePages,
-    /// Whether our own thread drives the NIC's queue, instead of its interrupts.
+    /// Whether our own thread polls the NIC's queue, instead of its interrupts.
     pub busy_poll: Option<BusyPoll>,
-    /// For tests of what a bad network does: of a million frames that arrive
-    /// for us the XDP program loses so many, at random, and counts them
-    /// (`xdp_lost_on_purpose`). [`Program::Steer`] only.
+    /// For tests of a bad network: of each million frames that arrive for us, the XDP program drops this many at
+    /// random, and counts them (`xdp_lost_on_purpose`). [`Program::Steer`] only.
     pub lost_per_million: u32,
 }
 
 impl Options {
-    /// Good values for this interface.
+    /// Default settings for this interface.
     pub fn new(interface: impl Into<String>) -> Self {
         Options {
             interface: interface.into(),
@@ -66,10 +62,10 @@ impl Options {
         }
     }
 
-    /// Whether the numbers fit each other.
+    /// Check that the settings are consistent.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first contradiction.
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let Rings { rx, tx, fill, completion } = self.rings;
         for (ring, entries) in [("rx", rx), ("tx", tx), ("fill", fill), ("completion", completion)] {
@@ -88,36 +84,34 @@ impl Options {
     }
 }
 
-/// Which of the frames that arrive are ours.
+/// The XDP program: it decides which frames are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Program {
-    /// Active messages: steered by flow, see [`am_bpf::Steer`].
+    /// Active messages, steered by flow: see [`am_bpf::Steer`].
     #[default]
     Steer,
-    /// Every frame of the hidden EtherType, whatever is in it: bare AF_XDP, to
-    /// measure against. See [`am_bpf::Raw`].
+    /// Every frame of the hidden EtherType, whatever its content. For measurements of bare AF_XDP; see [`am_bpf::Raw`].
     Raw,
 }
 
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Attach {
-    /// Where it is fastest: in the driver, but for a veth of one queue, whose
-    /// driver mode copies once more and hands frames over later than the
-    /// generic path (docs/decisions/0012).
+    /// Where it is fastest. That is the driver, except on a veth of one queue: its driver mode copies once more and
+    /// delivers frames later than the generic path (docs/decisions/0012).
     #[default]
     Auto,
-    /// In the driver, or not at all.
+    /// In the driver; an error where it has no XDP.
     Native,
-    /// In the driver; where it has no XDP, in the kernel's generic receive
-    /// path, which costs about as much as not using XDP.
+    /// In the driver; where it has no XDP, in the kernel's generic receive path. That path costs about as much as not
+    /// using XDP.
     NativeOrGeneric,
     /// In the generic receive path.
     Generic,
 }
 
 impl Attach {
-    /// Where the program is attached first.
+    /// The mode that is tried first.
     pub(crate) fn first(self, interface: &Interface) -> AttachMode {
         match self {
             Attach::Auto if interface.driver == "veth" && interface.queues == Some(1) => AttachMode::Generic,
@@ -127,26 +121,26 @@ impl Attach {
     }
 }
 
-/// How frames go between NIC and memory.
+/// How frames move between NIC and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Copying {
-    /// Without a copy where the driver can, otherwise with one.
+    /// Zero-copy where the driver supports it, otherwise copy.
     #[default]
     Auto,
-    /// The NIC reads and writes our frames itself, or it is an error.
+    /// Zero-copy: the NIC reads and writes our frames itself. An error where it cannot.
     ZeroCopy,
-    /// The kernel copies.
+    /// Copy mode: the kernel copies each frame.
     Copy,
 }
 
 /// Entries of the four rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Arrived frames, waiting for us.
+    /// Received frames, waiting for us.
     pub rx: u32,
     /// Frames to send, waiting for the kernel.
     pub tx: u32,
-    /// Empty frames for arrivals.
+    /// Empty frames, to receive into.
     pub fill: u32,
     /// Sent frames, waiting for us.
     pub completion: u32,
@@ -158,27 +152,26 @@ impl Default for Rings {
     }
 }
 
-/// What frames are that do not fit a page, which is the longest chunk of
-/// memory that the kernel takes.
+/// Whether frames may be longer than a page, the longest chunk that the kernel accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MultiBuffer {
-    /// Several chunks each, where the MTU is so large and the kernel can do it
-    /// (`XDP_USE_SG`, Linux 6.6). Otherwise as with `Never`.
+    /// Such a frame takes several chunks, if the MTU allows it and the kernel supports it (`XDP_USE_SG`, Linux 6.6).
+    /// Otherwise as `Never`.
     #[default]
     IfNeeded,
-    /// Not sent, nor received: ours are shorter, whatever the MTU is.
+    /// Frames are never longer than a page, whatever the MTU is.
     Never,
 }
 
-/// What kind of pages the frames are in.
+/// The pages of the frames' memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HugePages {
-    /// Huge ones if the system has some free, otherwise normal ones.
+    /// Huge pages if the system has enough free, otherwise normal ones.
     #[default]
     IfAvailable,
-    /// Normal ones.
+    /// Normal pages.
     Never,
-    /// Huge ones, or it is an error.
+    /// Huge pages; an error if there are too few.
     Required,
 }
 

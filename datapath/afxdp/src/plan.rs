@@ -1,5 +1,5 @@
-//! Zero-copy or copy, and chunks for it. Which chunks it takes depends on the mode, and which mode there is
-//! shows when a socket is bound to a queue, over chunks. So plans are tried, the best first.
+//! Chooses zero-copy or copy mode, and the chunks for it. The chunks depend on the mode, but the available mode shows
+//! only when a socket over chunks is bound. So plans are tried, the best first.
 
 use crate::OpenError;
 use crate::bind::Bound;
@@ -8,20 +8,20 @@ use crate::interface::Interface;
 use crate::options::{Attach, Copying, MultiBuffer, Options};
 use crate::umem::{Count, Memory};
 
-/// Chunks, and what is to fill them.
+/// A chunk layout, and who fills the chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) writer: Writer,
     pub(crate) cut: Cut,
 }
 
-/// What is tried.
+/// The plans to try.
 #[derive(Debug, PartialEq, Eq)]
 struct Plans {
-    /// The best first.
+    /// Tried first, the best at the front.
     before: Vec<Plan>,
     last: Plan,
-    /// Why it is not more.
+    /// Why better plans are missing.
     notes: Vec<String>,
 }
 
@@ -45,7 +45,8 @@ impl Plans {
         Ok(Plans { before, last, notes: notes.into_iter().collect() })
     }
 
-    /// What the first plan gives that works. An error that the others would meet, too, ends it.
+    /// Try the plans in order, and return the result of the first that works. An error that the others would have as
+    /// well ends the search.
     fn first<T>(
         mut self,
         mut attempt: impl FnMut(&Plan) -> Result<T, OpenError>,
@@ -60,7 +61,7 @@ impl Plans {
     }
 }
 
-/// Frames in several chunks, or no zero-copy: a NIC knows nothing of ours being shorter than its MTU.
+/// The plan for zero-copy. It fails if frames would be shorter than the MTU allows: a NIC does not know that limit.
 fn zero_copy(options: &Options, interface: &Interface) -> Result<Plan, OpenError> {
     let cut = Cut::new(interface, Writer::Nic, options.multi_buffer);
     if cut.longest == interface.max_frame() {
@@ -71,17 +72,17 @@ fn zero_copy(options: &Options, interface: &Interface) -> Result<Plan, OpenError
 }
 
 impl Plan {
-    /// Whether it was refused for what it is.
+    /// Whether the error concerns this plan only.
     fn is_refused(&self, error: &OpenError) -> bool {
         match (self.writer, error) {
             (Writer::Nic, OpenError::NoZeroCopy { .. } | OpenError::Options(_)) => true,
-            // Chunks for the kernel to copy into may be smaller.
+            // Copy mode may need smaller chunks.
             (Writer::Nic, error) => error.is_about_memory(),
             (Writer::Kernel, error) => error.is_refusal(),
         }
     }
 
-    /// That frames are shorter is noted elsewhere.
+    /// A note on why this plan failed. Shorter frames are noted elsewhere.
     fn note(&self, error: &OpenError) -> Option<String> {
         let why = match (self.writer, error) {
             (Writer::Kernel, _) => return None,
@@ -93,13 +94,12 @@ impl Plan {
     }
 }
 
-/// Fewer drivers do zero-copy with frames of several chunks than do it with others.
+/// Fewer drivers support zero-copy with frames of several chunks than with single chunks.
 fn several() -> String {
     format!(" (asked for with frames of several chunks; up to an MTU of {ZERO_COPY_MTU} a frame is one)")
 }
 
-/// Memory for frames, shared with the kernel, and a socket over it, in the best mode there is; and what was
-/// tried in vain.
+/// Shared memory and a bound socket over it, in the best mode that works, with notes on failed attempts.
 ///
 /// # Errors
 /// Those of [`Memory::new`] and [`Bound::new`], and [`OpenError::ZeroCopyMtu`].

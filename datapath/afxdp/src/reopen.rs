@@ -1,18 +1,18 @@
-//! Opened anew while it is in use: in copy mode, where the NIC cuts frames in zero-copy mode; on another interface,
-//! where that has come for one that is gone, as after a driver was unbound from its NIC and bound again.
+//! Reopens a transport that is in use. There are two reasons. In zero-copy mode the NIC may truncate frames; then the
+//! transport reopens in copy mode. Or the interface was gone and is back, for instance after its driver was unbound and
+//! bound again; then the transport reopens on the new interface.
 //!
 //! ```text
-//!  stays      the XDP program with its flows and counters, the wake descriptor, frames that are held
-//!  is new     the socket, its rings, the pool; on another interface what attaches the program to it
+//!  kept       the XDP program with its flows and counters, the wake descriptor, frames that the program holds
+//!  replaced   the socket, its rings, the pool; on another interface the program's attachment
 //! ```
 //!
-//! In copy mode it is the kernel that fills chunks, from a buffer of the driver's that holds a whole frame. It takes
-//! a blocking call of some milliseconds, or of seconds where the NIC's link goes down with its queue; whoever sends
-//! finds out with a frame of full length before the first message, so that no message waits for it.
+//! In copy mode the kernel fills chunks from a buffer of the driver that holds a whole frame. The switch is a blocking
+//! call of some milliseconds, or of seconds where the NIC's link goes down with its queue. Senders probe with a frame
+//! of full length before their first message, so no message waits for it.
 
 use std::time::{Duration, Instant};
 
-use am_transport::Transport;
 use am_wire::Reason;
 
 use crate::anew::Anew;
@@ -30,33 +30,35 @@ use crate::siblings::{Lost, Place};
 use crate::xdp::Xdp;
 use crate::{OpenError, send_room, sg};
 
-/// An interface that is gone is looked for so often.
+/// The interval at which a lost interface is looked for.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Xdp {
-    /// In zero-copy mode, see whether frames arrive cut; then leave it.
+    /// In zero-copy mode, check whether the NIC truncates frames. If so, change to copy mode.
     pub(crate) fn look_for_cuts(&mut self) {
         if !self.mode.zero_copy || !self.anew.cuts.is_time() || !self.anew.cuts.is_habit(cut(&self.program)) {
             return;
         }
         let (interface, driver) = (&self.anew.interface.name, &self.anew.interface.driver);
-        let note =
-            format!("no zero-copy any more: frames arrive cut by {driver}; `xdp:{interface},copy=always` opens it so");
+        let note = format!(
+            "left zero-copy mode: {driver} truncates frames; `xdp:{interface},copy=always` opens it in copy mode"
+        );
         match self.reopen_in_copy_mode(note) {
             Ok(()) => {
-                tracing::warn!(interface = self.anew.interface.name, mode = %self.mode, notes = ?self.mode.notes, "opened anew, as frames arrived cut")
+                tracing::warn!(interface = self.anew.interface.name, mode = %self.mode, notes = ?self.mode.notes, "reopened, because the NIC truncates frames")
             }
             Err(why) => {
-                tracing::error!(interface = self.anew.interface.name, %why, "cannot be opened anew, though frames arrive cut")
+                tracing::error!(interface = self.anew.interface.name, %why, "cannot be reopened, though the NIC truncates frames")
             }
         }
     }
 
-    /// Leave zero-copy mode. Frames that are held stay valid; what was on its way is lost. Flows stay open, the descriptor
-    /// to wait on stays the same, the [pool](am_transport::Caps::pool) is another. `note` is for [`Mode::notes`].
+    /// Leave zero-copy mode. Frames that the program holds stay valid; frames in flight are lost. Flows stay open, and
+    /// the wake descriptor stays the same; the [pool](am_transport::Caps::pool) is a new one. `note` is for
+    /// [`Mode::notes`].
     ///
     /// # Errors
-    /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.
+    /// As [`open`](crate::open). Then the transport carries nothing any more, and says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
         let interface = self.interface();
         self.anew.options.copy = Copying::Copy;
@@ -67,7 +69,7 @@ impl Xdp {
         Ok(())
     }
 
-    /// The interface is gone: see whether one of its name and address is there, and go on with that.
+    /// The interface is gone: if one of its name and address is there, continue on it.
     pub(crate) fn look_for_another(&mut self) {
         let now = Instant::now();
         if now < self.anew.next {
@@ -90,7 +92,7 @@ impl Xdp {
         (self._steered, self._deferred) = (Steered::not(), Deferred::default());
         match self.reopen(&interface) {
             Ok(()) => {
-                tracing::warn!(interface = name, mode = %self.mode, "opened anew, as the interface was gone and is back");
+                tracing::warn!(interface = name, mode = %self.mode, "reopened, because the interface was gone and is back");
                 self.carrier = Carrier::of(&interface, self.caps.max_frame);
                 self.bypass.follow(interface.index);
                 self.anew.interface = interface;
@@ -99,7 +101,7 @@ impl Xdp {
         }
     }
 
-    /// Where the driver does not run the program any more, attach it again.
+    /// If the driver no longer runs the program, attach it again.
     pub(crate) fn look_for_bypass(&mut self) {
         if !self.bypass.is_used() {
             return;
@@ -110,10 +112,10 @@ impl Xdp {
         match &result {
             Ok(None) => return,
             Ok(Some(Lost::Detached)) => {
-                tracing::warn!(interface = name, "the XDP program was taken off the interface: attached again");
+                tracing::warn!(interface = name, "the XDP program was removed from the interface: attached again");
             }
             Ok(Some(Lost::Forgotten)) => {
-                tracing::warn!(interface = name, driver, "the driver has forgotten the XDP program: attached again");
+                tracing::warn!(interface = name, driver, "the driver no longer ran the XDP program: attached again");
             }
             Err(why) => tracing::error!(interface = name, driver, %why, "the XDP program does not run any more"),
         }
@@ -121,14 +123,14 @@ impl Xdp {
         self.bypass.restart(result.map(|_| ()).map_err(why));
     }
 
-    /// The interface, by the name that it has now.
+    /// The interface, with its present name.
     fn interface(&self) -> Interface {
         let opened = self.anew.interface.clone();
         Interface { name: self.carrier.name().unwrap_or(opened.name), ..opened }
     }
 
     fn reopen(&mut self, interface: &Interface) -> Result<(), OpenError> {
-        // The queue is free only when its socket is closed.
+        // The queue is free only after its socket is closed.
         self.path.close(String::new());
         let Anew { options, wake, promised, .. } = &self.anew;
         let ((memory, bound), tried) = memory_and_socket(options, interface, sg::chunks)?;
@@ -139,7 +141,7 @@ impl Xdp {
         let deferred = busy_polling(options, bound.fd(), interface, &mut mode)?;
         let (mut path, pool) = path(bound, options, &mode, memory, socket)?;
         if interface.index == self.anew.interface.index {
-            // What is set back when this closes was noted when it was opened: now it is as wanted.
+            // The original settings were saved when the transport was opened. The current ones are already as wanted.
             deferred.forget();
             self.program.set_socket(options.queue, &**wake)?;
         } else {
@@ -153,12 +155,12 @@ impl Xdp {
         let promised = *promised;
         (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
         self.caps.pool = pool;
-        self.promise(promised);
+        self.set_rx_credit(promised);
         Ok(())
     }
 }
 
-/// Frames that the program found cut.
+/// Truncated frames that the program has counted.
 fn cut(program: &Attached) -> u64 {
     program.counters().map_or(0, |counters| counters.dropped(Reason::Length))
 }

@@ -1,17 +1,17 @@
-//! What this process may do.
+//! The capabilities that this process needs.
 
 use std::env;
 use std::fmt;
 
 use caps::{CapSet, Capability, has_cap};
 
-/// A right, and what for.
+/// Each capability, and its purpose.
 const NEEDED: [(Capability, &str); 3] = [
     (Capability::CAP_NET_RAW, "to make an AF_XDP socket"),
     (Capability::CAP_NET_ADMIN, "to attach an XDP program"),
     (Capability::CAP_BPF, "to load the XDP program"),
 ];
-/// On older kernels one more.
+/// Older kernels need this one as well.
 const PERFMON: (Capability, &str) = (Capability::CAP_PERFMON, "for this kernel's verifier of XDP programs");
 
 fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
@@ -23,16 +23,16 @@ fn needed() -> impl Iterator<Item = (Capability, &'static str)> {
 pub struct Missing(Vec<(Capability, &'static str)>);
 
 /// # Errors
-/// All that is missing.
+/// The missing capabilities.
 pub(crate) fn check() -> Result<(), Missing> {
-    // Where capabilities cannot be read, the kernel's own refusal will do.
+    // If capabilities cannot be read, the kernel's own refusal tells.
     let lacks = |right| !has_cap(None, CapSet::Effective, right).unwrap_or(true);
     let missing = missing(lacks);
     if missing.0.is_empty() { Ok(()) } else { Err(missing) }
 }
 
 fn missing(lacks: impl Fn(Capability) -> bool) -> Missing {
-    // Before these were split off in 5.8 they were part of CAP_SYS_ADMIN, which still implies them.
+    // Linux 5.8 split these off CAP_SYS_ADMIN, which still implies them.
     let split_off = |right| matches!(right, Capability::CAP_BPF | Capability::CAP_PERFMON);
     let implied = |right| split_off(right) && !lacks(Capability::CAP_SYS_ADMIN);
     let without = |right| lacks(right) && !implied(right);
@@ -48,13 +48,13 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The command that grants all of it.
+/// The command that grants all of them.
 pub(crate) fn setcap() -> String {
     format!("`sudo setcap {}=ep {}`", setcap_list(), program())
 }
 
-/// All that are needed, also those that this thread has: `setcap` replaces.
-/// And CAP_IPC_LOCK, without which the usual limit of locked memory is too low.
+/// All needed capabilities, also those that this thread has: `setcap` replaces the old set. CAP_IPC_LOCK is added,
+/// because the usual limit of locked memory is too low.
 fn setcap_list() -> String {
     let rights = needed().map(|(right, _)| right).chain([Capability::CAP_IPC_LOCK]);
     rights.map(|right| right.to_string().to_lowercase()).collect::<Vec<_>>().join(",")

@@ -1,4 +1,4 @@
-//! A node's queue, steered to: rules of the NIC for as long as the node is open.
+//! Rules of the NIC that steer a node's frames to its queue, for as long as the node is open.
 
 use std::io;
 
@@ -8,20 +8,20 @@ use crate::ifreq::Query;
 use crate::interface::Interface;
 use crate::ntuple::{Match, Rule, Table};
 
-/// Rules that were set, until this is dropped.
+/// Installed rules. Dropping this removes them and restores those that were there before.
 pub(crate) struct Steered<T: Table = Query> {
     table: Option<T>,
-    /// And what was there before, for the same frames.
+    /// Each rule that was installed, and the one that it replaced.
     set: Vec<(Rule, Option<Rule>)>,
 }
 
 impl Steered {
-    /// None.
+    /// No rules.
     pub(crate) fn not() -> Steered {
         Steered { table: None, set: Vec::new() }
     }
 
-    /// Set what is wanted. What the driver does not take is a note.
+    /// Install the rules for a node. If the driver refuses, that is a note.
     pub(crate) fn new(
         interface: &Interface,
         queue: u32,
@@ -43,8 +43,8 @@ impl Steered {
     }
 }
 
-/// Frames of a node to its queue. Its own address is nobody else's where it is not the interface's, and then all frames
-/// to it are; otherwise those of our EtherTypes are, from everybody to whomever.
+/// The frames to steer to a node's queue. If the node has an address of its own, these are all frames to that address.
+/// Otherwise they are all frames of our EtherTypes.
 fn wanted(interface: &Interface, own: Address, ethertype: EtherType) -> Vec<Match> {
     if own == interface.address {
         return vec![Match::EtherType(ethertype.hidden()), Match::EtherType(ethertype.plain())];
@@ -53,7 +53,7 @@ fn wanted(interface: &Interface, own: Address, ethertype: EtherType) -> Vec<Matc
 }
 
 impl<T: Table> Steered<T> {
-    /// Set rules until one is refused.
+    /// Install rules until one is refused.
     fn through(table: T, queue: u32, wanted: &[Match], notes: &mut Vec<String>) -> (Steered<T>, io::Result<()>) {
         let mut set = Vec::new();
         let done = wanted.iter().try_for_each(|what| {
@@ -64,7 +64,7 @@ impl<T: Table> Steered<T> {
     }
 }
 
-/// Have a rule for these frames; what is to be undone.
+/// Install a rule for these frames. Returns what to undo: the rule, and the one that it replaced.
 fn steer(
     table: &impl Table,
     what: Match,
@@ -72,7 +72,7 @@ fn steer(
     notes: &mut Vec<String>,
 ) -> io::Result<Option<(Rule, Option<Rule>)>> {
     let (rules, rule) = (table.rules()?, Rule::new(what, queue));
-    // Only a node sets a rule for this address, so this one is left from a run that was killed.
+    // Only a node installs a rule for this address. So an existing one was left by a run that was killed.
     let is_ours = matches!(what, Match::To(_));
     let Some(there) = rules.all.iter().find(|other| other.is_for_the_same(&rule)).copied() else {
         let full = || io::Error::other("its table of rules is full");
@@ -81,7 +81,7 @@ fn steer(
     };
     let before = (!is_ours).then_some(there);
     if there.queue != rule.queue {
-        // Some drivers refuse a second rule for the same frames, even in the place of the first.
+        // Some drivers refuse a second rule for the same frames, even at the location of the first.
         table.delete_rule(there.location)?;
         let rule = table.insert_rule(rule.at(there.location)).inspect_err(|_| drop(table.insert_rule(there)))?;
         return Ok(Some((rule, before)));
@@ -105,14 +105,14 @@ impl<T: Table> Drop for Steered<T> {
     }
 }
 
-/// What helps a node on this queue to which nothing is steered.
+/// Advice for a node whose queue receives nothing.
 pub(crate) fn advice(interface: &Interface, queue: u32, own: Address) -> String {
     let query = Query::new(&interface.name).ok().flatten();
     let rules = query.and_then(|query| query.rules().and_then(|_| query.has_rules_on()).ok());
     advise(interface, queue, own, rules)
 }
 
-/// `rules`: whether they are switched on, where the driver has any.
+/// `rules`: whether rules are switched on; `None` if the driver has none.
 fn advise(interface: &Interface, queue: u32, own: Address, rules: Option<bool>) -> String {
     let Interface { name, driver, address, .. } = interface;
     if driver == "veth" {
@@ -147,7 +147,7 @@ mod tests {
         Interface { name, index: 2, mtu: 1500, address, driver, queues: Some(4) }
     }
 
-    /// A NIC's table, as several nodes, one after the other, find it.
+    /// A NIC's table of rules.
     struct Nic {
         rules: RefCell<Vec<Rule>>,
         size: u32,
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(there(&nic), before);
     }
 
-    /// Whichever queue it had.
+    /// Holds for every queue that the old rule named.
     #[test]
     fn what_a_killed_run_left_for_its_own_address_goes_with_the_next() {
         for queue in [1, 3] {

@@ -1,4 +1,6 @@
-//! Frames that arrive.
+//! The receive path. The kernel pushes received frames into the rx ring, and the transport pops them. The transport
+//! pushes empty frames into the fill ring, and the kernel pops them. Both are bounded by [`Rings`](crate::Rings); when
+//! no frame is left for the fill ring, the kernel drops what arrives.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -11,32 +13,30 @@ use crate::frames::Frames;
 use crate::stats;
 use crate::stats::RxCounters;
 
-/// Frames taken from, or put into, a ring at once: one update of the index
-/// that kernel and we share.
+/// Ring entries that are moved at once, with one update of the index that the kernel and we share.
 pub(crate) const BURST: usize = 64;
 
-/// Blanks in the fill ring in copy mode, unless more is promised. The kernel
-/// writes to them in turn, and each needs an entry in the TLB on both sides:
-/// with 1024 of them a round trip over veth takes 3 % longer, with 2048 5 %. A
-/// NIC in zero-copy mode gets all that its own ring can take.
+/// Buffers in the fill ring in copy mode, unless more credit is announced. The kernel writes to them in turn, and each
+/// needs a TLB entry on both sides: with 1024 of them a round trip over veth takes 3 % longer, with 2048 5 %. In
+/// zero-copy mode the ring is filled entirely, since the NIC takes as many as its own ring holds.
 const FEW: usize = 256;
 
 /// The rings of reception.
 pub(crate) struct Rx {
     arrived: RxQueue,
     fill: FillQueue,
-    /// Blanks that there should be in the fill ring.
+    /// Buffers that the fill ring should have.
     level: usize,
-    /// And that there can be.
+    /// Buffers that the fill ring can have.
     entries: usize,
     expected: Expected,
-    /// Blanks that the fill ring lacks.
+    /// Buffers that the fill ring lacks.
     lacking: usize,
-    /// No frame was left for the fill ring when it was last filled.
+    /// Whether the pool was empty at the last refill.
     starving: bool,
-    /// Whether the kernel may stop for want of blanks and wait for a call.
+    /// In this mode the kernel may run out of buffers and then wait for a system call.
     zero_copy: bool,
-    /// Whether frames arrive only if we ask the kernel to look.
+    /// Whether frames arrive only after a system call.
     busy_poll: bool,
     descriptors: Box<[FrameDesc; BURST]>,
     pub(crate) counters: RxCounters,
@@ -71,27 +71,27 @@ impl Rx {
         stats::kernel(&self.arrived, each);
     }
 
-    /// So many frames may come before we look again: there should be a blank for each.
+    /// Peers may send this many frames: have a buffer for each.
     pub(crate) fn promise(&mut self, frames: usize) {
         let more = frames.min(self.entries).saturating_sub(self.level);
         self.level += more;
         self.lacking += more;
     }
 
-    /// Blanks in the fill ring, or filled and not yet seen.
+    /// Buffers in the fill ring, or filled and not yet received.
     pub(crate) fn blanks(&self) -> usize {
         self.level - self.lacking
     }
 
-    /// Hand over what has arrived, at most `budget` frames. Between bursts, and
-    /// when there is nothing, fill the fill ring up.
+    /// Pass received frames to `each`, at most `budget`. Refills the fill ring between bursts, and when nothing has
+    /// arrived.
     #[inline]
     pub(crate) fn receive(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut received = 0;
         while received < budget {
             let burst = self.burst(frames, budget - received, each);
             received += burst;
-            // A few wait until nothing arrives.
+            // A few missing buffers wait until nothing arrives.
             if self.lacking > BURST.min(self.level / 4) || burst == 0 {
                 self.refill(frames);
             }
@@ -105,7 +105,7 @@ impl Rx {
         received
     }
 
-    /// At most [`BURST`] frames.
+    /// Receive at most [`BURST`] frames.
     #[inline]
     fn burst(&mut self, frames: &mut Frames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let most = budget.min(BURST);
@@ -114,7 +114,7 @@ impl Rx {
             return 0;
         }
         self.expected.next(there as usize).for_each(|address| frames.pool().prefetch(address));
-        // SAFETY: the ring's frames are all of the one UMEM there is.
+        // SAFETY: all frames in the ring are of the only UMEM.
         let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
         self.lacking += count;
         for descriptor in &self.descriptors[..count] {
@@ -128,13 +128,13 @@ impl Rx {
         count
     }
 
-    /// Blanks into the fill ring, up to its level or until no frame is left.
+    /// Fill the fill ring up to its level, or until the pool is empty.
     #[inline]
     pub(crate) fn refill(&mut self, frames: &mut Frames) {
         while self.lacking > 0 {
             let wanted = self.lacking.min(BURST);
-            // The kernel takes blanks in bursts and says so afterwards, so that
-            // the ring may have less room than we have frames back.
+            // The kernel takes buffers in bursts and publishes that later. So the ring may have less room than buffers
+            // are missing.
             let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
             let count = self.put(frames, room);
             let starving = count < room;
@@ -154,15 +154,14 @@ impl Rx {
             *place = blank;
             count += 1;
         }
-        // SAFETY: these frames are of the ring's UMEM, and have just been lent
-        // to the kernel; nobody else accesses them.
+        // SAFETY: these frames are of the ring's UMEM and were just given to the kernel; nothing else accesses them.
         let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
         debug_assert_eq!(taken, count, "there was room");
         self.lacking -= count;
         count
     }
 
-    /// Nothing has arrived. Does the kernel wait for a call?
+    /// Nothing has arrived: call the kernel if it waits for that.
     #[inline]
     fn wake(&mut self) {
         if self.busy_poll || (self.zero_copy && self.fill.needs_wakeup()) {
@@ -172,9 +171,9 @@ impl Rx {
     }
 }
 
-/// Let the kernel look at what has come and what there is to fill.
+/// Have the kernel process received frames and empty buffers.
 #[inline]
 pub(crate) fn ask(socket: RawFd) {
-    // What it returns is how the link is; sending notices that too.
+    // An error here is about the link, which the send path reports as well.
     let _ = recv(socket, &mut [], MsgFlags::MSG_DONTWAIT);
 }

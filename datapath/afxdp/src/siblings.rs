@@ -1,14 +1,15 @@
-//! Nodes of one process on one interface, each on a queue, and with an address and a steering program, of its own.
+//! Several nodes of one process on one interface. Each has its own queue, address and steering program.
 //!
 //! ```text
-//!   interface ── program of the one node                  as long as there is one
+//!   interface ── program of the only node                 while there is one node
 //!   interface ── am_bpf::Share ─┬─ program of node 0         from the second on
 //!                            └─ program of node 1
 //! ```
 //!
-//! The kernel redirects a frame only to a socket that is bound to the queue on which it came in. What is for one
-//! address can be steered to a queue by the NIC, or by the sender where that chooses; what is for everybody comes in
-//! on one queue, and its node hands a copy to the others ([decision 70](../../../docs/decisions/0070-one-queue-and-address-for-each-node.md)).
+//! The kernel redirects a frame only to a socket that is bound to the queue on which the frame arrived. The NIC, or the
+//! sender, can choose the queue by destination address. A broadcast arrives on one queue only, and the node on that
+//! queue passes copies to the others ([decision
+//! 70](../../../docs/decisions/0070-one-queue-and-address-for-each-node.md)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,37 +30,37 @@ use crate::listening::Listening;
 use crate::mailbox::Mailbox;
 use crate::options::Options;
 
-/// A network namespace, and an interface's number in it.
+/// A network namespace, and an interface's index in it.
 type Key = (u64, u32);
 
-/// A program that is attached is attached again at most so often.
+/// The shortest time between two repairs of a program that is still attached.
 const REST: Duration = Duration::from_secs(10);
 
-/// Interfaces on which this process has nodes.
+/// The interfaces on which this process has nodes.
 static OPEN: Mutex<BTreeMap<Key, OnInterface>> = Mutex::new(BTreeMap::new());
 
 struct OnInterface {
-    /// `None` where the kernel failed between two programs.
+    /// `None` if an exchange of programs failed.
     attachment: Option<Attachment>,
-    /// From the second node on.
+    /// Set from the second node on.
     share: Option<Share>,
     nodes: Vec<OnQueue>,
-    /// Of nodes that are gone: what to set back after the last.
+    /// Interface settings of closed nodes, restored after the last node.
     deferred: Vec<Deferred>,
     repairs: Repairs,
     hall: Arc<Hall>,
 }
 
-/// Why frames passed the program by.
+/// Why frames bypassed the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It was taken off the interface.
+    /// The program was removed from the interface.
     Detached,
-    /// The kernel has it there, and the driver does not run it.
+    /// The program is attached, but the driver no longer runs it.
     Forgotten,
 }
 
-/// A program that the kernel has on the interface is seldom taken off: frames may pass it by for another reason.
+/// Limits how often an attached program is attached again: frames may bypass it for another reason.
 #[derive(Default)]
 struct Repairs {
     last: Option<Instant>,
@@ -72,25 +73,25 @@ struct OnQueue {
     queue: u32,
 }
 
-/// What the nodes use from their own threads.
+/// What the nodes of an interface use from their own threads.
 #[derive(Default)]
 struct Hall {
     has_several: AtomicBool,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
 }
 
-/// A node's place on its interface, until this is dropped.
+/// One node on an interface. Dropping this removes it.
 pub(crate) struct Place {
     seat: Seat,
     own: Address,
     mailbox: Arc<Mailbox>,
-    /// Set back when the interface has no node any more.
+    /// Interface settings, restored when the last node closes.
     deferred: Deferred,
-    /// Where its address is not the interface's.
+    /// Set if the node's address is not the interface's.
     _listening: Option<Listening>,
 }
 
-/// Which of the nodes of an interface it is.
+/// The node's entry in the list of its interface.
 struct Seat {
     key: Key,
     number: u32,
@@ -99,7 +100,7 @@ struct Seat {
 }
 
 impl Place {
-    /// Load the steering program of a node and put it on the interface, alone or beside others of this process.
+    /// Load the steering program of a node and attach it to the interface, alone or beside other nodes of this process.
     ///
     /// # Errors
     /// [`OpenError::Load`], [`OpenError::Attach`], [`OpenError::AttachMtu`], [`OpenError::TooManyNodes`].
@@ -120,7 +121,7 @@ impl Place {
         Ok((Place { seat, own, mailbox, deferred: Deferred::default(), _listening: listening }, steer))
     }
 
-    /// The same place on an interface that has come for one that is gone, and was left. It has the same address.
+    /// Continue on an interface that replaces one that is gone and was left. It has the same address.
     ///
     /// # Errors
     /// As [`Place::take`].
@@ -135,11 +136,12 @@ impl Place {
         Ok(())
     }
 
-    /// The interface's program attached anew, where it is not attached any more, or its driver has forgotten it. That is
-    /// taken off first: what the driver lost, it sets up only for a program where there was none. Why it was, if so.
+    /// Attach the interface's program again, if it was removed or its driver no longer runs it. It is detached first: a
+    /// driver that lost its set-up repeats it only for a program where there was none. Returns the cause, or `None` if
+    /// nothing was done.
     ///
     /// # Errors
-    /// As [`Place::take`]; then none is attached.
+    /// As [`Place::take`]. Then no program is attached.
     pub(crate) fn attach_again(
         &self,
         options: &Options,
@@ -159,7 +161,7 @@ impl Place {
         Ok(Some(lost))
     }
 
-    /// What is set back is set back.
+    /// Leave the interface. The last node detaches the program and restores the settings.
     pub(crate) fn leave(&mut self) {
         let mut open = open();
         let Some(on) = open.get_mut(&self.seat.key) else { return };
@@ -181,23 +183,24 @@ impl Place {
         self.seat.mode
     }
 
-    /// What is set back when the last node closes.
+    /// Settings to restore when the last node closes.
     pub(crate) fn defer(&mut self, deferred: Deferred) {
         self.deferred = deferred;
     }
 
-    /// Readable when another node has handed something over.
+    /// Readable when a sibling has passed a frame on.
     pub(crate) fn bell(&self) -> Arc<OwnedFd> {
         self.mailbox.bell()
     }
 
-    /// Whether there are other nodes.
+    /// Whether the interface has other nodes.
     #[inline]
     pub(crate) fn has_siblings(&self) -> bool {
         self.seat.hall.has_several.load(Ordering::Relaxed)
     }
 
-    /// A frame came: the other nodes get a copy of a broadcast, and of a probe, whose address no node has.
+    /// Pass copies of a received frame to the siblings, if it is not addressed to this node: a broadcast, or a probe to
+    /// an address that no node has.
     #[inline]
     pub(crate) fn pass_on(&self, frame: &[u8]) {
         if !frame.starts_with(&self.own.0) {
@@ -206,7 +209,7 @@ impl Place {
         }
     }
 
-    /// Where the others put theirs.
+    /// The mailbox into which siblings put frames.
     #[inline]
     pub(crate) fn mailbox(&self) -> &Mailbox {
         &self.mailbox
@@ -250,7 +253,8 @@ impl Seat {
 }
 
 impl Repairs {
-    /// What to repair now. Frames that passed by before the last repair are counted by each node of the interface.
+    /// The cause to repair now, if any. Each node of the interface counts the frames that bypassed the program before
+    /// the last repair, so a second report may come too early.
     fn next(&mut self, is_attached: bool, now: Instant) -> Option<Lost> {
         let is_early = self.last.is_some_and(|last| now.duration_since(last) < REST);
         if is_attached && is_early {
@@ -267,7 +271,7 @@ impl OnInterface {
         OnInterface { attachment: Some(attachment), share: None, nodes, deferred, repairs: Repairs::default(), hall }
     }
 
-    /// Frames to one more node.
+    /// Share the frames of the interface with one more node.
     fn admit(&mut self, node: &OnQueue) -> Result<(), OpenError> {
         if self.share.is_none() {
             let mut share = Share::load()?;
@@ -293,7 +297,7 @@ impl OnInterface {
 
 impl Drop for OnInterface {
     fn drop(&mut self) {
-        // The first saw what was before all of them, and sets it back last.
+        // The first node saved the original settings, so it restores last.
         while let Some(last) = self.deferred.pop() {
             drop(last);
         }
@@ -322,7 +326,7 @@ fn open() -> MutexGuard<'static, BTreeMap<Key, OnInterface>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In the calling thread's network namespace.
+/// The key of an interface in the calling thread's network namespace.
 fn key(interface: &Interface) -> Result<Key, OpenError> {
     let found = fs::metadata("/proc/thread-self/ns/net");
     let failed = |error| OpenError::system("asking for the network namespace in /proc", error);
@@ -334,14 +338,15 @@ fn listening(own: Address, interface: &Interface) -> Result<Option<Listening>, O
     listening.map_err(|error| OpenError::system(format!("listening to {own}"), error))
 }
 
-/// The interface's address for the first node, for others one that is made of it and of the queue's number.
+/// The address of a new node: the interface's for the first node. For others it is derived from that and the queue
+/// number.
 fn address(interface: &Interface, queue: u32, is_free: impl Fn(Address) -> bool) -> Address {
     let made = (queue..).map(|number| made(interface.address, number));
     let mut all = std::iter::once(interface.address).chain(made.filter(|made| *made != interface.address));
     all.find(|address| is_free(*address)).unwrap_or(interface.address)
 }
 
-/// Locally administered, and none that carries a header: the two highest bits are a version that there is not.
+/// A locally administered address that no frame header uses: the two highest bits are an unassigned version.
 fn made(Address([_, b, rest @ ..]): Address, number: u32) -> Address {
     let [c, d, e, f] = rest;
     Address([0x82 | (number as u8 & 0xf) << 2, b ^ (number >> 4) as u8, c, d, e, f])

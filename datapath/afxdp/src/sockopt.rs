@@ -1,11 +1,11 @@
-//! Socket options that no crate has a safe call for.
+//! Socket options for which no crate has a safe call.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// Set an option: an integer, or the structure that the kernel knows for it.
+/// Set an option. `value` is an integer, or the structure that the kernel defines for this option.
 pub(crate) fn set<T: Copy>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
     let bytes = size_of::<T>() as socklen_t;
     // SAFETY: the pointer and the length are those of `value`, which lives

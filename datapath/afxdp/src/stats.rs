@@ -1,4 +1,4 @@
-//! Everything that is counted, under one set of names.
+//! The transport's counters and the kernel's, under one set of names.
 
 use xsk_rs::RxQueue;
 
@@ -13,14 +13,14 @@ pub(crate) fn kernel(queue: &RxQueue, each: &mut dyn FnMut(&'static str, u64)) {
     each("xsk_tx_ring_empty_descs", statistics.tx_ring_empty_descs());
 }
 
-/// What was counted on reception.
+/// Counters of the receive path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RxCounters {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
-    /// Times that the program came to hold so many frames that none was left for the fill ring.
+    /// Times that no frame was left for the fill ring, because the program held too many.
     pub(crate) starved: u64,
-    /// Addresses from the kernel that make no sense.
+    /// Invalid addresses from the kernel.
     pub(crate) invalid: u64,
     pub(crate) wakeups: u64,
 }
@@ -35,24 +35,24 @@ impl RxCounters {
     }
 }
 
-/// What was counted on transmission.
+/// Counters of the send path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxCounters {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
-    /// Frames not taken because the ring was full.
+    /// Frames refused because the ring was full.
     pub(crate) full: u64,
-    /// Frames that no Ethernet carries: too short or too long. Dropped.
+    /// Frames too short or too long for Ethernet; dropped.
     pub(crate) invalid: u64,
-    /// Frames of somebody else's pool, copied into ours.
+    /// Frames of another pool, copied into ours.
     pub(crate) copied: u64,
     /// Calls to the kernel.
     pub(crate) kicks: u64,
-    /// Frames that the device had no room for, and the kernel dropped.
+    /// Frames that the kernel dropped because the device had no room.
     pub(crate) dropped: u64,
-    /// Calls that moved nothing: out of buffers, or the device asks for patience.
+    /// Calls that sent nothing: the kernel is out of buffers, or the device is busy.
     pub(crate) stalls: u64,
-    /// Calls that failed because the interface is down or gone.
+    /// Calls that failed because the interface is down or removed.
     pub(crate) link_errors: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The memory that the kernel and we share: registered once, cut into chunks of
-//! one frame each ([`crate::cut`] says how large).
+//! The memory that we share with the kernel. It is registered once, and cut into chunks of one frame each
+//! ([`crate::cut`] chooses their size).
 //!
 //! ```text
 //!  chunk i, 2048 or 4096 bytes
@@ -7,7 +7,7 @@
 //!                                   └ address i·chunk + 256 in all four rings
 //! ```
 //!
-//! How frames lie that are longer than a chunk is in [`crate::sg`].
+//! [`crate::sg`] has the layout of frames that are longer than a chunk.
 
 use std::fs;
 use std::io;
@@ -25,25 +25,25 @@ use crate::errors::system_error;
 use crate::options::{HugePages, Options, Rings};
 use crate::{OpenError, rights};
 
-/// Memory that was just given back is free a moment later, as the kernel lets go of it on the side: wait so long for it.
+/// The kernel frees returned memory a moment later. A new allocation waits this long for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The shared memory, and one descriptor per frame.
 pub(crate) struct Memory {
     pub(crate) umem: Umem,
-    /// By chunk, each at the place where a frame starts.
+    /// One descriptor per chunk, pointing to where a frame starts.
     pub(crate) descriptors: Vec<FrameDesc>,
     pub(crate) cut: Cut,
-    /// Whether it is in huge pages, and if not though it should be, why.
+    /// Whether it is in huge pages. An error: huge pages were wanted, and why there are none.
     pub(crate) huge: Result<bool, String>,
 }
 
 impl Memory {
-    /// Map and register memory for frames that lie so, as many chunks as `count`
-    /// says. `freed`: there was other memory until now, in huge pages or not.
+    /// Map and register memory of this layout, with as many chunks as `count` returns. `freed`: whether memory was
+    /// given back just before, and whether that was in huge pages.
     ///
     /// # Errors
-    /// All that can be missing: memory, huge pages, locked memory, rights, AF_XDP itself.
+    /// The kernel lacks memory, huge pages or AF_XDP, or the process lacks rights or locked memory.
     pub(crate) fn new(options: &Options, cut: Cut, count: Count, freed: Option<bool>) -> Result<Memory, OpenError> {
         let shape = Shape { cut, chunks: count(options, &cut)?, rings: options.rings, freed };
         if options.huge_pages == HugePages::Never {
@@ -57,7 +57,7 @@ impl Memory {
     }
 }
 
-/// How many chunks it takes.
+/// Computes the number of chunks.
 pub(crate) type Count = fn(&Options, &Cut) -> Result<u32, OptionsError>;
 
 #[derive(Clone, Copy)]
@@ -76,14 +76,15 @@ impl Shape {
     fn map_huge(&self) -> io::Result<Memory> {
         let page = huge_page_bytes();
         if !self.bytes().is_multiple_of(page) {
-            // Unmapping part of a huge page fails, so the memory would be lost.
+            // Unmapping a part of a huge page fails, so the memory would leak.
             return Err(io::Error::other(format!("{} bytes are no multiple of {page}", self.bytes())));
         }
         self.create(true).map(|(umem, descriptors)| self.memory(umem, descriptors, Ok(true)))
     }
 
     fn map_normal(&self, huge: Result<bool, String>) -> Result<Memory, OpenError> {
-        // Without huge ones that are kept free for this, it is what all others live on, and the kernel holds it fast.
+        // Normal pages are taken from the memory of all programs, and the kernel locks them. So check first that enough
+        // is free.
         memory::check(self.chunks as usize, self.cut.chunk)?;
         let made = self.create(false).map_err(|error| self.explain(error))?;
         Ok(self.memory(made.0, made.1, huge))
@@ -105,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// Whether what is missing may be what was just given back.
+    /// Whether the kernel may still be freeing the memory that is missing.
     fn is_being_freed(&self, error: &io::Error, huge: bool) -> bool {
         match error.raw_os_error() {
             Some(libc::ENOMEM) => huge && self.freed == Some(true),
@@ -130,7 +131,7 @@ impl Shape {
             Some(libc::EAFNOSUPPORT) => OpenError::NoAfXdp,
             Some(libc::ENOBUFS) => OpenError::LockedMemory { bytes: self.bytes() },
             Some(libc::ENOMEM) => OpenError::Memory { what: format!("{} frames and their rings", self.chunks) },
-            // Rights may be there and not count, in a user namespace for one.
+            // The process may have the rights without effect, as in a user namespace.
             Some(libc::EPERM | libc::EACCES) => rights::check().err().map_or_else(|| doing(source), OpenError::Rights),
             _ => doing(source),
         }
@@ -157,7 +158,7 @@ pub(crate) fn queue_size(entries: u32) -> io::Result<QueueSize> {
     QueueSize::new(entries).map_err(io::Error::other)
 }
 
-/// Bytes of a huge page, 2 MiB where the system does not say.
+/// Bytes of a huge page; 2 MiB if unknown.
 fn huge_page_bytes() -> usize {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     parse_huge_page(&text).unwrap_or(2 << 20)

@@ -1,12 +1,12 @@
-//! 802.1Q tags that the XDP program does not see, as the NIC, or the sender's end of a veth, hands them over beside the frame:
-//! then frames of another VLAN look like the node's own.
+//! A NIC, or the sending end of a veth, may remove 802.1Q tags from frames and pass them beside the frame. The XDP
+//! program does not see such a tag, so it takes frames of another VLAN for the node's own. This module warns of that.
 
 use std::fs;
 
 use crate::ifreq::Query;
 use crate::interface::Interface;
 
-/// Where VLAN devices stand on the interface, and it takes tags out of frames, or its peer keeps them out.
+/// A note, if VLAN devices use the interface and tags are removed from its frames.
 pub(crate) fn note(interface: &Interface) -> Option<String> {
     let devices = devices(&fs::read_to_string("/proc/thread-self/net/vlan/config").ok()?, &interface.name);
     let takes_tags =
@@ -14,12 +14,12 @@ pub(crate) fn note(interface: &Interface) -> Option<String> {
     (!devices.is_empty() && (is_veth(interface) || takes_tags())).then(|| sentence(interface, &devices))
 }
 
-/// Its own setting changes nothing.
+/// On a veth the setting of the other end counts.
 fn is_veth(interface: &Interface) -> bool {
     interface.driver == "veth"
 }
 
-/// Names of VLAN devices on the interface, in the kernel's list.
+/// The names of the VLAN devices on this interface, from the kernel's list.
 fn devices(list: &str, interface: &str) -> Vec<String> {
     let rows = list.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
     rows.filter(|row| row.get(2) == Some(&interface)).map(|row| row[0].to_owned()).collect()
@@ -32,7 +32,7 @@ fn sentence(interface: &Interface, devices: &[String]) -> String {
     } else {
         format!("as {name} takes their 802.1Q tags out: `ethtool -K {name} rxvlan off`")
     };
-    format!("frames of our EtherTypes for {} come to this node, too, {why}", devices.join(", "))
+    format!("this node also receives frames of our EtherTypes for {}, {why}", devices.join(", "))
 }
 
 #[cfg(test)]

@@ -1,28 +1,29 @@
-//! Whether a node's frames come in, on its queue and as they were sent. A NIC may give them to another queue, where the
-//! kernel cannot redirect them to the node's socket, or cut them, or add to them: the XDP program drops and counts them,
-//! and the node says so.
+//! Detects that a node's frames arrive on other queues, or damaged. A NIC may steer them to another queue, from which
+//! the kernel cannot redirect them to the node's socket. It may also truncate frames or add bytes. The XDP program
+//! drops and counts such frames, and this module reports it.
 
 use std::time::{Duration, Instant};
 
 use am_bpf::Counters;
 use am_wire::Reason;
 
-/// Looked at so often, and then it costs a system call for each processor's count, where little was received.
+/// The interval of the checks. Where little was received, a check costs one system call, which reads a counter of each
+/// CPU.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A node that receives more than that in [`PAUSE`] receives well.
+/// A node that receives more frames than this in one interval is fine.
 const FEW: u64 = 1000;
 
-/// Frames lost in one way, since all was last well, that are no accident.
+/// This many frames lost in one way, since the last good check, are no accident.
 const SOME: u64 = 3;
 
 pub(crate) struct Watch {
     queue: u32,
     interface: String,
-    /// What helps where frames come in on other queues.
+    /// Advice for frames that arrive on other queues.
     advice: String,
     next: Instant,
-    /// Frames received when it was last looked at.
+    /// Frames received until the last check.
     received: u64,
     elsewhere: Loss,
     altered: Loss,
@@ -31,9 +32,9 @@ pub(crate) struct Watch {
 /// Frames for the node that the program dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dropped {
-    /// They came in on other queues.
+    /// Frames on other queues.
     elsewhere: u64,
-    /// They had another length than their headers say.
+    /// Frames of another length than their headers say.
     altered: u64,
 }
 
@@ -43,16 +44,16 @@ impl Dropped {
     }
 }
 
-/// One way to lose frames.
+/// One way to lose frames, and its report.
 #[derive(Default)]
 struct Loss {
-    /// Received, and lost, when all was last well.
+    /// Frames received, and lost, at the last good check.
     well: (u64, u64),
     trouble: Option<String>,
 }
 
 impl Loss {
-    /// `say`: how many were lost, and received beside them.
+    /// Compare frames lost with frames received since the last good check. `say` makes the report of the two numbers.
     fn compare(&mut self, received: u64, lost: u64, say: impl FnOnce(u64, u64) -> String) {
         let (here, less) = (received.saturating_sub(self.well.0), lost.saturating_sub(self.well.1));
         if here >= less {
@@ -72,7 +73,7 @@ impl Watch {
         Watch { queue, interface, advice, next, received: 0, elsewhere, altered }
     }
 
-    /// Why the node receives nothing, or hardly anything.
+    /// Check, if it is time. Returns why the node receives little or nothing.
     pub(crate) fn look(&mut self, received: u64, dropped: impl FnOnce() -> Option<Dropped>) -> Option<&str> {
         let now = Instant::now();
         if now >= self.next {
@@ -91,15 +92,15 @@ impl Watch {
         let Watch { interface, queue, advice, elsewhere, altered, .. } = self;
         elsewhere.compare(received, dropped.elsewhere, |lost, here| {
             format!(
-                "{lost} frames for this node came in on other queues of {interface}, where they are lost, \
-                 and {here} on queue {queue}, which is its own: {advice}"
+                "{lost} frames for this node came in on other queues of {interface} and were lost, \
+                 and {here} on its own queue {queue}: {advice}"
             )
         });
         altered.compare(received, dropped.altered, |lost, here| {
             format!(
                 "{lost} frames came to {interface} longer or shorter than they were sent, and {here} as they were sent: a \
-                 NIC cuts them, pads them, or adds to them: `ethtool -K {interface} rx-fcs off` where it adds the check \
-                 sequence, a smaller MTU at all ends where it cuts; docs/nics.md has each driver's ways"
+                 NIC truncates them, pads them, or adds bytes. If it adds the check sequence: `ethtool -K {interface} \
+                 rx-fcs off`. If it truncates: a smaller MTU at all ends. docs/nics.md describes each driver"
             )
         });
     }

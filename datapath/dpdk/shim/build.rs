@@ -1,9 +1,10 @@
-//! Finds the system's DPDK, compiles the C part against its headers, and makes Rust of the declarations that are used.
+//! Finds the system's DPDK, compiles the C part against its headers, and generates bindings for the declarations that
+//! are used.
 
 use std::env;
 use std::path::PathBuf;
 
-/// Ours is written against this one; the names it uses are the same in all later ones.
+/// The oldest supported version. The names that we use are the same in all later ones.
 const OLDEST: &str = "22.11";
 const HEADER: &str = "c/shim.h";
 const SOURCES: [&str; 4] = ["c/pool.c", "c/spare.c", "c/burst.c", "c/log.c"];
@@ -22,7 +23,7 @@ fn main() {
     link(&dpdk);
 }
 
-/// What its headers need besides their place: the crate `pkg-config` leaves out `-include` and `-march`.
+/// Compiler flags that its headers need. The crate `pkg-config` leaves out `-include` and `-march`.
 fn cflags() -> Vec<String> {
     let output = std::process::Command::new("pkg-config").args(["--cflags", "libdpdk"]).output();
     let output = output.expect("pkg-config has just been run");
@@ -55,7 +56,7 @@ fn bind(flags: &[String]) {
     bindings.write_to_file(out).expect("cargo made the directory");
 }
 
-/// Only the libraries that are used; drivers are loaded by DPDK itself, from its own directory.
+/// Link only the libraries that are used. DPDK loads its drivers itself, from its own directory.
 fn link(dpdk: &pkg_config::Library) {
     dpdk.link_paths.iter().for_each(|path| println!("cargo:rustc-link-search=native={}", path.display()));
     for library in ["ethdev", "mbuf", "mempool", "ring", "eal"] {

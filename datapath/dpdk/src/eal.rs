@@ -1,14 +1,14 @@
-//! DPDK itself, which is started once a process and never ends before it.
+//! Starts DPDK. That happens once a process, and DPDK runs until the process ends.
 //!
-//! How it is started, and why:
+//! Its arguments, and why:
 //!
 //! | argument | because |
 //! | --- | --- |
-//! | `--in-memory`; with normal pages `--no-huge -m --no-shconf` | nothing is left in the file system, however we end |
-//! | `--file-prefix` with our number | several processes side by side |
-//! | `--lcores 0@CPU` | it wants a core; the thread may run where it could before all the same |
-//! | `--no-telemetry` | no socket that nobody asked for |
-//! | `--no-pci`, `--iova-mode=va`; `--allow` with the device, if a PCI device is what is opened first | it takes no device that another process was given |
+//! | `--in-memory`; with normal pages `--no-huge -m --no-shconf` | nothing is left in the file system, however the process ends |
+//! | `--file-prefix` with the process id | several processes run side by side |
+//! | `--lcores 0@CPU` | DPDK requires a core; afterwards the thread's affinity is restored |
+//! | `--no-telemetry` | it would open a socket that is not used |
+//! | `--no-pci`, `--iova-mode=va`; `--allow` with the device, if the first device is a PCI device | DPDK takes no device of another process |
 
 use std::ffi::{CString, c_char};
 use std::io;
@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use crate::options::{Options, Pages};
 use crate::{OpenError, abi, border, pages, shim, words};
 
-/// DPDK as it was started.
+/// How DPDK was started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) table: &'static abi::Table,
@@ -31,24 +31,24 @@ pub(crate) struct Started {
     pci: bool,
 }
 
-/// DPDK, and who has which of its devices. Held while a device comes or goes: DPDK wants one at a time.
+/// DPDK's state, and the devices that are open. Locked while a device is opened or closed: DPDK allows one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Eal {
     started: Option<Result<Started, String>>,
     /// Devices that are open, by name.
     pub(crate) devices: Vec<String>,
-    /// Pools made so far: each has a name of its own.
+    /// Pools made so far, used to name each of them.
     pub(crate) pools: u32,
 }
 
-/// Wait for whoever opens or closes a device.
+/// Lock DPDK. Waits while another thread opens or closes a device.
 pub(crate) fn lock() -> MutexGuard<'static, Eal> {
     static EAL: Mutex<Eal> = Mutex::new(Eal { started: None, devices: Vec::new(), pools: 0 });
     EAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Eal {
-    /// DPDK, started for these options if nobody has.
+    /// Start DPDK for these options, unless it runs.
     ///
     /// # Errors
     /// [`OpenError::Shim`], [`OpenError::HugePages`]; [`OpenError::Start`], which stays; [`OpenError::Decided`].
@@ -69,7 +69,7 @@ impl Eal {
 
 impl Started {
     /// # Errors
-    /// [`OpenError::Decided`]: it was started for another kind of device.
+    /// [`OpenError::Decided`]: DPDK was started for another kind of device.
     fn suits(&self, options: &Options) -> Result<(), OpenError> {
         let decided = |wanted| Err(OpenError::Decided { device: options.device().into(), wanted });
         match options.pages {
@@ -85,25 +85,27 @@ fn start(wanted: Started, options: &Options) -> Result<Started, String> {
     words::forget();
     check_files(options)?;
     let us = Pid::from_raw(0);
-    let before = sched_getaffinity(us).map_err(|error| format!("asking where this thread may run: {error}"))?;
+    let before = sched_getaffinity(us).map_err(|error| format!("reading this thread's CPU affinity: {error}"))?;
     let arguments = arguments(&wanted, options, first(&before));
     tracing::debug!(?arguments, "starting DPDK");
     let result = border::start(wanted.table, leak(arguments));
-    // It has pinned the thread to that core.
+    // DPDK has pinned the thread to that core.
     let restored = sched_setaffinity(us, &before);
     result.map_err(|error| format!("{error}: {}{}", words::complaints(), advice(&wanted, options, &error)))?;
-    restored.map_err(|error| format!("letting this thread run where it could before: {error}"))?;
+    restored.map_err(|error| format!("restoring this thread's CPU affinity: {error}"))?;
     Ok(wanted)
 }
 
-/// DPDK keeps its memory, and some more, in files. Beyond the limit of their size the system ends the process.
+/// DPDK keeps its memory, and a little more, in files. The system ends a process that exceeds the limit of a file's
+/// size, so check that first.
 fn check_files(options: &Options) -> Result<(), String> {
     const MORE: u64 = 64;
-    let (most, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(|error| format!("asking for a limit: {error}"))?;
+    let (most, _) =
+        getrlimit(Resource::RLIMIT_FSIZE).map_err(|error| format!("reading the limit of a file's size: {error}"))?;
     let needs = u64::from(options.memory) + MORE;
     match most >> 20 {
         most if most < needs => Err(format!(
-            "it makes files of up to {needs} MiB, and this process may make some of {most} MiB: \
+            "DPDK needs files of up to {needs} MiB, and this process may make files of {most} MiB: \
             `ulimit -f unlimited` raises that, a smaller am.memory={} (MiB) needs less",
             options.memory
         )),
@@ -111,12 +113,12 @@ fn check_files(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Memory is what a start that is otherwise right may fail for.
+/// Advice where the start failed for lack of memory.
 fn advice(wanted: &Started, options: &Options, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::OutOfMemory if !wanted.huge => {
             format!(
-                "; am.memory={} (MiB) is more than this process gets: say less, or raise what `ulimit -v` says",
+                "; am.memory={} (MiB) is more than this process may have: choose less, or raise the limit that `ulimit -v` shows",
                 options.memory
             )
         }
@@ -148,7 +150,7 @@ fn arguments(wanted: &Started, options: &Options, cpu: usize) -> Vec<String> {
     all
 }
 
-/// As of a program; DPDK keeps them, so they stay.
+/// C strings, ended by a null. DPDK keeps them, so they are never freed.
 fn leak(arguments: Vec<String>) -> &'static mut [*mut c_char] {
     let strings = arguments.into_iter().filter_map(|argument| CString::new(argument).ok());
     strings.map(CString::into_raw).chain([ptr::null_mut()]).collect::<Vec<_>>().leak()

@@ -4,19 +4,19 @@ use std::io;
 
 use crate::shim::ShimError;
 
-/// Why a device could not be opened. Nothing of the attempt is left, but that DPDK may have been started.
+/// Why a device could not be opened. A failed attempt leaves nothing behind, except that DPDK may have been started.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no DPDK.
+    /// The shim, and so DPDK, cannot be loaded.
     #[error(transparent)]
     Shim(#[from] ShimError),
-    /// DPDK did not start. It starts once a process, so this stays.
+    /// DPDK did not start. It can be started once a process, so this error stays.
     #[error("DPDK does not start in this process: {why}")]
     Start {
-        /// DPDK's words.
+        /// DPDK's messages.
         why: String,
     },
-    /// DPDK runs in another way than this device needs.
+    /// DPDK was started with other settings than this device needs.
     #[error("DPDK was started without {wanted} in this process, which {device} needs: open {device} before the others")]
     Decided {
         /// The device.
@@ -35,34 +35,34 @@ pub enum OpenError {
         /// MiB that are needed.
         needed: u64,
     },
-    /// It is open already.
+    /// The device is already open.
     #[error("{device} is open in this process already: give this one another number, or close that one")]
     Busy {
         /// The device.
         device: String,
     },
-    /// A PCI device that DPDK does not get.
-    #[error("DPDK does not get the device {device}: {advice}; {source}: {why}")]
+    /// DPDK cannot use this PCI device.
+    #[error("DPDK cannot use the device {device}: {advice}; {source}: {why}")]
     Pci {
         /// The device.
         device: String,
-        /// What the system shows of it, and what to do.
+        /// The device's state, and what to do.
         advice: String,
-        /// DPDK's word.
+        /// DPDK's error.
         source: io::Error,
-        /// And its words.
+        /// DPDK's messages.
         why: String,
     },
     /// The driver refused.
     #[error("{doing} {device}: {source}; DPDK says: {why}")]
     Refused {
-        /// What it was to do.
+        /// What the driver was asked to do.
         doing: &'static str,
         /// The device.
         device: String,
-        /// Its word.
+        /// Its error.
         source: io::Error,
-        /// And DPDK's words.
+        /// DPDK's messages.
         why: String,
     },
     /// Too few frames for the device's queues.
@@ -72,32 +72,30 @@ pub enum OpenError {
     Frames {
         /// The device.
         device: String,
-        /// As asked for.
+        /// The number asked for.
         frames: u32,
         /// What is needed.
         least: u32,
     },
-    /// DPDK has not so much memory.
+    /// DPDK has too little memory.
     #[error(
         "{source}: {frames} frames of {room} bytes take {} MiB and more: {hint}, or take fewer with am.frames; DPDK says: {why}",
         (u64::from(*frames) * u64::from(*room)) >> 20
     )]
     Memory {
-        /// How many.
+        /// Number of frames.
         frames: u32,
-        /// Of so many bytes.
+        /// Bytes of each.
         room: u32,
-        /// What gives it more.
+        /// What gives DPDK more memory.
         hint: &'static str,
-        /// DPDK's word.
+        /// DPDK's error.
         source: io::Error,
-        /// And its words.
+        /// DPDK's messages.
         why: String,
     },
-    /// An address that is not one of a host.
-    #[error(
-        "{device} has the address {address}, which cannot be one host's: give it one, {device},mac=02:00:00:00:00:01"
-    )]
+    /// The device has an address that no single host can have.
+    #[error("{device} has the address {address}, which is no host's: set one, as in {device},mac=02:00:00:00:00:01")]
     Address {
         /// The device.
         device: String,

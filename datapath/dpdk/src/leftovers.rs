@@ -1,8 +1,7 @@
-//! What a process that was killed left behind.
+//! Removes the socket files that killed processes left behind.
 //!
-//! DPDK's memory is nowhere in the file system (see `eal.rs`), so all that can
-//! be left are the sockets that devices listen on, and drivers refuse to listen
-//! where there is a file. One that nobody listens on any more is removed.
+//! DPDK's memory has no files (see `eal.rs`), so only the sockets on which devices listen can be left over. A driver
+//! refuses to listen where a file exists. So a socket that has no listener any more is removed.
 
 use std::fs;
 use std::io;
@@ -12,15 +11,15 @@ use std::path::Path;
 
 use crate::Options;
 
-/// Remove the file that the device of these options is going to listen on, if it is dead.
+/// If the device of these options will listen on a socket file, and that file is stale, remove it.
 pub(crate) fn clear(options: &Options) {
     if let Some(path) = listens_on(options).map(Path::new)
         && is_dead(path)
     {
         match fs::remove_file(path) {
-            Ok(()) => tracing::info!(path = %path.display(), "removed a socket that nobody listens on"),
+            Ok(()) => tracing::info!(path = %path.display(), "removed a socket without a listener"),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "nobody listens on this socket, and it cannot be removed")
+                tracing::warn!(path = %path.display(), %error, "this socket has no listener, and cannot be removed")
             }
         }
     }
@@ -36,8 +35,8 @@ fn listens_on(options: &Options) -> Option<&str> {
     }
 }
 
-/// A socket that refuses: its file is there, who listened is not. (Where it is of another kind than the one
-/// that is tried, it does not refuse.)
+/// Whether the file is a socket without a listener: it refuses connections. A socket of another type than the one that
+/// is tried does not refuse, and counts as live.
 fn is_dead(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let refuses = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;

@@ -1,46 +1,44 @@
 //! **DPDK: frames through its poll-mode drivers**, for what AF_XDP does not reach.
 //!
-//! Nobody who does not want DPDK needs it, to build or to run: this crate loads
-//! a small library, the *shim*, when the first device is opened, and the shim is
-//! what is linked with DPDK (docs/decisions/0031).
+//! Neither building nor running the project needs DPDK. This crate loads a small library, the *shim*, when the first
+//! device is opened. The shim is linked with DPDK (docs/decisions/0031).
 //!
 //! ```text
 //!   Dpdk (Transport)
 //!     │ rx.rs, tx.rs: bursts of frames          open.rs: from a name to a port
 //!     ▼                                         eal.rs: DPDK itself, once a process
-//!   border/     the only calls of the shim
+//!   ffi         the only calls of the shim
 //!   ══╪═══════════════════════════════════════  dlopen: shim.rs finds it, abi.rs is the ABI
 //!     ▼
 //!   libdpdk_shim.so ──▶ librte_*.so ──▶ drivers: memif, virtio-user, vhost, af_packet, af_xdp, tap, NICs
 //! ```
 //!
-//! # Who owns a frame when
+//! # Frame ownership
 //!
-//! The pool is DPDK's memory: each chunk has an mbuf in front of the frame, for
-//! good, and the mempool that drivers allocate from is a list of frames that we
-//! lend them (shim's `c/pool.c`). So nothing is copied here, in either direction;
-//! what a driver copies itself is its own.
+//! The pool is DPDK's memory. Each chunk has an mbuf in front of the frame, for good. The mempool from which drivers
+//! allocate is a list of frames that we give them (the shim's `c/pool.c`). So this crate copies nothing, in either
+//! direction; a driver may.
 //!
-//! | from | until | owner | who may touch the bytes |
+//! | from | until | owner | may touch the bytes |
 //! | --- | --- | --- | --- |
-//! | `Pool::take` | a driver took it, in `flush` | the program | the program |
-//! | then | the driver freed its mbuf, and `flush` saw it | the driver | nobody; other handles (the retransmit queue's) may read |
-//! | given as a blank | handed over by `receive` | the driver | the driver |
+//! | `Pool::take` | a driver takes it, in `flush` | the program | the program |
+//! | then | the driver frees its mbuf, and `flush` takes it back | the driver | nobody; other handles (the retransmit queue's) may read |
+//! | given to the driver empty | `receive` delivers it | the driver | the driver |
 //! | `each` | the frame is dropped | the program | the program |
 //!
-//! # When nobody is at the other end
+//! # When the other end is away
 //!
-//! memif, vhost and virtio-user find the other side again when it comes back (a
-//! client of memif is started again for that, from `tx.rs`). Meanwhile the link is down, which `dpdk_link_down` says, and what is sent is
-//! lost and counted (`dpdk_lost_link_down`), as on a cable that is not plugged in. [`broken`](am_transport::Transport::broken)
-//! says so as well, and of a device that was taken away, for good.
+//! memif, vhost and virtio-user reconnect when the other end comes back. A client of memif must be restarted for that,
+//! which `tx.rs` does. Meanwhile the link is down: the counter `dpdk_link_down` and the transport's link error say so.
+//! Frames that are sent are lost and counted (`dpdk_lost_link_down`), as on an unplugged cable. A removed device is a
+//! link error for good.
 //!
-//! What all this costs: `examples/measure.rs`, against [`raw`].
+//! `examples/measure.rs` measures the cost of this crate against [`raw`].
 //!
-//! Read first: [`Options`], then `open.rs`, then `border/`.
+//! Read first: [`Options`], then `open.rs`, then the calls of the shim (`ffi`).
 //!
 //! ```no_run
-//! use dpdk::{Options, open};
+//! use am_dpdk::{Options, open};
 //! use am_transport::{Name, Transport};
 //!
 //! let name: Name = "dpdk:net_memif0,role=server,socket=/run/am.sock".parse()?;
@@ -48,7 +46,6 @@
 //! println!("{}", memif.caps().mode); // "memif, no huge pages, software steering"
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[allow(unreachable_pub)] // the shim is compiled from the same file

@@ -1,5 +1,5 @@
-//! From a name to an open port, step by step. Each step has its errors, and
-//! whatever a failed attempt had opened is closed when it returns.
+//! From a name to an open port, step by step. Each step has its own errors. A failed attempt closes everything that it
+//! opened.
 
 use std::io;
 use std::sync::Arc;
@@ -13,36 +13,35 @@ use crate::border::{Chunks, LEVEL, Port, Probed};
 use crate::eal::{self, Eal, Started};
 use crate::{OpenError, Options, leftovers, pci, words};
 
-/// Frames where nobody says how many: as many as the queues take and as many
-/// again, but not fewer than these.
+/// The default number of frames: twice as many as the queues take, but at least this many.
 const FRAMES: u32 = 8192;
 
-/// Bytes that drivers expect a frame to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
+/// Bytes that drivers expect each buffer to have at least (`RTE_MBUF_DEFAULT_DATAROOM`).
 const ROOM: u32 = 2048;
-/// Many NICs receive into whole KiB, and leave the rest of a buffer alone.
+/// Many NICs fill a buffer in units of 1 KiB, and leave the rest empty.
 const UNIT: u32 = 1024;
-/// The header that virtio has in front of a frame.
+/// Bytes of virtio's header in front of a frame.
 const VIRTIO: u32 = 12;
 
-/// An open port, and what there is to know of it. Closed when dropped.
+/// An open port and its properties. Closed when dropped.
 pub(crate) struct Opened {
     device: String,
     /// `None` only while it is being dropped.
     port: Option<Port>,
-    /// Kept out of the pool for as long as a device has the rest: see [`Chunks::torn`].
+    /// Frames that no device may use, held for as long as the port is open: see [`Chunks::torn`].
     _torn: Vec<Frame>,
     pub(crate) pool: Pool,
     pub(crate) address: Address,
     pub(crate) max_frame: usize,
     pub(crate) mode: String,
-    /// Memif: what was sent lies where it is until the other end fetches it.
+    /// Whether the driver is memif: sent frames stay in this end's ring until the other end fetches them.
     pub(crate) fetched: bool,
-    /// A client of memif: it looks for its server when it starts, and never again.
+    /// Whether it is a client of memif: that connects to its server only when it starts.
     pub(crate) searches: bool,
 }
 
 impl Opened {
-    /// Its port, and the pool of its frames.
+    /// The port, and the pool of its frames.
     #[inline]
     pub(crate) fn port(&mut self) -> (&mut Port, &Pool) {
         match &mut self.port {
@@ -51,7 +50,7 @@ impl Opened {
         }
     }
 
-    /// As [`port`](Self::port), to ask it something.
+    /// The port, read only.
     pub(crate) fn ask(&self) -> &Port {
         match &self.port {
             Some(port) => port,
@@ -76,7 +75,7 @@ impl Drop for Opened {
 /// See [`OpenError`].
 pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let mut eal = eal::lock();
-    // 1. DPDK itself, once a process.
+    // 1. Start DPDK, once a process.
     let started = eal.start(options)?;
     let device = options.device().to_owned();
     if eal.devices.contains(&device) {
@@ -84,7 +83,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     }
     words::forget();
 
-    // 2. The device and its port.
+    // 2. Find or make the device and its port.
     leftovers::clear(options);
     let probed = probe(started, options)?;
     let (address, driver) = (Address(probed.port.address), probed.driver());
@@ -92,7 +91,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
         return Err(OpenError::Address { device, address });
     }
 
-    // 3. Memory for frames, and blanks for the device before it starts.
+    // 3. Allocate frames. The device needs receive buffers before it starts.
     let max_frame = usize::from(probed.port.mtu) + ETHERNET;
     let queue = usize::from(probed.port.rx);
     let chunks = Arc::new(chunks(&mut eal, started, options, &probed)?);
@@ -101,7 +100,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, OpenError> {
     let mut port = Port::new(probed, chunks);
     give(&mut port, &pool, queue + LEVEL);
 
-    // 4. From here on frames come.
+    // 4. Start the port. From here on frames arrive.
     let mut port = start(port, &pool, options)?;
     let steering = steering(&mut port, options.ethertype);
 
@@ -124,7 +123,7 @@ fn probe(started: Started, options: &Options) -> Result<Probed, OpenError> {
     })
 }
 
-/// A port that moves frames; or none, and all of its frames home: only then their memory is free again.
+/// Start a port. If that fails, close it, so that all of its frames return and their memory is free again.
 fn start(mut port: Port, pool: &Pool, options: &Options) -> Result<Port, OpenError> {
     if let Err(source) = port.open() {
         let error = refused("opening", options, source);
@@ -146,7 +145,7 @@ fn chunks(eal: &mut Eal, started: Started, options: &Options, probed: &Probed) -
     if frames < least {
         return Err(OpenError::Frames { device: options.device().into(), frames, least });
     }
-    // For tags that we never use, and virtio's own header, which drivers insist on.
+    // Drivers insist on room for tags that we never use, and for virtio's own header.
     let room = (u32::from(probed.port.mtu) + 2 * ETHERNET as u32 + VIRTIO).max(ROOM).next_multiple_of(UNIT);
     let name = format!("am{}", eal.pools);
     eal.pools += 1;
@@ -168,7 +167,7 @@ fn give(port: &mut Port, pool: &Pool, mut blanks: usize) {
     }
 }
 
-/// Who looks for our EtherTypes among all that arrives.
+/// Let the device filter by our EtherTypes. Returns what filters: the device, or our own code.
 fn steering(port: &mut Port, ethertype: EtherType) -> &'static str {
     let both = [ethertype.hidden(), ethertype.plain()].into_iter().all(|ethertype| port.flow(ethertype));
     if both { "flow rules" } else { "software steering" }

@@ -1,60 +1,61 @@
-//! What to open, and how: `dpdk:DEVICE[,DPDK's arguments][,am.SETTING=VALUE]`.
+//! The settings of the transport: `dpdk:DEVICE[,DPDK's arguments][,am.SETTING=VALUE]`.
 
 use std::str::FromStr;
 
 use am_transport::{Name, NameError};
 use am_wire::EtherType;
 
-/// Our own settings start so; no driver of DPDK's has an argument with a dot.
+/// Our own settings have this prefix; no driver of DPDK has an argument with a dot.
 const PREFIX: &str = "am.";
 const EXAMPLE: &str = "net_memif0,role=server,socket=/run/am.sock";
-const SETTINGS: &str = "settings of ours are am.frames, am.mtu, am.rx, am.tx, am.pages (huge or normal), am.memory (MiB) and am.file-prefix";
+const SETTINGS: &str =
+    "our settings are am.frames, am.mtu, am.rx, am.tx, am.pages (huge or normal), am.memory (MiB) and am.file-prefix";
 
-/// What kind of pages DPDK's memory is in.
+/// The pages of DPDK's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pages {
-    /// Huge ones if the system has enough free, otherwise normal ones.
+    /// Huge pages if the system has enough free, otherwise normal ones.
     #[default]
     IfAvailable,
-    /// Huge ones, or it is an error.
+    /// Huge pages; an error if there are too few.
     Huge,
-    /// Normal ones.
+    /// Normal pages.
     Normal,
 }
 
-/// What to open, and how.
+/// The settings of the transport.
 ///
 /// ```
 /// let name: am_transport::Name = "dpdk:net_memif0,role=client,am.frames=8192".parse()?;
-/// let options = dpdk::Options::of(&name)?;
+/// let options = am_dpdk::Options::of(&name)?;
 /// assert_eq!((options.device(), options.frames), ("net_memif0", 8192));
 /// assert_eq!(options.arguments, "net_memif0,role=client");
 /// # Ok::<(), am_transport::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The device as DPDK is told of it: its name and arguments.
+    /// The device as DPDK expects it: its name and arguments.
     pub arguments: String,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
-    /// `am.frames`: frames in all, those of the device's queues included; 0: as many as suit these.
+    /// `am.frames`: the number of frames, those of the device's queues included; 0: as many as suit the queues.
     pub frames: u32,
-    /// `am.mtu`: bytes after the Ethernet header; 0: as the device has it.
+    /// `am.mtu`: bytes after the Ethernet header; 0: the device's own MTU.
     pub mtu: u16,
-    /// `am.rx`: entries of the receive queue, where the driver can have so many; 0: as it likes.
+    /// `am.rx`: entries of the receive queue, as far as the driver allows; 0: the driver's default.
     pub rx: u16,
-    /// `am.tx`: the same of the transmit queue.
+    /// `am.tx`: entries of the transmit queue, likewise.
     pub tx: u16,
-    /// `am.pages`. The first that a process opens decides.
+    /// `am.pages`: the pages of DPDK's memory. The first device that a process opens decides.
     pub pages: Pages,
-    /// `am.memory`: MiB for all that a process opens, where pages are normal ones. The first decides.
+    /// `am.memory`: MiB for all devices of a process, in normal pages. The first device decides.
     pub memory: u32,
-    /// `am.file-prefix`: what DPDK calls this process; empty: by its number. The first decides.
+    /// `am.file-prefix`: DPDK's name for this process; empty: made of its process id. The first device decides.
     pub file_prefix: String,
 }
 
 impl Options {
-    /// Good values for this device, named as DPDK does: `net_tap0,iface=am0`.
+    /// Default settings for this device, named as DPDK does: `net_tap0,iface=am0`.
     pub fn new(arguments: impl Into<String>) -> Options {
         Options {
             arguments: arguments.into(),
@@ -69,12 +70,12 @@ impl Options {
         }
     }
 
-    /// As a user names it.
+    /// Read the settings from a transport's name.
     ///
     /// # Errors
-    /// It names no device, or has a setting that there is not.
+    /// The name has no device, or an unknown or invalid setting.
     pub fn of(name: &Name) -> Result<Options, NameError> {
-        // What DPDK makes of an argument that is there twice is its own business: some are lists.
+        // Arguments may repeat: for some drivers that is a list.
         let (device, settings) = name.settings_with_many(EXAMPLE, |key| !key.starts_with(PREFIX))?;
         if device.is_empty() {
             return Err(name.bad_setting("", None, format!("write dpdk:{EXAMPLE}, for instance")));
@@ -133,7 +134,7 @@ impl Options {
     }
 }
 
-/// More than 0.
+/// A number above 0.
 fn number<T: FromStr + PartialEq + Default>(value: &str) -> Option<T> {
     value.parse().ok().filter(|number| *number != T::default())
 }

@@ -1,4 +1,4 @@
-//! Huge pages: are there enough?
+//! Decides whether to use huge pages.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use crate::OpenError;
 use crate::options::Pages;
 
-/// MiB that DPDK and a pool of the usual size need.
+/// MiB that DPDK and a pool of default size need.
 const NEEDED: u64 = 64;
 const SIZES: &str = "/sys/kernel/mm/hugepages";
 
 /// Whether to use huge pages.
 ///
 /// # Errors
-/// They are required, and too few are free.
+/// Huge pages are required, and too few are free.
 pub(crate) fn use_huge(wanted: Pages) -> Result<bool, OpenError> {
     decide(wanted, free(Path::new(SIZES)) >> 20)
 }
@@ -27,7 +27,7 @@ fn decide(wanted: Pages, free: u64) -> Result<bool, OpenError> {
     }
 }
 
-/// Bytes in huge pages that nobody uses, of all sizes.
+/// Free bytes in huge pages of all sizes.
 fn free(sizes: &Path) -> u64 {
     let Ok(sizes) = fs::read_dir(sizes) else { return 0 };
     let of_size = |entry: fs::DirEntry| {

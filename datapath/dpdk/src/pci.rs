@@ -1,29 +1,29 @@
-//! Why DPDK gets no PCI device: by what the system shows of it.
+//! Finds out why DPDK cannot use a PCI device, from `/sys`, `/dev/vfio` and `/proc`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-/// What the system shows.
+/// The device's state.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     exists: bool,
-    /// The kernel's driver that has it.
+    /// The kernel driver that is bound to it.
     driver: Option<String>,
-    /// Another device of its IOMMU group, and the driver of the kernel's that keeps it.
+    /// Another device of its IOMMU group, and the kernel driver that is bound to that.
     neighbour: Option<(String, String)>,
-    /// The group's file, where this process may not open it.
+    /// The group's file, if this process may not open it.
     forbidden: Option<String>,
     /// The process that has the group's file open.
     holder: Option<String>,
-    /// Whether `vfio` gives devices away though their interrupts are not remapped.
+    /// Whether `vfio` passes on devices without interrupt remapping.
     unsafe_interrupts: Option<bool>,
-    /// DPDK runs in huge pages.
+    /// Whether DPDK uses huge pages.
     huge: bool,
 }
 
-/// What is to be done about this device.
+/// What to do about this device.
 pub(crate) fn advice(device: &str, huge: bool) -> String {
     let seen = Seen { huge, ..Seen::of(Path::new("/"), device) };
     seen.advice(device)
@@ -37,7 +37,7 @@ fn driver(device: &Path) -> Option<String> {
     last(&fs::read_link(device.join("driver")).ok()?)
 }
 
-/// One that does not go to DPDK with the rest of its group: bridges may stay the kernel's.
+/// A device of the same IOMMU group that is bound to another driver. Bridges may stay with the kernel.
 fn neighbour(device: &Path) -> Option<(String, String)> {
     let others = fs::read_dir(device.join("iommu_group/devices")).ok()?.flatten();
     let others = others.filter_map(|other| Some((last(&other.path())?, driver(&other.path())?)));
@@ -45,7 +45,7 @@ fn neighbour(device: &Path) -> Option<(String, String)> {
     kept.find(|(name, _)| Some(name) != last(device).as_ref())
 }
 
-/// What `vfio` gives the group away by.
+/// The file by which `vfio` passes on the group.
 fn group_file(root: &Path, device: &Path) -> Option<PathBuf> {
     let group = last(&fs::read_link(device.join("iommu_group")).ok()?)?;
     Some(root.join("dev/vfio").join(group))
@@ -66,7 +66,7 @@ fn holder(root: &Path, file: &Path) -> Option<String> {
 
 impl Seen {
     fn of(root: &Path, device: &str) -> Seen {
-        // DPDK lets the first part be left out.
+        // DPDK allows the domain to be left out.
         let domain = if device.matches(':').count() == 1 { "0000:" } else { "" };
         let entry = root.join("sys/bus/pci/devices").join(format!("{domain}{device}"));
         let switch = root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
@@ -85,14 +85,14 @@ impl Seen {
     fn advice(&self, device: &str) -> String {
         let bind = format!("`scripts/nic bind dpdk {device}` gives it to DPDK, and takes it from the kernel");
         match self.driver.as_deref() {
-            _ if !self.exists => format!("there is no PCI device {device}: `scripts/nic list` shows those there are"),
+            _ if !self.exists => format!("there is no PCI device {device}: `scripts/nic list` shows all devices"),
             Some("vfio-pci") => self.of_vfio(),
             Some(uio) if uio.contains("uio") && !self.huge => format!(
-                "it is {uio}'s, which needs memory at known physical addresses: huge pages (`sysctl -w vm.nr_hugepages=128`, and \
-                 no am.pages=normal), and root; or vfio-pci instead: `scripts/nic unbind {device}`, then {bind}"
+                "it is bound to {uio}, which needs memory at known physical addresses: huge pages (`sysctl -w vm.nr_hugepages=128`, and \
+                 no am.pages=normal), and root; or use vfio-pci: `scripts/nic unbind {device}`, then {bind}"
             ),
-            Some(other) if !other.contains("uio") => format!("it is {other}'s: {bind}"),
-            None => format!("no driver has it: {bind}"),
+            Some(other) if !other.contains("uio") => format!("it is bound to {other}: {bind}"),
+            None => format!("it is bound to no driver: {bind}"),
             Some(known) => as_it_should_be(known),
         }
     }
@@ -100,16 +100,16 @@ impl Seen {
     fn of_vfio(&self) -> String {
         if let Some((name, driver)) = &self.neighbour {
             return format!(
-                "{driver} has {name}, which is in the same IOMMU group: both go to DPDK or none, `scripts/nic bind dpdk {name}`"
+                "{name}, which is in the same IOMMU group, is bound to {driver}: both go to DPDK or none, `scripts/nic bind dpdk {name}`"
             );
         }
         if let Some(process) = &self.holder {
-            return format!("{process} has it, and no two can: end that first");
+            return format!("{process} uses it, and only one process can: end that first");
         }
         match &self.forbidden {
             Some(file) => format!("this user may not open {file}: run as root, or `chown USER {file}`"),
             None if self.unsafe_interrupts == Some(false) => {
-                "it is vfio-pci's; if `dmesg` says \"No interrupt remapping support\", then `echo 1 > \
+                "it is bound to vfio-pci; if `dmesg` says \"No interrupt remapping support\", then `echo 1 > \
                  /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts` where the machine's devices can be trusted, or \
                  switch the IOMMU's interrupt remapping on"
                     .to_owned()
@@ -120,7 +120,7 @@ impl Seen {
 }
 
 fn as_it_should_be(driver: &str) -> String {
-    format!("it is {driver}'s, as it should be: DPDK may have no driver for it, or another process uses it")
+    format!("it is bound to {driver}, as needed: DPDK may have no driver for it, or another process uses it")
 }
 
 #[cfg(test)]
@@ -144,18 +144,18 @@ mod tests {
         let holder = Some("process 7 (server)".to_owned());
         for (seen, says) in [
             (Seen::default(), "there is no PCI device 0000:03:00.0"),
-            (of(None, None, true), "no driver has it: `scripts/nic bind dpdk 0000:03:00.0`"),
-            (of(Some("igb"), None, true), "it is igb's: `scripts/nic bind dpdk"),
+            (of(None, None, true), "it is bound to no driver: `scripts/nic bind dpdk 0000:03:00.0`"),
+            (of(Some("igb"), None, true), "it is bound to igb: `scripts/nic bind dpdk"),
             (of(Some("vfio-pci"), Some(false), true), "echo 1 > /sys/module/vfio_iommu_type1"),
-            (of(Some("vfio-pci"), Some(true), true), "as it should be"),
+            (of(Some("vfio-pci"), Some(true), true), "as needed"),
             (
                 Seen { neighbour, ..of(Some("vfio-pci"), Some(false), true) },
-                "igb has 0000:03:00.1, which is in the same",
+                "0000:03:00.1, which is in the same IOMMU group, is bound to igb",
             ),
-            (Seen { holder, ..of(Some("vfio-pci"), Some(false), true) }, "process 7 (server) has it"),
+            (Seen { holder, ..of(Some("vfio-pci"), Some(false), true) }, "process 7 (server) uses it"),
             (Seen { forbidden, ..of(Some("vfio-pci"), Some(false), true) }, "may not open /dev/vfio/7: run as root"),
             (of(Some("uio_pci_generic"), None, false), "vm.nr_hugepages="),
-            (of(Some("uio_pci_generic"), None, true), "it is uio_pci_generic's, as it should be"),
+            (of(Some("uio_pci_generic"), None, true), "it is bound to uio_pci_generic, as needed"),
         ] {
             let advice = seen.advice(DEVICE);
             assert!(advice.contains(says), "`{says}` is not in: {advice}");
@@ -185,7 +185,7 @@ mod tests {
         };
         assert_eq!(Seen::of(root.path(), &DEVICE["0000:".len()..]), expected);
 
-        // The group's other devices: itself and a bridge are none.
+        // The device itself and a bridge do not count as neighbours.
         let group = root.path().join("sys/kernel/iommu_groups/7");
         fs::create_dir_all(group.join("devices")).unwrap();
         symlink(&group, device.join("iommu_group")).unwrap();

@@ -1,19 +1,17 @@
-//! **Bare DPDK**: what this crate, and all that stands on it, is measured against.
+//! **Bare DPDK**: the baseline that benches compare this crate, and everything above it, with.
 //!
-//! The same port, opened in the same way, and then bursts through its driver
-//! with nothing of ours above them: no pool, no handles, no protocol, no copy.
-//! The frames to send are written once and sent again and again; arrived frames
-//! are looked at where they are, and go straight back to the driver to receive
-//! into or, turned round, to be sent.
+//! The port is opened in the same way, and then used through its driver's bursts directly: no pool, no handles, no
+//! protocol, no copy. The frames to send are written once and sent again and again. Received frames are read in place,
+//! and go straight back to the driver, to receive into or, as an echo, to be sent.
 //!
 //! ```text
-//!   blanks ◀──┬── looked at ◀── receive         outgoing ──▶ send
-//!             └── home ◀── sent ◀── echo            ▲── home ◀──┘
+//!   rx frames ◀──┬── read in place ◀── receive    tx frames ──▶ send
+//!                └── returned ◀── sent ◀── echo      ▲── returned ◀──┘
 //! ```
 //!
-//! A note goes in one of the outgoing frames, which is written anew when it is home.
+//! A control frame uses one of the frames to send, which is rewritten when it has returned.
 //!
-//! Not a [`Transport`](am_transport::Transport), and not for applications.
+//! This is not a [`Transport`](am_transport::Transport), and not for applications.
 
 use std::fmt;
 use std::io;
@@ -25,26 +23,27 @@ use crate::border::BURST;
 use crate::open::{self, Opened};
 use crate::{OpenError, Options};
 
-/// The most frames that are handed to the driver, or looked at, in one go.
+/// The most frames that are given to the driver, or received, in one call.
 pub const BATCH: usize = BURST;
-/// Frames with what is to be sent. Few, so that they stay in the cache.
+/// Frames to send. Few, so that they stay in the cache.
 const OUTGOING: usize = 512;
 
-/// One port, with nothing between its driver and the caller.
+/// One port. The caller works its driver directly.
 pub struct Raw {
     opened: Opened,
-    /// Written and free to send; the one used last, still in the cache, on top.
+    /// Frames that are written and free to send. The last used is on top, because it is still in the cache.
     outgoing: Vec<abi::Frame>,
-    /// What [`send`](Raw::send) sends.
+    /// The frame that [`send`](Raw::send) sends.
     template: Vec<u8>,
-    /// By frame: what it was written as if it is one of the outgoing; of no bytes if that is no longer the template.
+    /// For each frame to send, its place and written length; length 0 if it no longer holds the template. `None` for
+    /// all other frames.
     written: Box<[Option<abi::Frame>]>,
-    /// What has arrived; looked at up to `next`.
+    /// Received frames; those before `next` were delivered.
     arrived: [abi::Frame; BURST],
     next: usize,
     end: usize,
     echoes: Vec<abi::Frame>,
-    /// Looked at: for the driver to receive into again.
+    /// Frames that the driver can receive into again.
     blanks: Vec<u32>,
 }
 
@@ -76,17 +75,17 @@ impl Raw {
         })
     }
 
-    /// As [`am_transport::Caps::mode`].
+    /// Driver, pages and steering, as in [`am_transport::Caps::mode`].
     pub fn mode(&self) -> &str {
         &self.opened.mode
     }
 
-    /// Its true address.
+    /// The device's address.
     pub fn address(&self) -> Address {
         self.opened.address
     }
 
-    /// Whether there is somebody at the other end.
+    /// Whether the other end is connected.
     pub fn is_up(&self) -> bool {
         self.opened.ask().link().unwrap_or(false)
     }
@@ -96,12 +95,12 @@ impl Raw {
         self.opened.max_frame
     }
 
-    /// Frames that may be on their way to here while nobody looks.
+    /// Frames that may be in flight to this end while it does not receive.
     pub fn depth(&self) -> usize {
         self.opened.ask().depth()
     }
 
-    /// What [`send`](Raw::send) sends from now on.
+    /// Set the frame that [`send`](Raw::send) sends.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a frame that is too long.
@@ -109,7 +108,7 @@ impl Raw {
         self.check(frame)?;
         self.reap();
         frame.clone_into(&mut self.template);
-        // Those that are out are written when they come home.
+        // Frames that the driver has are rewritten when they return.
         self.written.iter_mut().flatten().for_each(|place| place.len = 0);
         for place in std::mem::take(&mut self.outgoing) {
             self.renew(place);
@@ -121,16 +120,16 @@ impl Raw {
         if frame.len() <= self.opened.max_frame { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// Write these bytes into an outgoing frame that is here.
+    /// Write these bytes into a frame that the driver does not have.
     fn fill(opened: &mut Opened, place: abi::Frame, bytes: &[u8]) -> abi::Frame {
         let place = abi::Frame { len: bytes.len() as u32, ..place };
-        // SAFETY: taken by `open` and in no driver's hands; a chunk has room for the longest frame, and
-        // this is the only view of it.
+        // SAFETY: taken by `open`, and not with the driver. A chunk has room for the longest frame, and this is the
+        // only view of it.
         unsafe { opened.port().0.bytes(place) }.copy_from_slice(bytes);
         place
     }
 
-    /// An outgoing frame that is here becomes the template again.
+    /// Write the template into a frame again, and make it free to send.
     #[cold]
     fn renew(&mut self, place: abi::Frame) {
         let place = Raw::fill(&mut self.opened, place, &self.template);
@@ -138,7 +137,7 @@ impl Raw {
         self.outgoing.push(place);
     }
 
-    /// Send the written frame up to `count` times; returns how often there was room.
+    /// Send the written frame up to `count` times. Returns how many fitted.
     #[inline]
     pub fn send(&mut self, count: usize) -> usize {
         if self.template.is_empty() {
@@ -152,18 +151,18 @@ impl Raw {
         sent
     }
 
-    /// As [`send`](Raw::send), after `fill` had the bytes of each.
+    /// As [`send`](Raw::send), but first `fill` gets the bytes of each frame, and may change them.
     #[inline]
     pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
         let from = self.outgoing.len().saturating_sub(count.min(BATCH));
         for &place in &self.outgoing[from..] {
-            // SAFETY: taken by `open` and in no driver's hands; this is the only view of it.
+            // SAFETY: taken by `open`, and not with the driver. This is the only view of it.
             fill(unsafe { self.opened.port().0.bytes(place) });
         }
         self.send(count)
     }
 
-    /// Send this frame once; `false` where there is no room now.
+    /// Send a control frame. False if there is no room now.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a frame that is too long.
@@ -181,18 +180,18 @@ impl Raw {
         Ok(sent)
     }
 
-    /// Look at arrived frames, `budget` at most; those for which `each` says so
-    /// go back as they are then. Returns how many there were.
+    /// Receive frames, at most `budget`. A frame for which `each` returns true is sent back as it is then. Returns the
+    /// number of frames.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8]) -> bool) -> usize {
         let (port, _) = self.opened.port();
         if self.next == self.end {
-            // A whole burst: some drivers give nothing to who asks for less.
+            // Ask for a whole burst: some drivers return nothing when asked for less.
             (self.next, self.end) = (0, port.receive(&mut self.arrived, &mut 0));
         }
         let count = budget.min(self.end - self.next);
         for &frame in &self.arrived[self.next..self.next + count] {
-            // SAFETY: it has arrived and was not looked at before, and this is the only view of it.
+            // SAFETY: it was received and not delivered before, and this is the only view of it.
             if each(unsafe { port.bytes(frame) }) {
                 self.echoes.push(frame);
             } else {
@@ -202,21 +201,21 @@ impl Raw {
         self.next += count;
         if !self.echoes.is_empty() {
             let sent = port.send_these(&self.echoes);
-            // What finds no room is lost, as on a wire.
+            // Frames that find no room are lost, as on a wire.
             self.blanks.extend(self.echoes[sent..].iter().map(|frame| frame.index));
             self.echoes.clear();
             self.reap();
         }
         let (port, _) = self.opened.port();
         if !self.blanks.is_empty() {
-            // SAFETY: looked at above, or sent and home again: nobody uses them.
+            // SAFETY: delivered above, or sent and returned: not in use.
             unsafe { port.give_these(&self.blanks) };
             self.blanks.clear();
         }
         count
     }
 
-    /// Take back what has been sent.
+    /// Take sent frames back.
     #[inline]
     fn reap(&mut self) {
         let (port, _) = self.opened.port();
@@ -242,14 +241,14 @@ impl Raw {
     }
 }
 
-/// Brings home what is here; the port does it with the rest.
+/// Returns the frames that are here to the pool. The port returns the others.
 impl Drop for Raw {
     fn drop(&mut self) {
         let (port, pool) = self.opened.port();
         let here = self.outgoing.iter().chain(&self.arrived[self.next..self.end]).copied();
         let here = here.chain(self.blanks.iter().map(|&index| abi::Frame { index, start: 0, len: 0 }));
         for frame in here {
-            // SAFETY: made raw by `open`, or got from the port and not given back.
+            // SAFETY: made raw by `open`, or received from the port and not given back.
             drop(unsafe { port.adopt(pool, frame) });
         }
     }

@@ -1,7 +1,8 @@
-//! Frames that arrive.
+//! The receive path. The driver pushes received frames, and the transport pops them. The transport gives the driver
+//! empty frames of the pool to receive into; when it has none left, the driver drops what arrives.
 //!
-//! The driver is always asked for a whole burst, because some give nothing to
-//! who asks for less; what the caller has no budget for waits here.
+//! The driver is always asked for a whole burst, because some return nothing when asked for less. Frames beyond the
+//! caller's budget wait here.
 
 use am_ring::{Frame, Pool};
 use am_transport::Steering;
@@ -11,15 +12,15 @@ use crate::abi;
 use crate::border::{BURST, Port};
 use crate::open::Opened;
 
-/// Frames looked at in one call, at most: who floods us with what steering drops must not keep us here.
+/// The most frames that one call looks at. A flood of frames that steering drops must not keep the thread here.
 const MOST: usize = 16 * BURST;
-/// So many blanks may lack while frames arrive; the others wait until nothing does.
+/// Receive buffers that may be missing while frames arrive. The others are refilled when nothing arrives.
 const FEW: usize = BURST / 2;
 
-/// What has arrived.
+/// The received frames that are not delivered yet, and counters.
 pub(crate) struct Rx {
     arrived: [abi::Frame; BURST],
-    /// Of which these have not been handed over.
+    /// The undelivered ones are `next..end`.
     next: usize,
     end: usize,
     received: u64,
@@ -35,7 +36,7 @@ impl Default for Rx {
 }
 
 impl Rx {
-    /// Hand over what has arrived, at most `budget` frames.
+    /// Pass received frames to `each`, at most `budget`.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -69,7 +70,7 @@ impl Rx {
         taken
     }
 
-    /// Ask the driver; whether there may be more.
+    /// Receive a burst. Returns whether the driver may have more.
     #[inline]
     fn burst(&mut self, port: &mut Port) -> bool {
         self.next = 0;
@@ -81,7 +82,7 @@ impl Rx {
     fn pop(&mut self, port: &Port, pool: &Pool) -> Option<Frame> {
         let frame = *self.arrived[..self.end].get(self.next)?;
         self.next += 1;
-        // SAFETY: `burst` got it, and it is passed by once.
+        // SAFETY: `burst` received it, and each index is used once.
         Some(unsafe { port.adopt(pool, frame) })
     }
 
@@ -95,7 +96,7 @@ impl Rx {
         1
     }
 
-    /// Blanks for the driver, if it lacks more than `few`.
+    /// Give the driver receive buffers, if it lacks more than `few`.
     #[inline]
     fn refill(&mut self, port: &mut Port, pool: &Pool, few: usize) {
         let lacking = port.level().saturating_sub(port.blanks());
@@ -105,7 +106,7 @@ impl Rx {
         }
     }
 
-    /// Nobody will see what is here.
+    /// Discard received frames that are not delivered.
     pub(crate) fn clear(&mut self, opened: &mut Opened) {
         let (port, pool) = opened.port();
         while self.pop(port, pool).is_some() {}

@@ -9,51 +9,51 @@ use libloading::Library;
 
 use crate::abi::{Entry, SYMBOL, Table, VERSION};
 
-/// The file's name.
+/// The shim's file name.
 pub(crate) const FILE: &str = "libdpdk_shim.so";
-/// The variable that says where it is.
+/// The environment variable with its path.
 pub(crate) const VARIABLE: &str = "AM_DPDK_SHIM";
 
-/// Why there is no DPDK.
+/// Why the shim cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShimError {
-    /// This program loads no libraries.
+    /// This program is linked statically, so it cannot load libraries.
     #[error(
         "this program is linked statically and cannot load DPDK: use the one that `cargo build` makes, \
          or another transport (docs/operating.md, \"On another host\")"
     )]
     Static,
-    /// The shim is nowhere.
+    /// The shim was not found.
     #[error(
-        "DPDK needs {FILE}, which is not there: `scripts/setup --with-dpdk` installs DPDK and builds it; \
-         looked for {}, and set {VARIABLE} to where else it is",
+        "DPDK needs {FILE}, which was not found: `scripts/setup --with-dpdk` installs DPDK and builds it, or set {VARIABLE} to \
+         its path; looked for {}",
         .looked.join(", ")
     )]
     Missing {
         /// Where it was looked for.
         looked: Vec<String>,
     },
-    /// It is there, and the system does not load it.
-    #[error("{path} cannot be loaded: {why}; `scripts/setup --with-dpdk` installs DPDK and builds it anew")]
+    /// The system cannot load the shim.
+    #[error("{path} cannot be loaded: {why}; `scripts/setup --with-dpdk` installs DPDK and rebuilds it")]
     Unloadable {
         /// Which file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
-    /// It was built for another version of this program.
+    /// The shim was built for another version of this program.
     #[error(
-        "{path} has version {found} of the ABI, this program needs {VERSION}: `scripts/setup --with-dpdk` builds it anew"
+        "{path} has version {found} of the ABI, this program needs {VERSION}: `scripts/setup --with-dpdk` rebuilds it"
     )]
     Version {
         /// Which file.
         path: String,
-        /// What it says.
+        /// Its version.
         found: u32,
     },
 }
 
-/// Whether there is DPDK. The shim is loaded for that, and DPDK not started.
+/// Whether DPDK is available. Loads the shim, and does not start DPDK.
 ///
 /// # Errors
 /// See [`ShimError`].
@@ -61,12 +61,12 @@ pub fn find() -> Result<(), ShimError> {
     table().map(drop)
 }
 
-/// The functions of the shim. It is loaded at the first call, and stays: DPDK has threads in it.
+/// The functions of the shim. The first call loads it. It is never unloaded, because DPDK has threads in it.
 ///
 /// # Errors
-/// See [`ShimError`]. It is the same for the rest of the process.
+/// See [`ShimError`]. The result is the same for the rest of the process.
 pub(crate) fn table() -> Result<&'static Table, ShimError> {
-    // glibc would load a second C library beside the one in the program, and crash where the versions differ.
+    // glibc would load a second C library beside the linked one, and crash if the versions differ.
     if cfg!(target_feature = "crt-static") {
         return Err(ShimError::Static);
     }
@@ -74,8 +74,8 @@ pub(crate) fn table() -> Result<&'static Table, ShimError> {
     TABLE.get_or_init(|| load(&places(env::var_os(VARIABLE), env::current_exe().ok().as_deref()))).clone()
 }
 
-/// Where it may be: where the user says, or else beside the program (tests and
-/// examples are one directory further down), or where the system looks.
+/// Candidates for its path: the user's, or else beside the program (tests and examples are one directory further down),
+/// and then the system's search path.
 fn places(variable: Option<OsString>, program: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = variable {
         return vec![path.into()];
@@ -89,7 +89,7 @@ fn places(variable: Option<OsString>, program: Option<&Path>) -> Vec<PathBuf> {
 
 fn load(places: &[PathBuf]) -> Result<&'static Table, ShimError> {
     for path in places {
-        // A name alone is for the system to find: whether it is there shows when it is loaded.
+        // A bare name is searched by the system. Whether it exists shows when it is loaded.
         let is_name = path.components().count() == 1;
         if !is_name && !path.exists() {
             continue;
@@ -106,20 +106,20 @@ fn load(places: &[PathBuf]) -> Result<&'static Table, ShimError> {
 fn load_one(path: &Path) -> Result<&'static Table, ShimError> {
     let shown = || path.display().to_string();
     let unloadable = |why: libloading::Error| ShimError::Unloadable { path: shown(), why: why.to_string() };
-    // SAFETY: a file of this name is ours, or put in its place by who runs this
-    // program, who could as well put another program in this one's place.
+    // SAFETY: a file of this name is ours, or was put there by the user who runs this program, and who could as well
+    // replace the program.
     let library = unsafe { Library::new(path) }.map_err(unloadable)?;
     // SAFETY: the symbol has had this type in all versions.
     let entry = unsafe { library.get::<Entry>(SYMBOL) }.map_err(unloadable)?;
     // SAFETY: the library is loaded, and the function has no conditions.
     let table = unsafe { entry() };
-    // SAFETY: whatever the version, a table starts with it.
+    // SAFETY: in every version the table starts with the version.
     let found = unsafe { (&raw const (*table).version).read() };
     if found != VERSION {
         return Err(ShimError::Version { path: shown(), found });
     }
     std::mem::forget(library);
-    // SAFETY: the version says that it is this type; it is a constant of a library that stays loaded.
+    // SAFETY: the version guarantees this type. The table is a constant of a library that stays loaded.
     Ok(unsafe { &*table })
 }
 

@@ -1,20 +1,21 @@
-//! DPDK's messages: to `tracing`, and the last of them for errors.
+//! DPDK's log messages. They go to `tracing`, and errors quote the last of them.
 
 use std::collections::VecDeque;
 use std::ffi::c_char;
 use std::slice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Its levels, as in `rte_log.h`.
+/// DPDK's log levels, as in `rte_log.h`.
 const ERROR: u32 = 4;
 const WARNING: u32 = 5;
 const NOTICE: u32 = 6;
 
-/// How many of its messages an error quotes.
+/// The most messages that an error quotes.
 const KEPT: usize = 6;
 
-/// The first it says of every memif and AF_XDP device of a process that shares with no other, as ours do; the second of every
-/// PCI device that it has got when it started, and of others after the reason. Nothing follows from either.
+/// Messages without consequence. DPDK prints the first for every memif and AF_XDP device of a process that shares
+/// nothing with others, such as ours. It prints the second for every PCI device that it got at its start, and for
+/// others after the reason.
 const IRRELEVANT: [&str; 2] = ["Failed to register mp action callback", "Failed to attach device on primary process"];
 
 static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
@@ -23,10 +24,10 @@ fn last() -> MutexGuard<'static, VecDeque<String>> {
     LAST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// DPDK says something, on whichever thread.
+/// DPDK's log callback. It is called on any thread.
 ///
 /// # Safety
-/// `text` is `length` bytes.
+/// `text` points to `length` bytes.
 pub(crate) unsafe extern "C" fn hear(level: u32, text: *const c_char, length: usize) {
     // SAFETY: the caller's.
     let bytes = unsafe { slice::from_raw_parts(text.cast::<u8>(), length) };
@@ -46,16 +47,16 @@ pub(crate) unsafe extern "C" fn hear(level: u32, text: *const c_char, length: us
     }
 }
 
-/// What it said before is about something else.
+/// Discard earlier messages: they are about something else.
 pub(crate) fn forget() {
     last().clear();
 }
 
-/// What it has complained of since.
+/// The warnings and errors since then.
 pub(crate) fn complaints() -> String {
     let last = last();
     if last.is_empty() {
-        return "DPDK says no more".into();
+        return "DPDK gives no reason".into();
     }
     last.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
 }
@@ -65,14 +66,14 @@ mod tests {
     use super::*;
 
     fn say(level: u32, text: &str) {
-        // SAFETY: so many bytes.
+        // SAFETY: the pointer and the length are those of `text`.
         unsafe { hear(level, text.as_ptr().cast(), text.len()) }
     }
 
     #[test]
     fn the_last_complaints_are_kept() {
         forget();
-        assert_eq!(complaints(), "DPDK says no more");
+        assert_eq!(complaints(), "DPDK gives no reason");
         (0..10).for_each(|number| say(ERROR, &format!("error {number}")));
         say(NOTICE, "by the way");
         say(ERROR, "rte_pmd_memif_probe(): Failed to register mp action callback: Operation not supported");

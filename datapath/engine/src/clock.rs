@@ -8,7 +8,7 @@ use am_proto::Time;
 use am_wire::control::Incarnation;
 use nix::time::{ClockId, clock_gettime};
 
-/// A monotonic clock, or in tests and simulations one that is set by hand.
+/// A monotonic clock, or for tests and simulations a manual one.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -16,7 +16,7 @@ pub struct Clock(Source);
 enum Source {
     /// The machine's clock. 0 is at this reading of it.
     Monotonic(u64),
-    Hand(Hand),
+    Manual(ManualClock),
 }
 
 impl Clock {
@@ -25,10 +25,10 @@ impl Clock {
         Clock(Source::Monotonic(nanoseconds()))
     }
 
-    /// A clock that only moves when its hand does; starts at 0.
-    pub fn by_hand() -> (Self, Hand) {
-        let hand = Hand(Rc::default());
-        (Clock(Source::Hand(hand.clone())), hand)
+    /// A clock that moves only when its [`ManualClock`] is moved; starts at 0.
+    pub fn manual() -> (Self, ManualClock) {
+        let manual = ManualClock(Rc::default());
+        (Clock(Source::Manual(manual.clone())), manual)
     }
 
     /// The time. A reading costs about 20 ns, so a turn reads it once.
@@ -36,7 +36,7 @@ impl Clock {
     pub fn now(&self) -> Time {
         match &self.0 {
             Source::Monotonic(start) => Time(nanoseconds().wrapping_sub(*start)),
-            Source::Hand(hand) => hand.0.get(),
+            Source::Manual(manual) => manual.0.get(),
         }
     }
 }
@@ -50,17 +50,17 @@ fn nanoseconds() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Moves a [`Clock::by_hand`].
+/// Sets the time of a [`Clock::manual`].
 #[derive(Clone, Debug)]
-pub struct Hand(Rc<Cell<Time>>);
+pub struct ManualClock(Rc<Cell<Time>>);
 
-impl Hand {
+impl ManualClock {
     /// Later by so much.
     pub fn advance(&self, by: Duration) {
         self.0.set(self.0.get() + by);
     }
 
-    /// To this moment.
+    /// Set the clock.
     pub fn set(&self, to: Time) {
         self.0.set(to);
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_hand_moves_every_copy_of_its_clock() {
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         let copy = clock.clone();
         hand.advance(Duration::from_micros(3));
         assert_eq!((clock.now(), copy.now()), (Time(3_000), Time(3_000)));

@@ -31,7 +31,7 @@ mod idle;
 mod pin;
 mod turn;
 
-pub use clock::{Clock, Hand, incarnation};
+pub use clock::{Clock, ManualClock, incarnation};
 pub use idle::Idle;
 pub use pin::{PinError, pin};
 pub use turn::{BURST, Engine, Look, Turn};

@@ -1,9 +1,9 @@
-//! How one who sleeps is woken: a FIFO for each member.
+//! Wakes a sleeping member, by a FIFO for each.
 //!
-//! Nobody tells a transport that its thread is about to sleep. So the FIFO is readable all the time, and who
-//! polls it does not sleep, until [`arm`](Bell::arm): only after many receives that found nothing it is emptied, and
-//! the member says in the segment that it may be asleep. Who sends looks at that word; the first to see it takes it
-//! back and writes to the FIFO.
+//! A transport is not told that its thread is about to sleep. So the FIFO is readable all the time, and a thread that
+//! polls it does not sleep, until [`arm`](Bell::arm). After many receives that found nothing, the member empties the
+//! FIFO and sets a word in the segment: it may be asleep. A sender reads that word. The first sender that finds it set
+//! clears it and writes to the FIFO.
 //!
 //! ```text
 //!   sender                        member
@@ -11,11 +11,11 @@
 //!   publish                       empty the FIFO
 //!   fence SeqCst                  store asleep = 1
 //!   load asleep, swap 0           fence SeqCst
-//!   was 1? write to the FIFO      look for frames once more: if there are none it may sleep
+//!   if it was 1: write            look for frames once more: if there are none, it may sleep
 //! ```
 //!
-//! Of the two fences one is first: either the sender sees the word, or the member sees the frame.
-//! Who dies between the swap and the write, or lies, costs a sleeper the time of its longest sleep.
+//! One of the two fences comes first. So either the sender sees the word, or the member sees the frame. If a sender
+//! dies between the swap and the write, or lies, the member sleeps for the longest time that it allows itself.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -29,17 +29,17 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, mkfifoat, unlinkat};
 
-/// Readable, unless armed.
+/// The FIFO of this member: readable, unless armed.
 #[derive(Debug)]
 pub(crate) struct Bell {
     fifo: File,
     wake: Arc<OwnedFd>,
     is_armed: bool,
-    /// It is neither readable for sure nor armed.
+    /// Whether the FIFO is not armed and may be empty, so that a byte must be written.
     owes: bool,
 }
 
-/// More than a FIFO holds, in so many reads.
+/// This many reads empty any FIFO.
 const READS: usize = 17;
 
 impl Bell {
@@ -47,13 +47,13 @@ impl Bell {
     pub(crate) fn new(dir: &OwnedFd, name: &CStr, mode: u32) -> io::Result<Bell> {
         let made = match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => mkfifoat(dir, name, Mode::S_IRUSR | Mode::S_IWUSR).map(|()| true)?,
-            // Another user's who was killed: as good as one of our own.
+            // A killed process of another user has left it. It serves as well as a new one.
             Err(Errno::EPERM | Errno::EACCES) => false,
             Err(why) => return Err(why.into()),
         };
         let fifo = open(dir, name)?;
         if made {
-            // Not through the process's umask.
+            // Set explicitly, because the umask would change the mode.
             fifo.set_permissions(std::fs::Permissions::from_mode(mode & 0o666))?;
         }
         let wake = Arc::new(fifo.try_clone()?.into());
@@ -62,7 +62,7 @@ impl Bell {
         Ok(bell)
     }
 
-    /// What to poll.
+    /// The descriptor to poll.
     pub(crate) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
@@ -72,7 +72,7 @@ impl Bell {
         self.is_armed
     }
 
-    /// From now on who polls it sleeps.
+    /// Empty the FIFO: from now on a thread that polls it sleeps.
     pub(crate) fn arm(&mut self) {
         let mut sink = [0; 4096];
         for _ in 0..READS {
@@ -83,13 +83,14 @@ impl Bell {
         (self.is_armed, self.owes) = (true, false);
     }
 
-    /// There are frames: who polls it shall not sleep. Readable with the next [`settle`](Self::settle).
+    /// There are frames: a thread that polls must not sleep. The FIFO becomes readable with the next
+    /// [`settle`](Self::settle).
     #[inline]
     pub(crate) fn disarm(&mut self) {
         (self.is_armed, self.owes) = (false, true);
     }
 
-    /// Before anybody can poll it: readable unless armed.
+    /// Make the FIFO readable unless armed. Called before the thread can poll it.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if self.owes {
@@ -99,7 +100,7 @@ impl Bell {
     }
 }
 
-/// Open the FIFO of a member. Also to read: nothing that is written to it can raise a signal then, and nobody has to be there.
+/// Open the FIFO of a member for reading and writing: then a write raises no signal, and a reader need not exist.
 pub(crate) fn open(dir: &OwnedFd, name: &CStr) -> io::Result<File> {
     let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty())?);
@@ -109,7 +110,7 @@ pub(crate) fn open(dir: &OwnedFd, name: &CStr) -> io::Result<File> {
     Ok(file)
 }
 
-/// Make it readable. If it is full it is.
+/// Make a FIFO readable. A full one is readable already.
 #[inline]
 pub(crate) fn ring(mut fifo: &File) {
     let _ = fifo.write(&[1]);

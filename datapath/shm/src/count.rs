@@ -1,6 +1,6 @@
-//! What is counted.
+//! The transport's counters.
 
-/// Each by its name, less `shm_`.
+/// Each counter has its field's name with `shm_` in front.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) sent: u64,

@@ -9,26 +9,26 @@ use nix::errno::Errno;
 
 use crate::options::{MOST_MEMBERS, OptionsError};
 
-/// Why a segment could not be opened. Nothing of the attempt is left.
+/// Why a segment could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Options that make no sense.
+    /// Invalid options.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// No name of a segment.
-    #[error("`{0}` is no name of a link: 1 to 64 letters, digits, `.`, `_` and `-`, as in `shm:room1`")]
+    /// The name of the link is invalid.
+    #[error("`{0}` is not a valid name: use 1 to 64 letters, digits, `.`, `_` and `-`, as in `shm:room1`")]
     Name(String),
-    /// The directory.
-    #[error("no directory {}: {source}; `dir=` says another, or mount one: `mount -t tmpfs none {}`", dir.display(), dir.display())]
+    /// The directory cannot be opened.
+    #[error("no directory {}: {source}; name another with `dir=`, or mount one: `mount -t tmpfs none {}`", dir.display(), dir.display())]
     Directory {
         /// As it was named.
         dir: PathBuf,
         /// What the system says.
         source: io::Error,
     },
-    /// The directory lets us make no files.
+    /// No file can be made in the directory.
     #[error(
-        "no file can be made in {}: {source}; `dir=` says another directory, or have its owner let this user write there",
+        "no file can be made in {}: {source}; name another directory with `dir=`, or have its owner let this user write there",
         dir.display()
     )]
     Rights {
@@ -37,7 +37,7 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
-    /// The process, or the system, has as many open files as it may have.
+    /// The process or the system has no descriptor left.
     #[error(
         "{what}: {source}: each link takes a few descriptors; `ulimit -n` says how many a process may have, and raises it"
     )]
@@ -47,9 +47,9 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
-    /// The process may not have so many addresses.
+    /// The process may not map that much memory.
     #[error(
-        "the {bytes} bytes of the segment find no place in this process: {source}; `ulimit -v` says what it may have, a smaller \
+        "the {bytes} bytes of the segment cannot be mapped in this process: {source}; `ulimit -v` shows the limit, a smaller \
          `members=` or `frame=` needs less"
     )]
     Map {
@@ -58,9 +58,9 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
-    /// The file belongs to somebody who does not let us.
+    /// The file belongs to another user, and this process may not open it.
     #[error(
-        "{} belongs to user {owner}, who does not let this process in: choose another name, or have them open it with `mode=660`",
+        "{} belongs to user {owner}, and this process may not open it: choose another name, or have that user open it with `mode=660`",
         path.display()
     )]
     Denied {
@@ -69,9 +69,9 @@ pub enum OpenError {
         /// Its owner's number.
         owner: u32,
     },
-    /// The file belongs to a user whom we were not told to trust.
+    /// The file belongs to a user that is not trusted.
     #[error(
-        "{} belongs to user {owner}, who could end this process through it: choose another name, or say `owner={owner}` if you trust them",
+        "{} belongs to user {owner}, who could end this process through it: choose another name, or set `owner={owner}` if you trust that user",
         path.display()
     )]
     Stranger {
@@ -80,20 +80,20 @@ pub enum OpenError {
         /// Its owner's number.
         owner: u32,
     },
-    /// What has the name is no file.
-    #[error("{} is a link or no file at all, and is not followed: choose another name, or `rm {}`", path.display(), path.display())]
+    /// The path is not a regular file.
+    #[error("{} is a symbolic link or no regular file, and is not opened: choose another name, or `rm {}`", path.display(), path.display())]
     NoFile {
-        /// What it is called.
+        /// Its path.
         path: PathBuf,
     },
-    /// A file of something else.
+    /// The file is not a segment.
     #[error("{} is no segment of this transport: choose another name, or `rm {}`", path.display(), path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// Processes of another version are using it.
-    #[error("{} is in use by processes of version {found} of this transport, this is version {own}: use one version, or another name", path.display())]
+    /// Processes of another version use the segment.
+    #[error("{} is in use by processes of version {found} of this transport, and this is version {own}: use one version, or another name", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -102,7 +102,7 @@ pub enum OpenError {
         /// Ours.
         own: u32,
     },
-    /// The header makes no sense, or the file is too short.
+    /// The header is invalid, or the file is too short.
     #[error("{} is broken: {why}; end the processes that use it, or choose another name", path.display())]
     Broken {
         /// The file.
@@ -110,7 +110,7 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
-    /// Who came first decided otherwise.
+    /// The first process of the link chose another value.
     #[error("the link has {setting}={has}, not {asked}: leave the setting out, or choose another name")]
     Conflict {
         /// Which setting.
@@ -120,25 +120,25 @@ pub enum OpenError {
         /// What was asked for.
         asked: usize,
     },
-    /// No place left.
+    /// The link has no room for another member.
     #[error(
-        "{members} processes are on this link, which is all it can have: whoever comes first may say `members=`, up to {MOST_MEMBERS}"
+        "{members} processes are on this link, and it has no room for more: start the first one with a larger `members=`, up to {MOST_MEMBERS}"
     )]
     Full {
-        /// How many it can have.
+        /// The most members that it can have.
         members: usize,
     },
-    /// No memory for it.
-    #[error("no room for {bytes} bytes in {}: {source}; `df {}` says how much there is, a smaller `frame=` needs less", dir.display(), dir.display())]
+    /// There is no memory for the segment.
+    #[error("no room for {bytes} bytes in {}: {source}; `df {}` shows how much is free, a smaller `frame=` needs less", dir.display(), dir.display())]
     Space {
-        /// Where.
+        /// The directory.
         dir: PathBuf,
-        /// How much.
+        /// Bytes needed.
         bytes: usize,
         /// What the system says.
         source: io::Error,
     },
-    /// The process may not write files that long.
+    /// The process may not write a file of that length.
     #[error(
         "the segment's file has {bytes} bytes, and this process may make files of {most}: `ulimit -f unlimited` raises that, a smaller \
          `members=` or `frame=` needs less"
@@ -149,21 +149,21 @@ pub enum OpenError {
         /// How long it may be.
         most: u64,
     },
-    /// Somebody opens or closes it and does not come to an end.
-    #[error("a process that opens or closes {} has not come to an end for {seconds} s: `fuser -v {}` says who", path.display(), path.display())]
+    /// Another process holds the lock for joining and leaving.
+    #[error("a process has been opening or closing {} for {seconds} s: `fuser -v {}` names the processes that use it", path.display(), path.display())]
     Busy {
         /// The file.
         path: PathBuf,
-        /// How long was waited.
+        /// Seconds waited.
         seconds: u64,
     },
-    /// No memory for the pool.
+    /// There is no memory for the pool.
     #[error("{0}: lower `frames=`, or `frame=`")]
     Memory(#[from] NoMemory),
-    /// The pool.
+    /// The layout of the pool is invalid.
     #[error(transparent)]
     Pool(#[from] LayoutError),
-    /// Anything else.
+    /// Another error of the system.
     #[error("{what}: {source}")]
     System {
         /// What was tried.
@@ -173,7 +173,7 @@ pub enum OpenError {
     },
 }
 
-/// An error of something that should not fail.
+/// An error of a call that should not fail.
 pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> OpenError {
     move |source| {
         let (what, source) = (what.into(), source.into());

@@ -1,16 +1,16 @@
-//! The first pages of a segment: what it is, how it is cut, who is there.
+//! The first pages of a segment: version, layout, members.
 //!
 //! ```text
 //!      0  magic, version          written last
 //!     16  members, frame, granule
-//!    512  changes                 grows when somebody comes or goes
-//!   1024  member 0: birth         0 while nobody is
-//!   1088            asleep        1: ring the bell when you have sent something
+//!    512  changes                 grows when a member joins or leaves
+//!   1024  member 0: generation    0 while there is none
+//!   1088            asleep        1: write to its FIFO after sending
 //!   1152  member 1 …
 //! ```
 //!
-//! Behind it, at multiples of the granule: a lane from each member to each other, of which only those have memory
-//! whose two ends have met.
+//! Behind the header, at multiples of the granule, is a lane from each member to each other. A lane has memory only
+//! once its two members have met.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use crate::OpenError;
 use crate::options::{self, MOST_MEMBERS};
 
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"am-s"), u32::from_le_bytes(*b"hm\x0d\x0a")];
-/// Of everything in the segment, lanes and locks too.
+/// The version of the whole segment, lanes and locks included.
 pub(crate) const VERSION: u32 = 2;
 
 const GEOMETRY: usize = 16;
@@ -33,7 +33,7 @@ const MEMBERS: usize = 1024;
 const MEMBER: usize = 128;
 const ASLEEP: usize = 64;
 
-/// How a segment is cut.
+/// The layout of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) members: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// `None` where no segment is cut so.
+    /// `None` for an invalid layout.
     pub(crate) fn new(members: usize, frame: usize, granule: usize) -> Option<Geometry> {
         let sane = (2..=MOST_MEMBERS).contains(&members) && granule.is_power_of_two();
         let fine = sane && (4096..=1 << 30).contains(&granule);
@@ -59,7 +59,7 @@ impl Geometry {
         self.shape.bytes().next_multiple_of(self.granule)
     }
 
-    /// Where the lane from one member to another starts.
+    /// The offset of the lane from one member to another.
     pub(crate) fn lane_at(&self, from: usize, to: usize) -> usize {
         self.header() + (from * self.members + to) * self.lane()
     }
@@ -69,22 +69,22 @@ impl Geometry {
     }
 }
 
-/// What the header of a file says.
+/// What a file contains, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing, or something that was never finished.
+    /// Nothing, or an unfinished segment.
     Nothing,
     /// A segment of this version.
     Segment(Geometry),
-    /// One of another version.
+    /// A segment of another version.
     Version(u32),
     /// Something else.
     Foreign,
-    /// Ours, and it makes no sense.
+    /// A segment with an invalid header.
     Broken(&'static str),
 }
 
-/// Look at a file's header, once.
+/// Read a file's header.
 pub(crate) fn look(file: &File) -> io::Result<Found> {
     let mut bytes = [0; GEOMETRY + 12];
     let length = file.metadata()?.len();
@@ -106,13 +106,13 @@ pub(crate) fn look(file: &File) -> io::Result<Found> {
         return Ok(Found::Version(version));
     }
     let Some(geometry) = Geometry::new(members as usize, frame as usize, granule as usize) else {
-        return Ok(Found::Broken("its header makes no sense"));
+        return Ok(Found::Broken("its header is invalid"));
     };
     let whole = length >= geometry.bytes() as u64;
     Ok(if whole { Found::Segment(geometry) } else { Found::Broken("it was cut short") })
 }
 
-/// The header of a segment that is mapped. Others write it too.
+/// The header of a mapped segment. Other processes write it as well.
 #[derive(Clone, Debug)]
 pub(crate) struct Header(Shared);
 
@@ -121,7 +121,7 @@ impl Header {
         Header(segment.part(0, geometry.header()))
     }
 
-    /// Make it one. The magic comes last: without it there is nothing.
+    /// Write the header. The magic number comes last: without it there is no segment.
     pub(crate) fn write(&self, geometry: &Geometry) {
         let Geometry { members, frame, granule, .. } = *geometry;
         for (nth, number) in [members, frame, granule].into_iter().enumerate() {
@@ -147,12 +147,12 @@ impl Header {
         self.0.word(MEMBERS + member * MEMBER + ASLEEP)
     }
 
-    /// Somebody came or went: all shall look.
+    /// A member joined or left: have all members read the list.
     pub(crate) fn tell(&self) {
         self.changes().fetch_add(1, Release);
     }
 
-    /// A member is gone, unless another has its place already.
+    /// Remove a member, unless another one has its number already.
     pub(crate) fn bury(&self, member: usize, birth: u32) {
         if self.birth(member).compare_exchange(birth, 0, Release, Relaxed).is_ok() {
             self.tell();
@@ -160,7 +160,7 @@ impl Header {
     }
 }
 
-/// For a setting that was asked for and one that is.
+/// Check a setting that was asked for against the segment's.
 pub(crate) fn agree(setting: &'static str, asked: Option<usize>, has: usize) -> Result<(), OpenError> {
     match asked {
         Some(asked) if asked != has => Err(OpenError::Conflict { setting, has, asked }),
@@ -168,7 +168,7 @@ pub(crate) fn agree(setting: &'static str, asked: Option<usize>, has: usize) -> 
     }
 }
 
-/// As an error, what is no segment to join.
+/// The error for a file that cannot be joined.
 pub(crate) fn refused(found: Found, path: &Path) -> OpenError {
     let path = path.to_owned();
     match found {

@@ -1,4 +1,4 @@
-//! Becoming a member, and ceasing to be one. All of it behind the gate: one process at a time.
+//! Joining and leaving a segment. Both happen under a lock, in one process at a time.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +19,7 @@ use crate::pages::Pages;
 use crate::place::Place;
 use crate::sweep;
 
-/// A segment of which this is a member, until it is dropped.
+/// Membership in a segment; dropping it leaves.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) header: Header,
@@ -27,14 +27,14 @@ pub(crate) struct Membership {
     pub(crate) geometry: Geometry,
     pub(crate) pages: Pages,
     pub(crate) place: Place,
-    /// Our number, and what tells us from who had it before.
+    /// Our member number. The generation distinguishes us from earlier members with this number.
     pub(crate) own: usize,
     pub(crate) birth: u32,
     file: File,
 }
 
 impl Membership {
-    /// Come: to the segment that there is, or to a new one. Others do not see us before [`show`](Self::show).
+    /// Join the segment, or make it. Other members do not see us before [`show`](Self::show).
     pub(crate) fn join(options: &Options) -> Result<Membership, OpenError> {
         let place = Place::new(&options.dir, &options.name)?;
         loop {
@@ -46,30 +46,30 @@ impl Membership {
         }
     }
 
-    /// Let the others see us.
+    /// Announce this member to the others.
     pub(crate) fn show(&self) {
         self.header.asleep(self.own).store(0, Relaxed);
         self.header.birth(self.own).store(self.birth, Release);
         self.header.tell();
     }
 
-    /// Whether the process lives that became this member with this birth.
+    /// Whether the process of this member and generation lives.
     pub(crate) fn is_alive(&self, member: usize, birth: u32) -> bool {
         locks::is_run(&self.file, member, birth)
     }
 
-    /// Whether there really is such a member, with memory for the lanes between it and us: the list of members
-    /// may be a lie, and who touches a page that there is no memory for is killed.
+    /// Whether this member exists, with memory for the lanes between it and us. The list of members may be forged, and
+    /// the kernel kills a process that touches a page without memory.
     pub(crate) fn can_meet(&self, member: usize, birth: u32) -> bool {
         let lanes = [self.geometry.lane_at(self.own, member), self.geometry.lane_at(member, self.own)];
         self.is_alive(member, birth) && lanes.iter().all(|lane| self.mapped.touch(*lane, self.geometry.lane()).is_ok())
     }
 
-    /// What somebody has done to the file who may write it, or its directory.
+    /// Damage to the segment by a process that may write its file or directory: the file was removed or cut short.
     pub(crate) fn harm(&self) -> Option<&'static str> {
         match self.file.metadata() {
             Ok(data) if data.len() >= self.geometry.bytes() as u64 => (data.nlink() == 0).then_some(
-                "the file of the segment was removed: processes that come now do not find this one; start all that use it again",
+                "the file of the segment was removed, so processes that start now cannot join: restart all processes that use it",
             ),
             _ => Some("the file of the segment was cut short: end all processes that use it"),
         }
@@ -80,14 +80,14 @@ impl Drop for Membership {
     fn drop(&mut self) {
         locks::end_run(&self.file, self.own);
         self.header.bury(self.own, self.birth);
-        // Without the gate: whoever comes next cleans up.
+        // If the lock cannot be taken, the next process that joins cleans up.
         let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
         self.place.remove_fifo(self.own);
         sweep::leave(&self.place, &self.file);
     }
 }
 
-/// What joining found out.
+/// The result of joining.
 struct Joined {
     mapped: Mapped,
     geometry: Geometry,
@@ -111,7 +111,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// `None` if the last member has left, and removed the file, while we waited.
+    /// `None` if the last member has left and removed the file while we waited.
     fn run(&self) -> Result<Option<Joined>, OpenError> {
         let gate = Gate::pass(self.file).map_err(system("cannot lock the segment"))?;
         let seconds = locks::PATIENCE.as_secs();
@@ -142,7 +142,7 @@ impl Attempt<'_> {
         if living.is_empty() {
             Header::new(&mapped.memory, &geometry).write(&geometry);
         }
-        // Different each time, so that nobody takes us for who was here before.
+        // Different each time, so that other members do not take us for an earlier one.
         let birth = locks::draw();
         let own = self.number(&geometry, birth)?;
         let header = Header::new(&mapped.memory, &geometry);
@@ -150,21 +150,21 @@ impl Attempt<'_> {
             if living.contains(&other) {
                 self.meet(&mapped, &geometry, own, other)?;
             } else {
-                // Who was killed is still in the list.
+                // Killed members are still in the list.
                 header.bury(other, header.birth(other).load(Relaxed));
             }
         }
         Ok(Joined { mapped, geometry, pages, own, birth })
     }
 
-    /// A new segment, with nothing left of one whose members are all dead.
+    /// Make a new segment. Nothing is kept of one whose members are all dead.
     fn make(&self, pages: Pages) -> Result<Geometry, OpenError> {
         (0..MOST_MEMBERS).for_each(|member| self.place.remove_fifo(member));
         sweep::others(self.place);
         let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
         let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
-        // Beyond the limit the system ends this process.
+        // The system ends a process that exceeds the limit.
         let (bytes, most) =
             (geometry.bytes() as u64, getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most));
         if bytes > most {
@@ -184,7 +184,7 @@ impl Attempt<'_> {
         touched.map(|()| mapped).map_err(|why| self.no_space(geometry.header(), why))
     }
 
-    /// The first number that nobody has.
+    /// Claim the first free member number.
     fn number(&self, geometry: &Geometry, birth: u32) -> Result<usize, OpenError> {
         for member in 0..geometry.members {
             if locks::be(self.file, member, birth).map_err(system("cannot lock the segment"))? {
@@ -194,8 +194,8 @@ impl Attempt<'_> {
         Err(OpenError::Full { members: geometry.members })
     }
 
-    /// Memory for the two lanes between us and another, now: later there may be none, and who touches a page that
-    /// there is no memory for is killed.
+    /// Allocate memory for the two lanes between us and another member now. Later there may be none, and the kernel
+    /// kills a process that touches a page without memory.
     fn meet(&self, mapped: &Mapped, geometry: &Geometry, own: usize, other: usize) -> Result<(), OpenError> {
         for lane in [geometry.lane_at(own, other), geometry.lane_at(other, own)] {
             self.allocate(lane, geometry.lane())?;

@@ -1,5 +1,5 @@
-//! Lines of the cache that two processes share, with nothing above them: what a frame through shared memory is measured
-//! against. Not a transport, and not for applications.
+//! Cache lines that two processes share, with nothing above them: the baseline for frames through shared memory. This
+//! is not a transport, and not for applications.
 
 use std::fs::{File, OpenOptions, remove_file};
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicU32;
 
 use crate::map::Mapped;
 
-/// Two lines: processors fetch them in pairs.
+/// Two cache lines, because processors fetch them in pairs.
 const APART: usize = 128;
 
-/// Some lines, each by itself, with words in each.
+/// Shared cache lines, far enough apart, with words in each.
 ///
 /// ```
 /// use std::sync::atomic::Ordering::Relaxed;
@@ -31,20 +31,20 @@ impl Lines {
     /// Words of a line.
     pub const WORDS: usize = 16;
 
-    /// New ones, all zero, in a new file of this name, which only this user may open.
+    /// Make lines, all zero, in a new file of this path that only this user may open.
     ///
     /// # Errors
-    /// The system's; there is such a file.
+    /// The system's; the file exists.
     pub fn make(path: &Path, lines: usize) -> io::Result<Lines> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let made = file.set_len((lines * APART) as u64).and_then(|()| Lines::over(&file, lines));
         made.inspect_err(|_| _ = remove_file(path))
     }
 
-    /// Those of another process, whose file is removed: nobody else has to find them.
+    /// Map the lines of another process, and remove their file: no third process has to find it.
     ///
     /// # Errors
-    /// The system's; the file is not there, or is shorter.
+    /// The system's; the file does not exist, or is too short.
     pub fn take(path: &Path, lines: usize) -> io::Result<Lines> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() < (lines * APART) as u64 {
@@ -64,7 +64,7 @@ impl Lines {
     /// A word of a line.
     ///
     /// # Panics
-    /// There is no such line, or no such word.
+    /// The line or the word does not exist.
     #[inline]
     pub fn word(&self, line: usize, word: usize) -> &AtomicU32 {
         assert!(word < Lines::WORDS, "no word {word} in a line");

@@ -1,16 +1,17 @@
-//! Who is alive: locks that the kernel holds for an open file, and gives up with it, however its process ends.
+//! Detects which members live, by file locks. The kernel releases a lock when its process ends, however that happens.
 //!
 //! ```text
 //!   byte   GATE           GATE + 1      GATE + 2      …      RUNS …            (far behind the end of the file)
-//!          who opens or   member 0      member 1             of each member as many bytes as its birth says
-//!          closes
+//!          held while     member 0      member 1             for each member, as many bytes as its generation
+//!          joining or
+//!          leaving
 //! ```
 //!
-//! So the kernel also says which birth a member has, whatever others write into the segment, and, at `TURN`, which of many that open is
-//! at it now.
+//! So the kernel also knows the generation of each member, whatever others write into the segment. At `TURN` it shows
+//! which process holds the gate.
 //!
-//! Open file description locks: two members of one process are two, and closing another descriptor of
-//! the same file loses nothing.
+//! These are open file description locks. So two members of one process differ, and closing another descriptor of the
+//! file loses nothing.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -21,22 +22,25 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 const GATE: libc::off_t = 1 << 40;
 const RUNS: libc::off_t = 1 << 41;
-/// Bytes of each member there: more than any birth.
+/// Bytes for each member: more than any generation.
 const RUN: libc::off_t = 1 << 33;
 
-/// As many bytes as a number says that a process draws when it passes the gate: processes that wait see by it that the holder is another.
+/// The holder of the gate locks a random number of bytes here. By it, waiting processes see that the holder has
+/// changed.
 const TURN: libc::off_t = 1 << 60;
 
-/// Opening and closing take one process a few milliseconds, and on a busy machine some hundred.
+/// How long one process may hold the gate. Opening and closing take a few milliseconds, and some hundred on a busy
+/// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Those who wait look again after so long: many who look often keep who is in from getting on.
+/// The shortest and the longest pause between two attempts. Many waiting processes that try often would slow down the
+/// holder.
 const LOOKS: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
 
 fn lock(kind: libc::c_int, byte: libc::off_t, length: libc::off_t) -> libc::flock {
     libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: byte, l_len: length, l_pid: 0 }
 }
 
-/// Lock these bytes. An error, `EAGAIN` or `EACCES`, where another process has one of them.
+/// Lock these bytes. Fails with `EAGAIN` or `EACCES` if another process has locked one of them.
 fn take(file: &File, byte: libc::off_t, length: libc::off_t) -> nix::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, byte, length))).map(|_| ())
 }
@@ -49,18 +53,18 @@ fn try_lock(file: &File, byte: libc::off_t) -> nix::Result<bool> {
     }
 }
 
-/// As far as they are ours. No length: all bytes from there on.
+/// Unlock those of these bytes that are ours. Length 0 means all bytes from there on.
 fn unlock(file: &File, byte: libc::off_t, length: libc::off_t) {
-    // It cannot fail for a descriptor that is open.
+    // Unlocking cannot fail on an open descriptor.
     let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, byte, length)));
 }
 
-/// The right to change who is a member; given up when dropped.
+/// The right to join or leave; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Gate<'a>(&'a File);
 
 impl Gate<'_> {
-    /// Wait for it as long as others pass, and for each of them [`PATIENCE`] at most; then `None`: it is held by one that should not.
+    /// Wait for the gate, at most [`PATIENCE`] for each holder. `None`: one process holds it for longer.
     pub(crate) fn pass(file: &File) -> nix::Result<Option<Gate<'_>>> {
         Gate::pass_within(file, PATIENCE)
     }
@@ -82,7 +86,7 @@ impl Gate<'_> {
         }
     }
 
-    /// Unless somebody holds it.
+    /// Take the gate if it is free.
     pub(crate) fn try_pass(file: &File) -> Option<Gate<'_>> {
         Gate::try_enter(file).ok()?
     }
@@ -104,12 +108,12 @@ impl Drop for Gate<'_> {
     }
 }
 
-/// A number that is different each time, and not 0.
+/// A random number other than 0.
 pub(crate) fn draw() -> u32 {
     RandomState::new().build_hasher().finish() as u32 | 1
 }
 
-/// Be this member, with this birth, until the file is closed. False if somebody is.
+/// Become this member, with this generation, until the file is closed. False if the number is taken.
 pub(crate) fn be(file: &File, member: usize, birth: u32) -> nix::Result<bool> {
     if !try_lock(file, GATE + 1 + member as libc::off_t)? {
         return Ok(false);
@@ -121,29 +125,29 @@ fn run_at(member: usize) -> libc::off_t {
     RUNS + member as libc::off_t * RUN
 }
 
-/// Be seen no more by those who are there. The number is kept for now.
+/// End this generation, so that the other members see us leave. The number stays ours for now.
 pub(crate) fn end_run(file: &File, member: usize) {
     unlock(file, run_at(member), RUN);
 }
 
-/// Be no member any more, before the gate is given up: the file is closed later.
+/// Release all locks of a member. Called while the gate is held; the file is closed later.
 pub(crate) fn cease(file: &File) {
-    // The runs too.
+    // The range includes the generations.
     unlock(file, GATE + 1, TURN - GATE - 1);
 }
 
-/// Whether somebody else is this member. Does not wait.
+/// Whether another open file is this member. Does not wait.
 pub(crate) fn is_alive(file: &File, member: usize) -> bool {
-    // Who cannot be asked about is taken for alive.
+    // On an error the member counts as alive.
     held(file, GATE + 1 + member as libc::off_t).map_or(true, |held| held.is_some())
 }
 
-/// Whether somebody else is this member with this birth. Does not wait.
+/// Whether another open file is this member with this generation. Does not wait.
 pub(crate) fn is_run(file: &File, member: usize, birth: u32) -> bool {
     held(file, run_at(member)).map_or(true, |held| held == Some(birth.into()))
 }
 
-/// How many bytes from this one on are locked by another.
+/// The length of another process's lock that starts at this byte.
 fn held(file: &File, byte: libc::off_t) -> nix::Result<Option<libc::off_t>> {
     let mut asked = lock(libc::F_WRLCK, byte, 1);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
@@ -169,7 +173,7 @@ mod tests {
         let is_held = AtomicBool::new(false);
         thread::scope(|threads| {
             threads.spawn(|| {
-                // It is free for so short a time that who looks now and then hardly ever sees it.
+                // The gate is free for so short a time that a waiting process hardly ever sees it free.
                 for _ in 0..15 {
                     let file = open(&dir);
                     let gate = Gate::pass(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Memory, mapped.
+//! Maps the segment, and the memory of the pool.
 
 use std::fs::File;
 use std::io;
@@ -21,19 +21,19 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: it is nothing but the right to unmap the memory, which any thread may do.
+// SAFETY: the value is only the right to unmap the memory, which any thread may do.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference to it can do nothing with the memory.
+// SAFETY: a shared reference gives no access to the memory.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and whoever uses the memory keeps this.
+        // SAFETY: the mapping is ours, and all users of the memory keep this value.
         let _ = unsafe { munmap(self.base.cast(), self.bytes) };
     }
 }
 
-/// The pages of a file, shared with all who map it.
+/// A mapped file, shared with all processes that map it.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapped {
     mapping: Arc<Mapping>,
@@ -41,50 +41,51 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// The first `bytes` bytes of a file; huge pages where `huge` says that there may be some.
+    /// Map the first `bytes` bytes of a file. `huge`: ask for huge pages.
     pub(crate) fn new(file: &File, bytes: usize, huge: bool) -> io::Result<Mapped> {
         let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping wherever the kernel likes touches nobody's memory.
+        // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
         let base =
             unsafe { mmap(None, length, access, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, file, 0) }?.cast();
         let mapping = Arc::new(Mapping { base, bytes });
         if huge {
-            // SAFETY: advice about our own mapping; where it is not taken, pages are small.
+            // SAFETY: advice about our own mapping. If the kernel ignores it, pages are small.
             let _ = unsafe { madvise(base.cast(), bytes, MmapAdvise::MADV_HUGEPAGE) };
         }
-        // SAFETY: pages are aligned and a multiple of a line; the mapping lives in what is kept, and is reached through `Shared` only.
+        // SAFETY: pages are aligned, and a multiple of a cache line. `Shared` keeps the mapping, and is the only access
+        // to it.
         let memory = unsafe { Shared::over(base, bytes, mapping.clone()) };
         Ok(Mapped { mapping, memory })
     }
 
-    /// Have the kernel enter the pages now, not when a frame comes.
+    /// Have the kernel map the pages now, and not when the first frame comes.
     ///
     /// # Errors
-    /// There are none, and no memory for any: whoever touched them would be killed.
+    /// There is no memory for the pages. The kernel would kill a process that touches them.
     pub(crate) fn touch(&self, offset: usize, bytes: usize) -> io::Result<()> {
         assert!(offset + bytes <= self.mapping.bytes, "a range beyond the end");
-        // SAFETY: the range is the mapping's, as was just checked, and the call changes nothing that is in it.
+        // SAFETY: the range is inside the mapping, as was just checked, and the call does not change its content.
         let done =
             unsafe { libc::madvise(self.mapping.base.as_ptr().add(offset).cast(), bytes, libc::MADV_POPULATE_WRITE) };
         match Errno::result(done) {
-            // A kernel before 5.14 does not know it, and enters them when they are used.
+            // A kernel before 5.14 does not know this advice, and maps pages when they are used.
             Ok(_) | Err(Errno::EINVAL) => Ok(()),
             Err(why) => Err(why.into()),
         }
     }
 
-    /// Where it starts: as `/proc/self/smaps` names it.
+    /// The start address, as `/proc/self/smaps` shows it.
     pub(crate) fn address(&self) -> usize {
         self.mapping.base.as_ptr().addr()
     }
 }
 
-/// Frames start on lines of their own, and not all at the same place of a page: their first lines would have to
-/// share few places of the cache.
+/// Frames start on separate cache lines, and not all at the same offset of a page: otherwise their first lines would
+/// share a few sets of the cache.
 const LINE: usize = 128;
 
-/// A pool of this process's own memory, in huge pages where there are, all of it there.
+/// A pool in this process's private memory, in huge pages if possible. All of its pages are mapped at once.
 pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, OpenError> {
     let mut stride = longest.next_multiple_of(LINE);
     if stride.is_multiple_of(1024) {
@@ -96,15 +97,15 @@ pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, OpenError> {
     let bytes = layout.bytes().next_multiple_of(1 << 21);
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     let length = NonZeroUsize::new(bytes).ok_or(none)?;
-    // SAFETY: a new mapping wherever the kernel likes touches nobody's memory.
+    // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
     let base = unsafe { mmap_anonymous(None, length, access, MapFlags::MAP_PRIVATE) }.map_err(|_| none)?.cast();
     let mapping = Mapping { base, bytes };
-    // SAFETY: advice about our own mapping; where it is not taken, pages are small, or come when they are used.
+    // SAFETY: advice about our own mapping. If the kernel ignores it, pages are small, or mapped when they are used.
     unsafe {
         let _ = madvise(base.cast(), bytes, MmapAdvise::MADV_HUGEPAGE);
         libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE);
     }
-    // SAFETY: so much zeroed memory, which stays until the mapping is dropped, and nobody else's.
+    // SAFETY: the memory has this size, is zeroed, has no other user, and stays until the mapping is dropped.
     Ok(unsafe { Pool::over(base, layout, Box::new(mapping)) }?)
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn pool(frames: usize, longest: usize) -> Result<Pool, OpenError> {
 mod tests {
     use super::*;
 
-    /// The system ends whoever touches more than there is.
+    /// The system would end a process that touches more memory than there is.
     #[test]
     fn a_pool_that_is_larger_than_all_memory_is_refused() {
         let error = pool(1 << 31, 1 << 16).unwrap_err();

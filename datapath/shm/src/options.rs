@@ -1,4 +1,4 @@
-//! What to open, and how.
+//! The settings of the transport.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,25 @@ use am_ring::lane::Shape;
 use am_transport::{Name, NameError};
 use am_wire::EtherType;
 
-/// What to open, and how. [`Options::new`] has good values for all but the name.
+/// The settings of the transport. [`Options::new`] has good values for all but the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Who opens the same name in the same directory is on the same link: 1 to 64 letters, digits, `.`, `_` and `-`.
+    /// Processes that open the same name in the same directory are on the same link. 1 to 64 letters, digits, `.`, `_`
+    /// and `-`.
     pub name: String,
-    /// Where the segment's file is: on tmpfs, or on hugetlbfs for huge pages.
+    /// The directory of the segment's file: on tmpfs, or on hugetlbfs for huge pages.
     pub dir: PathBuf,
-    /// The file's permissions, where it is made: who may open it may join, and read and write everything in it.
+    /// The file's permissions, if this process makes it. A process that may open the file may join, and read and write
+    /// everything in it.
     pub mode: u32,
-    /// A user whose segment is joined as well: otherwise only our own and root's are.
+    /// Another user whose segments are trusted. Without it only this user's and root's are joined.
     pub owner: Option<u32>,
-    /// The longest frame, in bytes from the destination address on; the segment's own where it exists already.
+    /// The longest frame, in bytes from the destination address on. `None`: the segment's value, or a default for a new
+    /// one.
     pub frame: Option<usize>,
-    /// The most processes at a time; the segment's own where it exists already.
+    /// The most processes at a time. `None`: the segment's value, or a default for a new one.
     pub members: Option<usize>,
-    /// Frames of this process's own pool.
+    /// Frames in this process's pool.
     pub frames: usize,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
@@ -29,18 +32,18 @@ pub struct Options {
 
 pub(crate) const FRAME: usize = 16 * 1024;
 pub(crate) const MEMBERS: usize = 16;
-/// The most: one bit each.
+/// The most members: each is one bit of a word.
 pub(crate) const MOST_MEMBERS: usize = 64;
-/// Shorter than Ethernet's MTU no segment is, longer than a packet neither.
+/// From Ethernet's usual frame to the longest IP packet.
 const FRAME_RANGE: std::ops::RangeInclusive<usize> = 1514..=65_536;
 const FRAMES_RANGE: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 const MODE_RANGE: std::ops::RangeInclusive<u32> = 0o600..=0o777;
-/// Bytes of records on their way from one process to another: few enough to stay in the nearer caches.
+/// The least size of a lane in bytes. Few enough to stay in the nearer caches.
 const RECORDS: usize = 256 * 1024;
 
 const EXAMPLE: &str = "room1";
 
-/// Options that make no sense.
+/// A setting is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}` is out of range: {hint}")]
 pub struct OptionsError {
@@ -49,7 +52,7 @@ pub struct OptionsError {
 }
 
 impl Options {
-    /// Good values for a link of this name.
+    /// Default settings for a link of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Options {
             name: name.into(),
@@ -63,8 +66,8 @@ impl Options {
         }
     }
 
-    /// As a user names it: `shm:NAME`, `shm:room1,frame=32768,members=4`. Settings: `dir=`, `mode=` (octal), `owner=`, `frame=`,
-    /// `members=`, `frames=`.
+    /// Read the settings from a transport's name: `shm:NAME`, `shm:room1,frame=32768,members=4`. The settings are
+    /// `dir=`, `mode=` (octal), `owner=`, `frame=`, `members=`, `frames=`.
     ///
     /// ```
     /// let options = am_shm::Options::from_name(&"shm:room1,frame=4096,mode=660".parse()?)?;
@@ -73,7 +76,7 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// No name, or a setting that there is not or that makes no sense.
+    /// The name is missing, or a setting is unknown or invalid.
     pub fn from_name(name: &Name) -> Result<Options, NameError> {
         let (which, settings) = name.settings(EXAMPLE)?;
         let mut options = Options::new(which);
@@ -87,7 +90,7 @@ impl Options {
         let number = || value.and_then(|value| value.parse().ok()).ok_or("a number goes here, as in `frames=4096`");
         match (key, value) {
             ("dir", Some(path)) if !path.is_empty() => self.dir = path.into(),
-            ("dir", _) => return Err("say which directory, as in `dir=/dev/hugepages`"),
+            ("dir", _) => return Err("a directory goes here, as in `dir=/dev/hugepages`"),
             ("mode", value) => {
                 let octal = value.and_then(|value| u32::from_str_radix(value, 8).ok());
                 self.mode = octal.ok_or("permissions in octal go here, as in `mode=660`")?;
@@ -99,13 +102,13 @@ impl Options {
             ("frame", _) => self.frame = Some(number()?),
             ("members", _) => self.members = Some(number()?),
             ("frames", _) => self.frames = number()?,
-            _ => return Err("there are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
+            _ => return Err("the settings are `dir=`, `mode=`, `owner=`, `frame=`, `members=` and `frames=`"),
         }
         Ok(())
     }
 
     /// # Errors
-    /// The first that makes no sense.
+    /// The first setting that is out of range.
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let (frame, members) = (self.frame.unwrap_or(FRAME), self.members.unwrap_or(MEMBERS));
         let wrong = |setting: String, hint: String| Err(OptionsError { setting, hint });
@@ -125,7 +128,7 @@ impl Options {
     }
 }
 
-/// How a lane for frames of this length is cut: all members compute the same.
+/// The shape of a lane for frames of this length. All members compute the same.
 pub(crate) fn shape(frame: usize) -> Option<Shape> {
     if !FRAME_RANGE.contains(&frame) {
         return None;

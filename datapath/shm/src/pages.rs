@@ -1,24 +1,24 @@
-//! What kind of pages a segment is in.
+//! Finds out the page size of a segment.
 
 use std::fs::{self, File};
 
 use nix::sys::statfs::{HUGETLBFS_MAGIC, fstatfs};
 
-/// Bytes of the pages that a file's memory may be in.
+/// The pages of a file's memory, with their size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// The kernel's smallest: 4 KiB, or on other processors 16 or 64.
+    /// Base pages: 4 KiB, or on other processors 16 or 64 KiB.
     Small(usize),
-    /// tmpfs gives out huge ones where it can.
+    /// Huge pages of tmpfs, where it has some.
     Maybe,
-    /// hugetlbfs: all of them are so long.
+    /// Huge pages of hugetlbfs, all of this size.
     Huge(usize),
 }
 
 const HUGE: usize = 2 << 20;
 
 impl Pages {
-    /// Of this file.
+    /// The pages of this file.
     pub(crate) fn of(file: &File) -> Pages {
         match fstatfs(file) {
             Ok(system) if system.filesystem_type() == HUGETLBFS_MAGIC => Pages::Huge(system.block_size() as usize),
@@ -26,7 +26,7 @@ impl Pages {
         }
     }
 
-    /// Parts of the segment start and end at multiples of this.
+    /// The parts of the segment start and end at multiples of this size.
     pub(crate) fn granule(self) -> usize {
         match self {
             Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
@@ -34,7 +34,7 @@ impl Pages {
         }
     }
 
-    /// What a user asks first; `start` is where the segment is mapped.
+    /// The mode as text. `start` is the address at which the segment is mapped.
     pub(crate) fn mode(self, start: usize) -> String {
         let bytes = match self {
             Pages::Small(bytes) | Pages::Huge(bytes) => bytes,
@@ -50,19 +50,19 @@ impl Pages {
 
 const SHMEM: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
-/// Bytes of a page. The kernel refuses advice about a range that does not start at one.
+/// Bytes of a base page. The kernel refuses advice about a range that does not start at a page.
 fn smallest() -> usize {
-    // SAFETY: it only asks, and POSIX wants an answer to this.
+    // SAFETY: the call only reads a constant, which POSIX requires to exist.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.try_into().unwrap_or(4096)
 }
 
-/// What the kernel's setting says of tmpfs: one word is in brackets.
+/// The pages of tmpfs, by the kernel's setting: the active word is in brackets.
 fn shmem(setting: &str, small: usize) -> Pages {
     let on = ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word));
     if on { Pages::Maybe } else { Pages::Small(small) }
 }
 
-/// Whether any of the mapping that starts there is in huge pages.
+/// Whether any part of the mapping at this address is in huge pages.
 fn is_huge(smaps: &str, start: usize) -> bool {
     let first = format!("{start:x}-");
     let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&first));

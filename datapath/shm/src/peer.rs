@@ -1,4 +1,4 @@
-//! What a member knows of another: a lane to it, a lane from it, its bell.
+//! A member's state about another member: a lane to it, a lane from it, its FIFO.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,31 +9,32 @@ use am_wire::Address;
 
 use crate::join::Membership;
 
-/// Who has a full lane and takes nothing for so long is taken for hung: what is for it is lost, so that one who hangs stops nobody.
+/// A member whose lane is full and that takes nothing for this long counts as stalled. Frames for it are then lost, so
+/// that it does not hold up others.
 const HUNG: Duration = Duration::from_millis(250);
-/// Whether its process lives is asked so often at most.
+/// The shortest time between two checks of whether its process lives.
 const ASK: Duration = Duration::from_millis(5);
 
-/// Another member, or a place where one may be.
+/// Another member, or a free member number.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) member: usize,
-    /// 0 while nobody is.
+    /// 0 while there is no member.
     pub(crate) birth: u32,
     pub(crate) to: Sender,
     pub(crate) from: Receiver,
-    /// Who they are between.
+    /// The generations between which the lanes run.
     pub(crate) pair_to: Pair,
     pub(crate) pair_from: Pair,
-    /// Nothing was in its lane when we last looked.
+    /// Whether its lane was empty at the last receive.
     pub(crate) is_empty: bool,
-    /// It has left: what it sent before is still taken in.
+    /// It has left. Frames that it sent before are still received.
     pub(crate) is_leaving: bool,
-    /// Since when its lane is full.
+    /// Set while its lane is full.
     full_since: Option<Full>,
-    /// Its bell, once it was needed.
+    /// Its FIFO, opened when it is first needed.
     pub(crate) bell: Option<File>,
-    /// And what that is called.
+    /// The name of its FIFO.
     pub(crate) bell_name: CString,
 }
 
@@ -44,21 +45,21 @@ struct Full {
     is_hung: bool,
 }
 
-/// What to do with a frame for one whose lane is full.
+/// What to do with a frame for a member whose lane is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may have room soon.
+    /// Wait: there may be room soon.
     Wait,
-    /// It is dead.
+    /// Drop: the member is dead.
     Dead,
-    /// It lives, and takes nothing.
+    /// Drop: the member lives, and takes nothing.
     Hung,
-    /// That has just begun: what waits for it is to be given up.
+    /// Drop: the member has just been found stalled. Give up the frames that wait for it.
     JustHung,
 }
 
-/// The address of a member: locally administered, of one host. Its birth is in it, so that nothing for a member reaches
-/// the next one in its place.
+/// The address of a member: locally administered, unicast. It contains the generation, so a frame for a member never
+/// reaches a later member with the same number.
 pub(crate) fn address(member: usize, birth: u32) -> Address {
     let [a, b, c, d] = birth.to_be_bytes();
     Address([0x02, a, b, c, d, member as u8])
@@ -84,7 +85,7 @@ impl Peer {
         }
     }
 
-    /// Somebody is here: both lanes start from nothing.
+    /// A member has joined: both lanes start empty.
     pub(crate) fn meet(&mut self, own: u32, birth: u32) {
         self.birth = birth;
         (self.pair_to, self.pair_from) = (Pair::new(own, birth), Pair::new(birth, own));
@@ -93,7 +94,7 @@ impl Peer {
         (self.is_leaving, self.full_since, self.bell) = (false, None, None);
     }
 
-    /// Nobody is here any more.
+    /// The member has left.
     pub(crate) fn part(&mut self) {
         (self.birth, self.is_leaving, self.full_since, self.bell) = (0, false, None, None);
     }
@@ -109,7 +110,7 @@ impl Peer {
         self.is_here() && address(self.member, self.birth) == to
     }
 
-    /// A frame went into its lane.
+    /// A frame was put into its lane.
     #[inline]
     pub(crate) fn went(&mut self) {
         if self.full_since.is_some() {
@@ -119,13 +120,14 @@ impl Peer {
 
     #[cold]
     fn moves(&mut self) {
-        // Who is taken for hung is so until it takes something, not until its lane has room because we emptied it.
+        // A stalled member counts as stalled until it takes something. Room in its lane is not enough, because we may
+        // have emptied the lane.
         if self.full_since.is_some_and(|full| !full.is_hung) || self.to.has_moved() {
             self.full_since = None;
         }
     }
 
-    /// There is no room for a frame.
+    /// Its lane has no room for a frame. Returns what to do with the frame.
     #[cold]
     pub(crate) fn is_full(&mut self, is_alive: impl FnOnce() -> bool) -> Verdict {
         let now = Instant::now();

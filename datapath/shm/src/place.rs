@@ -1,6 +1,7 @@
 //! The files of a link: the segment, and a FIFO for each member.
 //!
-//! Names end in what they are, and the number of a FIFO is one part of its name, so no two links share a file.
+//! Each name ends in the kind of the file, and the number of a FIFO is a separate part of its name. So no two links
+//! share a file.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -28,7 +29,7 @@ pub(crate) struct Place {
 
 const LONGEST: usize = 64;
 
-/// How the segment's file is opened: no link is followed, and nothing waited for.
+/// Flags for opening the segment's file: symbolic links are not followed, and the call does not wait.
 const FLAGS: OFlag = OFlag::O_RDWR.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC).union(OFlag::O_NONBLOCK);
 
 impl Place {
@@ -50,7 +51,7 @@ impl Place {
         Ok(Place { dir: opened, path, name: name.into(), file })
     }
 
-    /// Another name in the same directory; `None` for our own, and for what is no name.
+    /// The path of another link in the same directory; `None` for our own name, and for an invalid one.
     pub(crate) fn beside(&self, name: &str) -> Option<Place> {
         (name != self.name).then(|| Place::new(&self.path, name).ok())?
     }
@@ -63,22 +64,22 @@ impl Place {
         &self.dir
     }
 
-    /// For messages.
+    /// The segment's path, for messages.
     pub(crate) fn path(&self) -> PathBuf {
         self.path.join(format!("am-{}.shm", self.name))
     }
 
-    /// The FIFO of a member.
+    /// The name of a member's FIFO.
     pub(crate) fn fifo(&self, member: usize) -> CString {
         c_name(format!("am-{}.{member}.wake", self.name))
     }
 
-    /// The segment's file, made where there is none.
+    /// Open the segment's file, or make it.
     ///
     /// # Errors
-    /// [`OpenError::Denied`], [`OpenError::NoFile`], [`OpenError::Stranger`], and what the system has.
+    /// [`OpenError::Denied`], [`OpenError::NoFile`], [`OpenError::Stranger`], and errors of the system.
     pub(crate) fn open_or_make(&self, mode: u32, trusted: Option<u32>) -> Result<File, OpenError> {
-        // It may come and go between the two.
+        // The file may be made or removed between the two calls.
         for _ in 0..100 {
             match openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()) {
                 Err(Errno::ENOENT) => (),
@@ -87,7 +88,7 @@ impl Place {
             match openat(&self.dir, self.file.as_c_str(), FLAGS | OFlag::O_CREAT | OFlag::O_EXCL, Mode::S_IRWXU) {
                 Ok(made) => {
                     let made = File::from(made);
-                    // Not through the process's umask.
+                    // Set explicitly, because the umask would change the mode.
                     let set = made.set_permissions(std::fs::Permissions::from_mode(mode));
                     return set.map(|()| made).map_err(system("cannot set the permissions of the segment"));
                 }
@@ -98,15 +99,15 @@ impl Place {
         Err(self.no_file(Errno::EBUSY))
     }
 
-    /// Whoever owns the file can cut it short, and end all that have it mapped: that is ourselves, root,
-    /// or a user whom we were told to trust. Who comes first could be anybody.
+    /// The owner of the file can cut it short, and so end all processes that map it. So the owner must be this user,
+    /// root, or a user that the options trust: anybody could have made the file first.
     fn of_one_we_trust(&self, file: File, trusted: Option<u32>) -> Result<File, OpenError> {
         let owner = file.metadata().map_err(system("cannot ask about the segment"))?.uid();
         let is_trusted = owner == 0 || owner == Uid::effective().as_raw() || Some(owner) == trusted;
         if is_trusted { Ok(file) } else { Err(OpenError::Stranger { path: self.path(), owner }) }
     }
 
-    /// The segment's file, where there is one.
+    /// Open the segment's file, if it exists.
     pub(crate) fn open(&self) -> Result<File, OpenError> {
         self.judge(openat(&self.dir, self.file.as_c_str(), FLAGS, Mode::empty()))
     }
@@ -114,7 +115,7 @@ impl Place {
     fn no_file(&self, why: Errno) -> OpenError {
         match why {
             Errno::ENOSPC => OpenError::Space { dir: self.path.clone(), bytes: 1, source: why.into() },
-            // A directory that is no place for files says that there is none of this name.
+            // For a directory that cannot hold files, the system says that the file does not exist.
             Errno::EACCES | Errno::EPERM | Errno::EROFS | Errno::ENOENT => {
                 OpenError::Rights { dir: self.path.clone(), source: why.into() }
             }
@@ -137,7 +138,7 @@ impl Place {
         if is_file { Ok(file) } else { Err(OpenError::NoFile { path }) }
     }
 
-    /// Whether the name still leads to this file: it may have been removed while we waited for its lock.
+    /// Whether the name still refers to this file: it may have been removed while we waited for its lock.
     pub(crate) fn leads_to(&self, file: &File) -> io::Result<bool> {
         let ours = file.metadata()?;
         match fstatat(&self.dir, self.file.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -147,13 +148,13 @@ impl Place {
         }
     }
 
-    /// The segment is nobody's any more.
+    /// Remove the segment's file.
     pub(crate) fn remove(&self) {
-        // Whoever comes next tries again; there is nobody to tell.
+        // The next process tries again.
         let _ = unlinkat(&self.dir, self.file.as_c_str(), UnlinkatFlags::NoRemoveDir);
     }
 
-    /// A member's FIFO is nobody's any more.
+    /// Remove a member's FIFO.
     pub(crate) fn remove_fifo(&self, member: usize) {
         let _ = unlinkat(&self.dir, self.fifo(member).as_c_str(), UnlinkatFlags::NoRemoveDir);
     }

@@ -1,4 +1,5 @@
-//! Frames out of the lanes of others.
+//! The receive path. Each other member pushes frames into its lane to this one, and this member pops them into frames
+//! of its own pool. A lane is bounded by its size: when it is full, the sender waits, and after a while loses frames.
 
 use std::sync::atomic::{Ordering::*, fence};
 
@@ -9,28 +10,29 @@ use am_wire::Buffer;
 use crate::Shm;
 use crate::peer::address;
 
-/// So many records of one lane at most: who floods us with what steering drops must not keep us here.
+/// The most records that one call takes from a lane. A flood of frames that steering drops must not keep the thread
+/// here.
 const STEPS: usize = 256;
 
-/// After so many receives that found nothing the thread may be about to sleep. That costs two calls of the system, and
-/// the next sender a third: who spins for an answer is not to get there.
+/// After this many empty receives in a row the thread may be about to sleep. Arming the FIFO costs two system calls,
+/// and the next sender another one. So a thread that spins for an answer should not get there.
 const IDLE: u32 = 512;
 
-/// From then on it looks whether all is well so often: there may be a sleep between two receives.
+/// While armed, the lanes are checked again after this many empty receives: the thread may sleep between two of them.
 const IDLE_STILL: u32 = 16;
 
-/// What one look at a lane brings.
+/// The result of reading one record of a lane.
 enum Step {
     Frame(Frame),
-    /// A frame that steering keeps, or that is nobody's.
+    /// A frame that steering dropped, or that was not whole.
     Dropped,
-    /// A session: look again.
+    /// A new session has begun: read again.
     Began,
     Nothing,
 }
 
 impl Shm {
-    /// What has arrived; the lane that is looked at first is another each time.
+    /// Receive frames. Each call starts at another lane.
     #[inline]
     pub(crate) fn take(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut taken = self.sweep(budget, each);
@@ -50,7 +52,7 @@ impl Shm {
         taken
     }
 
-    /// There was something.
+    /// Frames have arrived: reset the idle counter, and disarm the FIFO.
     #[inline]
     fn stir(&mut self) {
         self.idle = 0;
@@ -73,7 +75,8 @@ impl Shm {
 
     #[inline]
     fn take_from(&mut self, member: usize, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        // Where we wait for frames one at a time, a look behind one that came alone would cost as much as its way here.
+        // If the lane was empty, frames probably come one at a time. A second read would then cost as much as the
+        // frame's transfer.
         let waits = self.peers[member].is_empty;
         let mut taken = 0;
         for _ in 0..STEPS {
@@ -96,7 +99,7 @@ impl Shm {
         taken
     }
 
-    /// One record of one lane.
+    /// Read one record of one lane.
     #[inline]
     fn step(&mut self, member: usize) -> Step {
         let peer = &mut self.peers[member];
@@ -119,11 +122,11 @@ impl Shm {
         peer.is_empty = false;
         let is_whole = frame.space().and_then(|space| space.get_mut(..len)).is_some_and(|space| peer.from.take(space));
         frame.set_len(len);
-        // Asked of our own bytes: nobody can change them between this and what is done with them.
+        // Steering reads our own copy, so no other process can change the bytes between the check and their use.
         if is_whole && self.steering.admits(frame.bytes()) { Step::Frame(frame) } else { Step::Dropped }
     }
 
-    /// Nothing more comes from one that has left.
+    /// The lane is empty. If its member has left, it is done with.
     #[inline]
     fn found_nothing(&mut self, member: usize) {
         let peer = &mut self.peers[member];
@@ -131,12 +134,12 @@ impl Shm {
         if peer.is_leaving {
             self.gone.note(address(peer.member, peer.birth));
             peer.part();
-            // The list is made anew before it is used again.
+            // This has the list read again before it is used.
             self.seen = self.own.header.changes().load(Relaxed).wrapping_sub(1);
         }
     }
 
-    /// Nothing came for long. Look whether all is well, and let the thread sleep.
+    /// Nothing has arrived for long. Check the lanes, and allow the thread to sleep.
     #[cold]
     fn rest(&mut self) {
         for member in &self.present {
@@ -149,24 +152,24 @@ impl Shm {
         self.mend();
         self.refresh();
         let asleep = self.own.header.asleep(self.own.own);
-        // Rung for what steering dropped, it may go on to sleep.
+        // The member was woken for frames that steering dropped, and may go on sleeping.
         if self.bell.is_armed() && asleep.load(Relaxed) != 0 {
             return;
         }
         self.bell.arm();
         self.count.sleeps += 1;
         asleep.store(1, Relaxed);
-        // See `bell.rs`. The caller looks once more.
+        // Pairs with the sender's fence, see `bell.rs`. The caller reads the lanes once more.
         fence(SeqCst);
     }
 
-    /// Look who is there.
+    /// Read the list of members.
     #[cold]
     pub(crate) fn refresh(&mut self) {
         let header = &self.own.header;
         self.seen = header.changes().load(Acquire);
         if header.birth(self.own.own).load(Relaxed) != self.own.birth {
-            // Somebody wrote over it.
+            // Another process has overwritten it.
             header.birth(self.own.own).store(self.own.birth, Release);
             header.tell();
         }
@@ -180,7 +183,7 @@ impl Shm {
                     }
                     peer.meet(self.own.birth, birth);
                 }
-                // Somebody wrote over it.
+                // Another process has overwritten its entry.
                 _ if peer.birth != 0 && self.own.is_alive(peer.member, peer.birth) => (),
                 _ => peer.is_leaving = true,
             }

@@ -1,5 +1,5 @@
-//! What nobody is in any more: a segment whose last member leaves, and those of other names whose members were all
-//! killed, and that nobody may ever open again.
+//! Removes segments without members: this one when its last member leaves, and those of other names whose members were
+//! all killed. Such a name may never be opened again.
 
 use std::fs::File;
 
@@ -8,7 +8,7 @@ use crate::locks::{self, Gate};
 use crate::options::MOST_MEMBERS;
 use crate::place::Place;
 
-/// Cease to be a member, and remove the segment unless somebody else is in it, with what the killed have left.
+/// Give up membership. If no other member is left, remove the segment and the FIFOs that killed members have left.
 pub(crate) fn leave(place: &Place, file: &File) {
     locks::cease(file);
     let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
@@ -18,7 +18,8 @@ pub(crate) fn leave(place: &Place, file: &File) {
     }
 }
 
-/// Remove those of other names. Done by who makes a segment; what does not work is left to the next.
+/// Remove abandoned segments of other names. A process that makes a segment does this. What fails is left to the next
+/// one.
 pub(crate) fn others(place: &Place) {
     let Ok(files) = std::fs::read_dir(place.dir()) else { return };
     for file in files.flatten() {
@@ -30,7 +31,7 @@ pub(crate) fn others(place: &Place) {
     }
 }
 
-/// Remove one, if it is ours and nobody is in it. Nobody is waited for.
+/// Remove a segment if it is one of ours and has no member. Does not wait.
 fn one(place: &Place) -> Option<()> {
     let file = place.open().ok()?;
     let _gate = Gate::try_pass(&file)?;

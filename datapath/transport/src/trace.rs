@@ -21,18 +21,15 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use am_ring::Frame;
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, Flow};
+use am_wire::{Address, Buffer};
 
-use crate::{Caps, IntroduceError, Transport, pcap};
+use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, pcap};
 
 /// A transport, and the file of its frames.
 #[derive(Debug)]
 pub struct Trace<T, W: Write> {
     inner: T,
     log: Log<W>,
-    /// The frame being sent: it is written only once the transport has it.
-    sending: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -82,8 +79,7 @@ impl<T: Transport, W: Write> Trace<T, W> {
 
     fn over(inner: T, out: W) -> Self {
         let log = Log { out, frames: 0, fresh: true, error: None };
-        let sending = Vec::with_capacity(inner.caps().max_frame);
-        Trace { inner, log, sending }
+        Trace { inner, log }
     }
 
     /// The error that ended the trace, if one did.
@@ -128,12 +124,12 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         })
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.sending.clear();
-        self.sending.extend_from_slice(frame.bytes());
-        self.inner.send(to, frame)?;
-        self.log.frame(&self.sending);
-        Ok(())
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        let sent = self.inner.send(to, frame);
+        if sent {
+            self.log.frame(frame.bytes());
+        }
+        sent
     }
 
     fn flush(&mut self) {
@@ -141,52 +137,16 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.log.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.inner.way_back(flow, back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
     }
 
-    fn full(&mut self, is_full: bool) {
-        self.inner.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.stray()
-    }
-
-    fn gone(&mut self) -> Option<Address> {
-        self.inner.gone()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.inner.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.introduce(place)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.forget(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.inner.broken()
-    }
-
-    fn suspect(&mut self, to: Address) {
-        self.inner.suspect(to);
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        self.inner.way_to(to)
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        self.inner.place_of(to)
+    fn peer(&self, at: Address) -> PeerInfo {
+        self.inner.peer(at)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

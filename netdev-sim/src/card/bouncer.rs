@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use am_transport::Command;
 use am_wire::bounce::Back;
 use am_wire::frame::SMALLEST;
 use am_wire::steer::{Decision, Table, steer};
@@ -21,7 +22,19 @@ impl Bouncer {
         Bouncer { table: Box::new(Table::new(EtherType::DEFAULT, own)), backs: BTreeMap::new() }
     }
 
-    pub(super) fn steer(&mut self, flow: Flow, open: bool) {
+    pub(super) fn control(&mut self, command: Command<'_>) {
+        match command {
+            Command::Steer { flow, open } => self.steer(flow, open),
+            Command::RejectTemplate { flow, template } => {
+                self.backs.insert(flow, *template);
+                self.know(flow, true);
+            }
+            Command::RxFull(is_full) => self.table.full = is_full,
+            _ => (),
+        }
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
         self.table.flows[flow.index()] = open as u8;
         if !open {
             self.backs.remove(&flow);
@@ -29,18 +42,9 @@ impl Bouncer {
         }
     }
 
-    pub(super) fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.backs.insert(flow, *back);
-        self.know(flow, true);
-    }
-
     fn know(&mut self, flow: Flow, known: bool) {
         let (limb, bit) = (&mut self.table.ways_back[flow.index() / 64], 1 << (flow.index() % 64));
         *limb = if known { *limb | bit } else { *limb & !bit };
-    }
-
-    pub(super) fn full(&mut self, is_full: bool) {
-        self.table.full = is_full;
     }
 
     /// The reject of a request that is to be returned.
@@ -67,8 +71,9 @@ mod tests {
         let link = |from, to| Link { to, from, ethertype: EtherType::DEFAULT };
         let mut bouncer = Bouncer::new(own);
         bouncer.steer(flow, true);
-        bouncer.way_back(flow, &Back::new(Framing::Bare, &link(own, peer), flow, 0));
-        bouncer.full(true);
+        let template = &Back::new(Framing::Bare, &link(own, peer), flow, 0);
+        bouncer.control(Command::RejectTemplate { flow, template });
+        bouncer.control(Command::RxFull(true));
         for body in [0, 44, 46, 100, 1500] {
             let mut bytes = [0; 1514];
             let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 0, words: 0, seq: 9 };

@@ -3,7 +3,7 @@
 //! ```text
 //!   node, its thread           node, its thread
 //!  ┌──────────────┐           ┌──────────────┐
-//!  │ Live: a pool │           │ Live: a pool │      transport::Transport
+//!  │ Live: a pool │           │ Live: a pool │      am_transport::Transport
 //!  └──────┬───────┘           └──────┬───────┘
 //!         │  take the lock, run due events  │   
 //!   ╔═════╧══════════════════════════╧═════╗

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use am_ring::Frame;
-use am_transport::{Caps, Transport, memory};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport, memory};
+use am_wire::{Address, Buffer};
 
 use super::names::{OpenError, Seat};
 use super::settings::Settings;
@@ -119,13 +118,14 @@ impl Transport for Live {
     }
 
     #[inline]
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
-        if self.outbox.len() >= self.room {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
+        let has_room = self.outbox.len() < self.room;
+        if has_room {
+            self.outbox.push_back(frame.share());
+        } else {
             self.full += 1;
-            return Err(frame);
         }
-        self.outbox.push_back(frame);
-        Ok(())
+        has_room
     }
 
     #[inline]
@@ -136,30 +136,21 @@ impl Transport for Live {
         let Live { caps, seat, outbox, .. } = self;
         (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
             // There is room: it was seen, and only the NIC has used the ring since, to empty it.
-            outbox.drain(..).for_each(|frame| drop(card.send(frame)));
+            outbox.drain(..).for_each(|frame| _ = card.send(&frame));
             card.flush(&caps.pool);
             (card.is_owing(), card.room())
         });
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.seat.network.with(self.seat.node, |card| card.steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.seat.network.with(self.seat.node, |card| card.control(command, &self.caps))
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.seat.network.with(self.seat.node, |card| card.way_back(flow, back));
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.seat.network.with(self.seat.node, |card| card.full(is_full));
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.seat.network.touch(self.seat.node, |card| card.stray())
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        (self.seat.network.present() < 2).then_some(&self.alone)
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.seat.network.touch(self.seat.node, |card| card.notices(each));
+        if self.seat.network.present() < 2 {
+            each(Notice::LinkError(&self.alone));
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use am_netdev_sim::live::{self, Live, Settings};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
 /// Nothing takes this long unless a test fails.
@@ -42,7 +42,7 @@ pub(crate) fn send(from: &mut Live, to: Address, numbers: Range<u64>) {
         frame::body(space, Framing::Plain, 60).expect("room")[..8].copy_from_slice(&number.to_be_bytes());
         let length = frame::emit(space, Framing::Plain, &link, &header, 60, None).expect("room");
         frame.set_len(length);
-        from.send(to, frame).expect("room");
+        assert!(from.send(to, &frame), "room");
     }
     from.flush();
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use am_netdev_sim::MS;
 use am_netdev_sim::live::{self, Live, OpenError, Settings};
-use am_transport::{Name, Transport};
+use am_transport::{Name, Transport, TransportExt};
 use am_wire::Address;
 use ends::{arrived, open, seed, send, taken};
 
@@ -41,13 +41,13 @@ fn the_last_takes_the_network_along() {
 fn nobody_else_is_trouble() {
     let settings = Settings { seed: seed(), ..Settings::default() };
     let mut near = open(&settings);
-    assert!(near.broken().is_some_and(|why| why.contains("another process")));
+    assert!(near.link_error().is_some_and(|why| why.contains("another process")));
     let far = open(&settings);
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.link_error(), None);
     assert_eq!(near.others(), [far.caps().address]);
     drop(far);
     assert_eq!(near.others(), []);
-    assert!(near.broken().is_some());
+    assert!(near.link_error().is_some());
 }
 
 #[test]

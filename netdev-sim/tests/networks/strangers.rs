@@ -45,7 +45,7 @@ fn forge(net: &mut Net, number: u64) {
         let length = frame::emit(space, Framing::Plain, &link, &header, length, None).expect("there is space");
         frame.set_len(length);
         // What has no room is lost.
-        let _ = net.nic(STRANGER).send(link.to, frame);
+        let _ = net.nic(STRANGER).send(link.to, &frame);
     }
     net.nic(STRANGER).flush();
     net.turned(STRANGER);

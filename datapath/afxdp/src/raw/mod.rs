@@ -1,25 +1,23 @@
-//! **Bare AF_XDP**: what this crate, and all that stands on it, is measured against.
+//! **Bare AF_XDP**: the baseline that benches compare this crate, and everything above it, with.
 //!
-//! The same socket, opened in the same way, and then xsk-rs's rings with
-//! nothing of ours above them: no pool, no handles, no protocol, no copy. The
-//! frames to send are written once and sent again and again; arrived frames are
-//! looked at where they are and go straight back, to the fill ring or, turned
-//! round, to the TX ring. What this does is the most that AF_XDP does on the
-//! machine, so it takes every liberty that a program with one purpose may take.
+//! The socket is opened in the same way, and then used through xsk-rs's rings directly: no pool, no handles, no
+//! protocol, no copy. The frames to send are written once and sent again and again. Received frames are read in place
+//! and go straight back, to the fill ring or, as an echo, to the TX ring. This is the most that AF_XDP achieves on the
+//! machine, so the code takes every liberty that a program with one purpose may take.
 //!
 //! ```text
 //!  chunks   0 ... ARRIVALS            │ ... + OUTGOING      │ ... + NOTES
-//!           what arrives              │ one frame, written  │ other frames
+//!           received frames           │ one frame, written  │ control frames
 //!                                     │ into each           │
-//!   fill ◀──┬── looked at ◀── rx      │                     │
+//!   fill ◀──┬── read in place ◀── rx  │                     │
 //!           └── echo ──▶ tx ──▶ done  │ stack ──▶ tx        │ stack ──▶ tx
 //!                └──────▶ fill        │   ▲── done ◀──┘     │   ▲── done ◀──┘
 //! ```
 //!
-//! Frames longer than a chunk are in several, one after the other: *pieces*, all
-//! but the last marked so, which is all that is different about them.
+//! A frame longer than a chunk takes several, one after the other: its *pieces*. All but the last are marked as
+//! continued.
 //!
-//! Not a [`Transport`](am_transport::Transport), and not for applications.
+//! This is not a [`Transport`](am_transport::Transport), and not for applications.
 
 mod open;
 
@@ -33,26 +31,25 @@ use crate::cut::HEADROOM;
 use crate::mode::Mode;
 use crate::program::Attached;
 
-/// The most frames that are handed to the kernel with one doorbell, or looked
-/// at in one go.
+/// The most frames that are given to the kernel with one doorbell, or received in one call.
 pub const BATCH: usize = 64;
 
-/// Chunks for what arrives: half as many as the fill ring has entries.
+/// Chunks to receive into: half as many as the fill ring has entries.
 const ARRIVALS: usize = 1024;
-/// The same where a frame takes several.
+/// Chunks to receive into where a frame takes several.
 const MANY_ARRIVALS: usize = 4096;
 /// Chunks with the frame to send. Few, so that they stay in the cache.
 const OUTGOING: usize = 1024;
-/// Chunks for other frames.
+/// Chunks for control frames.
 const NOTES: usize = 16;
 /// More pieces of the frame follow (`XDP_PKT_CONTD`).
 const CONTINUED: u32 = 1;
-/// A turn in which nothing arrives looks after what is being sent every so often.
+/// Of the calls that receive nothing, one in this many looks after frames that are being sent.
 const TAIL: u32 = 1024;
 
-/// One queue of an interface, with nothing between its rings and the caller.
+/// One queue of an interface. The caller works its rings directly.
 pub struct Raw {
-    // Dropped in this order, for the reasons given at `Xdp`.
+    // Fields are dropped in this order, for the reasons given at `Xdp`.
     _program: Attached,
     rx: RxQueue,
     tx: TxQueue,
@@ -61,23 +58,22 @@ pub struct Raw {
     _socket: CloseOnDrop,
     umem: Umem,
     chunk: usize,
-    /// Chunks for what arrives.
+    /// Chunks to receive into.
     arrivals: usize,
-    /// Chunks that the longest frame takes,
+    /// The most pieces of a frame.
     most_pieces: usize,
-    /// and the written one.
+    /// The pieces of the written frame.
     pieces: usize,
-    /// By chunk: its descriptor, with the length it is sent with.
+    /// The descriptor of each chunk, with the length that it is sent with.
     chunks: Vec<FrameDesc>,
-    /// Written and free to send, piece by piece; the one used last, still in
-    /// the cache, on top.
+    /// Pieces that are written and free to send. The last used is on top, because it is still in the cache.
     outgoing: Vec<FrameDesc>,
     notes: Vec<FrameDesc>,
     arrived: Vec<FrameDesc>,
-    /// The next piece to arrive is not the first of its frame, which goes back or not.
+    /// Set between the pieces of a received frame: whether the frame is to be echoed.
     amid: Option<bool>,
     echoes: Vec<FrameDesc>,
-    /// Chunks handed over and not yet done.
+    /// Chunks given to the kernel and not yet completed.
     sending: usize,
     idle: u32,
     mode: Mode,
@@ -85,7 +81,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Which mode the kernel gave us.
+    /// The mode that the kernel granted.
     pub fn mode(&self) -> &Mode {
         &self.mode
     }
@@ -95,17 +91,16 @@ impl Raw {
         self.max_frame
     }
 
-    /// The most frames that may be on their way to here while nobody looks.
+    /// The most frames that may be in flight to this end while it does not receive.
     pub fn depth(&self) -> usize {
         self.arrivals / self.most_pieces
     }
 
-    /// What [`send`](Raw::send) sends from now on. Waits until what was sent
-    /// before is done.
+    /// Set the frame that [`send`](Raw::send) sends. Waits until earlier frames are sent.
     ///
     /// # Errors
-    /// The socket's; [`io::ErrorKind::TimedOut`] where the kernel does not
-    /// finish; [`io::ErrorKind::InvalidInput`] for a frame that is too long.
+    /// The socket's; [`io::ErrorKind::TimedOut`] if the kernel does not finish; [`io::ErrorKind::InvalidInput`] for a
+    /// frame that is too long.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         self.check(frame)?;
         self.finish()?;
@@ -135,8 +130,7 @@ impl Raw {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Send the written frame up to `count` times, with one doorbell; returns
-    /// how often there was room.
+    /// Send the written frame up to `count` times, with one doorbell. Returns how many fitted.
     ///
     /// # Errors
     /// The socket's.
@@ -146,8 +140,8 @@ impl Raw {
         self.submit(from)
     }
 
-    /// As [`send`](Raw::send), after `fill` had each frame to write into it what
-    /// is to be different, or its first piece where it has several; its length stays.
+    /// As [`send`](Raw::send), but first `fill` gets each frame, or its first piece, and may change its bytes. The
+    /// length stays.
     ///
     /// # Errors
     /// The socket's.
@@ -155,14 +149,13 @@ impl Raw {
     pub fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         let from = self.ready(count);
         for place in self.outgoing[from..].iter_mut().step_by(self.pieces) {
-            // SAFETY: a chunk of this UMEM that is on the stack, so in no ring;
-            // this is the only view of it.
+            // SAFETY: a chunk of this UMEM that is on the stack, so in no ring; this is the only view of it.
             fill(unsafe { self.umem.data_mut(place) }.contents_mut());
         }
         self.submit(from)
     }
 
-    /// Where on the stack the next frames to send begin, up to `count` of them.
+    /// The index on the stack of the first of up to `count` frames to send.
     #[inline]
     fn ready(&mut self, count: usize) -> usize {
         let count = count.min(BATCH) * self.pieces;
@@ -172,10 +165,10 @@ impl Raw {
         self.outgoing.len().saturating_sub(count)
     }
 
-    /// Send those from there on.
+    /// Send the frames from this index on.
     #[inline]
     fn submit(&mut self, from: usize) -> io::Result<usize> {
-        // SAFETY: chunks of this UMEM; those on the stack are in no ring.
+        // SAFETY: chunks of this UMEM. Those on the stack are in no ring.
         let queued = unsafe { self.tx.produce(&self.outgoing[from..]) };
         self.outgoing.drain(from..from + queued);
         self.sending += queued;
@@ -184,7 +177,7 @@ impl Raw {
         Ok(queued / self.pieces)
     }
 
-    /// Send this frame once; `false` where there is no room now.
+    /// Send a control frame. False if there is no room now.
     ///
     /// # Errors
     /// The socket's; [`io::ErrorKind::InvalidInput`] for a frame that is longer than a chunk.
@@ -206,18 +199,17 @@ impl Raw {
         Ok(true)
     }
 
-    /// Look at arrived frames, at most `budget` or [`BATCH`]; those for which
-    /// `each` says so go back as they are then. Returns how many there were.
+    /// Receive frames, at most `budget` or [`BATCH`]. A frame for which `each` returns true is sent back as it is then.
+    /// Returns the number of frames.
     ///
-    /// Where frames may have several pieces each is looked at, at most as many as so many
-    /// of the longest frames have. `each` is told whether more of the frame follow, and what
-    /// it says of the first piece counts for the frame.
+    /// `each` is called for each piece, and told whether more of the frame follow. Its answer for the first piece
+    /// counts for the frame. At most as many pieces are received as `budget` of the longest frames have.
     ///
     /// # Errors
     /// The socket's.
     #[inline]
     pub fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize> {
-        // SAFETY: what comes out of this ring are chunks of this UMEM.
+        // SAFETY: this ring returns chunks of this UMEM only.
         let count = unsafe { self.rx.consume(&mut self.arrived[..budget.min(BATCH) * self.most_pieces]) };
         if count == 0 {
             return self.tail().map(|()| 0);
@@ -225,7 +217,7 @@ impl Raw {
         let (mut done_with, mut frames) = (0, 0);
         for at in 0..count {
             let more = self.arrived[at].has_more_frames();
-            // SAFETY: the chunk has just come out of the ring, so it is ours alone.
+            // SAFETY: the chunk has just come out of the ring, so only we access it.
             let says = unsafe { each(self.umem.data_mut(&mut self.arrived[at]).contents_mut(), more) };
             let echo = self.amid.unwrap_or(says);
             frames += usize::from(self.amid.is_none());
@@ -237,11 +229,11 @@ impl Raw {
                 done_with += 1;
             }
         }
-        // What is not there as a whole waits for the rest.
+        // An echo waits until all of its pieces have arrived.
         if !self.echoes.is_empty() && self.amid.is_none() {
             self.send_echoes()?;
         }
-        // SAFETY: ours, as above. The ring has room for all of them.
+        // SAFETY: ours, as above. The ring has room for all chunks.
         unsafe { self.fill.produce(&self.arrived[..done_with]) };
         self.wake_fill()?;
         Ok(frames)
@@ -251,7 +243,7 @@ impl Raw {
         // SAFETY: ours since they arrived, and in no other ring.
         let queued = unsafe { self.tx.produce(&self.echoes) };
         self.sending += queued;
-        // SAFETY: as above; what finds no room is lost, as on a wire.
+        // SAFETY: as above. Frames that find no room are lost, as on a wire.
         unsafe { self.fill.produce(&self.echoes[queued..]) };
         self.echoes.clear();
         self.doorbell()?;
@@ -259,12 +251,12 @@ impl Raw {
         Ok(())
     }
 
-    /// Take back what has been sent.
+    /// Take sent chunks back.
     #[inline]
     fn reap(&mut self) {
         loop {
             let mut done = [FrameDesc::default(); BATCH];
-            // SAFETY: what comes out of this ring are chunks of this UMEM.
+            // SAFETY: this ring returns chunks of this UMEM only.
             let count = unsafe { self.done.consume(&mut done) };
             for place in &done[..count] {
                 self.take_back(place);
@@ -280,7 +272,7 @@ impl Raw {
     fn take_back(&mut self, place: &FrameDesc) {
         let chunk = place.addr() / self.chunk;
         if chunk < self.arrivals {
-            // SAFETY: sent, so ours again; the ring has room for all of them.
+            // SAFETY: sent, so ours again; the ring has room for all chunks.
             unsafe { self.fill.produce_one(&self.chunks[chunk]) };
         } else if chunk < self.arrivals + OUTGOING {
             self.outgoing.push(self.chunks[chunk]);
@@ -302,8 +294,8 @@ impl Raw {
         Ok(())
     }
 
-    /// What the kernel did not send at the first doorbell needs another, and a
-    /// NIC that ran out of chunks needs one too.
+    /// Frames that the kernel did not send at the first doorbell need another one. So does a NIC that ran out of
+    /// buffers.
     #[inline]
     fn tail(&mut self) -> io::Result<()> {
         self.idle = self.idle.wrapping_add(1);
@@ -318,7 +310,7 @@ impl Raw {
     }
 }
 
-/// A frame into as many chunks as it takes, which must be there.
+/// Write a frame into its chunks. There must be enough of them.
 fn write(umem: &Umem, places: &mut [FrameDesc], frame: &[u8]) {
     let mut rest = frame;
     for place in places {

@@ -1,4 +1,4 @@
-//! Opened as [`crate::open`] opens a transport, with the same settings.
+//! Opens bare AF_XDP in the same steps, and with the same settings, as [`crate::open`].
 
 use xsk_rs::FrameDesc;
 
@@ -17,9 +17,8 @@ use crate::{OpenError, kernel, rights, send_room};
 use super::{ARRIVALS, BATCH, MANY_ARRIVALS, NOTES, OUTGOING, Raw};
 
 impl Raw {
-    /// Open a queue of an interface of the calling thread's network namespace:
-    /// all frames of the network's hidden EtherType come here from now on, by a
-    /// program that runs where `attach` says.
+    /// Open a queue of an interface of the calling thread's network namespace. From then on all frames of the network's
+    /// hidden EtherType arrive here. `attach` says where the XDP program runs.
     ///
     /// # Errors
     /// As [`crate::open`].
@@ -34,7 +33,7 @@ impl Raw {
         let arrivals = arrivals(cut.is_one_each());
 
         let Bound { rx, tx, mut fill, done, .. } = bound;
-        // SAFETY: chunks of this socket's UMEM, which nobody uses yet.
+        // SAFETY: chunks of this socket's UMEM, which are not in use yet.
         unsafe { fill.produce(&descriptors[..arrivals]) };
         let program = Attached::new(&options, &interface, &borrow(&rx))?;
         mode.attach = program.mode();
@@ -64,7 +63,7 @@ impl Raw {
     }
 }
 
-/// As the transport's steps 2 to 4.
+/// Steps 2 to 4 of [`crate::open`].
 fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mode, CloseOnDrop), OpenError> {
     let ((memory, bound), tried) = memory_and_socket(options, interface, count)?;
     let mut mode = Mode::of(&bound, interface, &memory, tried)?;
@@ -74,14 +73,14 @@ fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mod
     Ok((memory, bound, mode, socket))
 }
 
-/// As usual, but for the program, and for rings that have room enough.
+/// The default options, with another program and rings that are large enough.
 fn options(interface: &Interface, attach: Attach) -> Options {
     let mut rings = Rings::default();
-    // Which mode it will be is not known yet; too large a ring does no harm.
+    // The mode is not known yet, and a ring that is too large does no harm.
     let arrivals = arrivals(interface.mtu <= ZERO_COPY_MTU) as u32;
     rings.rx = rings.rx.max(arrivals);
-    // The kernel says that it took chunks out of the fill ring only after it has
-    // handed them over filled: in between the ring needs room for them twice.
+    // The kernel publishes that it took chunks out of the fill ring only after it has delivered them. Until then the
+    // ring needs room for both.
     rings.fill = 2 * arrivals;
     Options { program: Program::Raw, attach, rings, ..Options::new(&interface.name) }
 }
@@ -90,7 +89,7 @@ fn arrivals(is_one_each: bool) -> usize {
     if is_one_each { ARRIVALS } else { MANY_ARRIVALS }
 }
 
-/// No more chunks than there is use for.
+/// As many chunks as are used.
 fn count(_: &Options, cut: &Cut) -> Result<u32, OptionsError> {
     Ok(((arrivals(cut.is_one_each()) + OUTGOING + NOTES) as u32).next_power_of_two())
 }

@@ -1,6 +1,5 @@
-//! Frames of several chunks between two owners, as [`crate::frames`] has it for
-//! frames of one: the pool's handles on our side, addresses in the kernel's
-//! rings on the other.
+//! Translation between the pool's handles and addresses in the kernel's rings, for frames of several chunks.
+//! [`crate::frames`] does the same for frames of one.
 
 use am_ring::{Frame, Layout, Pool};
 use am_wire::Buffer;
@@ -15,17 +14,17 @@ use crate::umem::Memory;
 
 use super::Landings;
 
-/// More follows (`XDP_PKT_CONTD`).
+/// More pieces of the frame follow (`XDP_PKT_CONTD`).
 const CONTINUED: u32 = 1;
 
-/// A huge page is so many chunks: memory that is no multiple of it cannot be in huge pages.
+/// Chunks of a huge page. Memory that is no multiple of it cannot be in huge pages.
 const ROUND: usize = 512;
 
-/// Chunks of memory for this interface: those that arriving frames land in, one for
-/// each entry of the fill ring, and as many frames as can be of use.
+/// The number of chunks for this interface: those to receive into, one for each entry of the fill ring, and those of as
+/// many frames as are useful.
 ///
 /// # Errors
-/// [`OptionsError::Pieces`], where a ring has fewer entries than a frame has chunks.
+/// [`OptionsError::Pieces`], if a ring has fewer entries than a frame has chunks.
 pub(crate) fn chunks(options: &Options, cut: &Cut) -> Result<u32, OptionsError> {
     if cut.is_one_each() {
         return Ok(options.frames);
@@ -39,35 +38,35 @@ pub(crate) fn chunks(options: &Options, cut: &Cut) -> Result<u32, OptionsError> 
     Ok(chunks.next_multiple_of(ROUND).min(options.frames as usize) as u32)
 }
 
-/// Half of a node's frames are for what arrives: more than land at once would be in vain.
+/// Half of a node's frames are for reception. More frames than the receive chunks can fill are useless.
 fn frames(options: &Options, cut: &Cut) -> usize {
     let landings = options.rings.fill as usize;
     let most = (options.frames as usize).saturating_sub(landings) / cut.chunks();
     most.min(2 * landings / cut.landings()).max(1)
 }
 
-/// Shared memory as frames.
+/// The shared memory, as frames.
 pub(crate) struct LongFrames {
     pool: Pool,
     lent: Box<[Lent]>,
     chunk: usize,
-    /// Bytes from a frame to the next.
+    /// Bytes from one frame to the next.
     stride: usize,
 }
 
-/// What the kernel has of a frame.
+/// The kernel's share of a frame.
 #[derive(Clone, Copy, Default)]
 struct Lent {
-    /// Handles: as often as it is being sent.
+    /// Handles: one for each time that it is being sent.
     handles: u16,
-    /// Entries of rings, each with a piece of it.
+    /// Pieces of it in ring entries.
     pieces: u16,
 }
 
 const _: () = assert!(MOST_ENTRIES <= u16::MAX as u32);
 
 impl LongFrames {
-    /// Cut the memory: into frames, and the rest of it into landings.
+    /// Divide the memory into frames and, behind them, chunks to receive into.
     ///
     /// # Errors
     /// [`OpenError::Memory`].
@@ -80,8 +79,8 @@ impl LongFrames {
             return Err(OpenError::Memory { what: format!("frames of {stride} bytes in so few chunks") });
         }
         let base = base(&mut memory);
-        // SAFETY: as in `Frames::new`; the frames are the first chunks of the
-        // memory, and all others, the landings, begin behind them.
+        // SAFETY: as in `Frames::new`. The frames are the first chunks of the memory; all others, to receive into,
+        // begin behind them.
         let pool = unsafe { Pool::over(base, layout, Box::new(memory.umem.clone())) };
         let pool = pool.map_err(|error| OpenError::Memory { what: error.to_string() })?;
         let lent = vec![Lent::default(); layout.frames].into_boxed_slice();
@@ -95,14 +94,14 @@ impl LongFrames {
         &self.pool
     }
 
-    /// Entries of the rings that a frame of this length takes.
+    /// The number of ring entries for a frame of this length.
     #[inline]
     pub(crate) fn pieces(&self, length: usize) -> usize {
         (HEADROOM + length).div_ceil(self.chunk)
     }
 
-    /// A frame for the kernel to send: an entry for each piece of it, in order.
-    /// Frames begin where [`Pool::take`] lets them.
+    /// Give a frame to the kernel to send: `each` gets an entry for each piece, in order. Frames begin where
+    /// [`Pool::take`] starts them.
     #[inline]
     pub(crate) fn outgoing(&mut self, frame: Frame, mut each: impl FnMut(xdp_desc)) {
         let raw = frame.into_raw();
@@ -120,8 +119,8 @@ impl LongFrames {
         }
     }
 
-    /// The kernel gives a piece back. How many handles came home with it, which
-    /// they do with the last piece of all; `None` for what it was never given.
+    /// Take a sent piece from the kernel. With the last piece, all handles return: their number is the result. `None`
+    /// for a piece that the kernel did not hold.
     #[inline]
     pub(crate) fn sent(&mut self, address: usize) -> Option<usize> {
         let index = address / self.stride;
@@ -135,23 +134,23 @@ impl LongFrames {
         Some(handles.into())
     }
 
-    /// Take handles back that the kernel had.
+    /// Drop handles that the kernel held.
     fn adopt(&self, index: usize, handles: u16) {
         for _ in 0..handles {
-            // SAFETY: `outgoing` turned as many handles into numbers. The
-            // kernel has given back every piece, or its socket is closed.
+            // SAFETY: as many handles were made raw when the frame was sent. The kernel has returned every piece, or
+            // its socket is closed.
             drop(unsafe { self.pool.adopt(index as u32, HEADROOM as u32, 0) });
         }
     }
 
-    /// A copy of somebody else's frame in one of ours.
+    /// Copy a frame of another pool into one of ours.
     #[cold]
     pub(crate) fn copy(&self, foreign: &Frame) -> Option<Frame> {
         self.pool.copy(foreign.bytes())
     }
 }
 
-/// The socket is closed, so the kernel gives back nothing more, nor accesses it.
+/// The socket is closed by now, so the kernel neither returns nor accesses frames any more.
 impl Drop for LongFrames {
     fn drop(&mut self) {
         for (index, lent) in self.lent.iter().enumerate() {
@@ -191,7 +190,7 @@ mod tests {
         frame.set_len(9014);
         assert_eq!(frames.pieces(9014), 3);
         let mut pieces = vec![];
-        // Twice, as a frame that is sent again while it is still on its way.
+        // Twice, like a frame that is retransmitted while it is still in flight.
         for handle in [frame.share(), frame] {
             frames.outgoing(handle, |entry| pieces.push((entry.addr as usize, entry.len, entry.options)));
         }

@@ -1,39 +1,39 @@
-//! A frame of which piece after piece comes in.
+//! Assembles a received frame from its pieces.
 
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
 
-/// The frame that is coming in.
+/// The state of the frame that is being received.
 #[derive(Debug, Default)]
 pub(crate) enum Gather {
     /// The next piece is a frame's first.
     #[default]
     Nothing,
-    /// So many bytes of it are there.
+    /// A frame, and how many of its bytes have arrived.
     Begun(Frame, usize),
-    /// It will not become one: its other pieces are thrown away.
+    /// The frame is lost: its other pieces are discarded.
     Spoilt,
 }
 
-/// What came of a piece.
+/// The result of adding a piece.
 #[derive(Debug)]
 pub(crate) enum Gathered {
     /// More pieces follow.
     Part,
-    /// It was the last.
+    /// It was the last piece. This is the frame.
     Whole(Frame),
-    /// It was the last of a frame that was too long, or that the pool had no frame for.
+    /// It was the last piece of a frame that was too long, or for which the pool had no frame.
     Lost,
 }
 
 impl Gather {
-    /// Whether the next piece takes no frame from the pool.
+    /// Whether the next piece belongs to a frame that has begun, and so takes none from the pool.
     #[inline]
     pub(crate) fn is_begun(&self) -> bool {
         !matches!(self, Gather::Nothing)
     }
 
-    /// The next piece; `more` follow, or not.
+    /// Add a piece. `more`: whether others follow. `None` for a piece that is invalid.
     #[inline]
     pub(crate) fn add(&mut self, pool: &Pool, piece: Option<&[u8]>, more: bool) -> Gathered {
         let begun = match std::mem::take(self) {
@@ -86,7 +86,8 @@ mod tests {
         assert_eq!(pool.available(), 1);
     }
 
-    /// Too long, no frame, a piece that is none: nothing of it is seen, and the next is well.
+    /// A frame that is too long, finds no room, or has an invalid piece: nothing of it is seen, and the next one is
+    /// whole.
     #[test]
     fn what_cannot_be_a_frame_is_lost_as_a_whole() {
         let (pool, mut gather) = (pool(), Gather::default());

@@ -1,4 +1,4 @@
-//! Chunks that arriving frames land in, piece by piece.
+//! Chunks into which the kernel receives long frames, piece by piece.
 
 use std::ptr::NonNull;
 use std::slice;
@@ -7,23 +7,23 @@ use xsk_rs::{FrameDesc, Umem};
 
 use crate::umem::Memory;
 
-/// The last chunks of the memory: ours, or the kernel's to fill; no frame is ever in them.
+/// The last chunks of the memory. The kernel fills them; no frame of the pool is ever in them.
 pub(crate) struct Landings {
     base: NonNull<u8>,
     chunk: usize,
-    /// The number of the first.
+    /// The index of the first.
     first: usize,
     all: Box<[FrameDesc]>,
-    /// Which the kernel has.
+    /// Whether the kernel holds each chunk.
     lent: Box<[bool]>,
-    /// Which it has not; what it gave back last, and is in the cache, on top.
+    /// The others. The last returned is on top, because it is in the cache.
     home: Vec<u32>,
-    /// Keeps them mapped.
+    /// Keeps the memory mapped.
     _umem: Umem,
 }
 
 impl Landings {
-    /// So many chunks from the chunk `first` on, of the memory that starts at `base`.
+    /// The `count` chunks from `first` on, of the memory that starts at `base`.
     pub(crate) fn new(memory: &Memory, base: NonNull<u8>, first: usize, count: usize) -> Landings {
         Landings {
             base,
@@ -36,12 +36,12 @@ impl Landings {
         }
     }
 
-    /// How many there are.
+    /// The number of chunks.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// One for the kernel to fill; `None` when it has them all.
+    /// Give a chunk to the kernel to fill; `None` when it holds all of them.
     #[inline]
     pub(crate) fn lend(&mut self) -> Option<FrameDesc> {
         let index = self.home.pop()? as usize;
@@ -49,8 +49,8 @@ impl Landings {
         Some(self.all[index])
     }
 
-    /// The kernel gives one back with this piece in it; `None` for one that it
-    /// was never given, which would be a bug of the kernel's.
+    /// Take a chunk from the kernel, with a received piece in it. `None` for a chunk that the kernel did not hold,
+    /// which would be a bug of the kernel.
     #[inline]
     pub(crate) fn landed(&mut self, descriptor: &FrameDesc) -> Option<&[u8]> {
         let (address, length) = (descriptor.addr(), descriptor.lengths().data());
@@ -61,11 +61,9 @@ impl Landings {
         }
         *lent = false;
         self.home.push(index as u32);
-        // SAFETY: the bytes are in a chunk of the memory, which stays mapped as
-        // long as `_umem`, and was zeroed by the system. No handle of the
-        // pool's leads to it. The kernel has just put its address into a ring of
-        // ours, its promise to leave it alone, and is given it again by `lend`
-        // only, which the borrow keeps away as long as there is the slice.
+        // SAFETY: the bytes are in a chunk of the memory, which the system has zeroed, and which `_umem` keeps mapped.
+        // No handle of the pool leads to it. By putting its address into one of our rings the kernel has given up its
+        // access. Only `lend` gives the chunk to the kernel again, and the borrow prevents that while the slice lives.
         Some(unsafe { slice::from_raw_parts(self.base.as_ptr().add(address), length) })
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that arrive, each in one chunk or in several.
+//! The receive path for frames of one or several chunks. Its rings are used as in [`crate::rx`].
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -12,7 +12,7 @@ use crate::stats::RxCounters;
 use super::gather::{Gather, Gathered};
 use super::{Landings, LongFrames};
 
-/// Frames for which there are landings in the fill ring, unless more is promised.
+/// Frames for which the fill ring has chunks, unless more credit is announced.
 const FEW: usize = 64;
 
 /// The rings of reception.
@@ -21,13 +21,13 @@ pub(crate) struct Rx {
     fill: FillQueue,
     landings: Landings,
     gather: Gather,
-    /// Chunks that the longest frame lands in.
+    /// Chunks that the longest received frame takes.
     each: usize,
-    /// Landings that there should be in the fill ring.
+    /// Chunks that the fill ring should have.
     level: usize,
-    /// And that are, or are filled and not yet seen.
+    /// Chunks in the fill ring, or filled and not yet received.
     lent: usize,
-    /// No frame was left for what had arrived.
+    /// Whether the pool was empty at the last receive.
     starving: bool,
     zero_copy: bool,
     busy_poll: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Rx {
 }
 
 impl Rx {
-    /// `each`: chunks that the longest frame lands in.
+    /// `each`: chunks that the longest received frame takes.
     pub(crate) fn new(
         (arrived, fill): (RxQueue, FillQueue),
         landings: Landings,
@@ -69,26 +69,26 @@ impl Rx {
         stats::kernel(&self.arrived, each);
     }
 
-    /// So many frames may come before we look again: there should be landings for each.
+    /// Peers may send this many frames: have chunks for each.
     pub(crate) fn promise(&mut self, frames: usize) {
         let wanted = frames.saturating_mul(self.each).min(self.landings.count());
         self.level = self.level.max(wanted);
         self.refill();
     }
 
-    /// Landings in the fill ring, or filled and not yet seen.
+    /// Chunks in the fill ring, or filled and not yet received.
     pub(crate) fn blanks(&self) -> usize {
         self.lent
     }
 
-    /// Hand over what has arrived, at most `budget` frames.
+    /// Pass received frames to `each`, at most `budget`.
     #[inline]
     pub(crate) fn receive(&mut self, frames: &LongFrames, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut received = 0;
         while received < budget {
-            // A chunk has the end of one frame at most, and the beginning of one.
+            // A chunk holds the end of at most one frame, and the beginning of at most one.
             let most = (budget - received).min(BURST).min(self.affordable(frames));
-            // SAFETY: the ring's chunks are all of the one UMEM there is.
+            // SAFETY: all chunks in the ring are of the only UMEM.
             let count = unsafe { self.arrived.consume(&mut self.descriptors[..most]) };
             self.lent -= count;
             for at in 0..count {
@@ -108,8 +108,7 @@ impl Rx {
         received
     }
 
-    /// Chunks that can be looked at with the frames that are left. What has
-    /// arrived waits where it is meanwhile.
+    /// The number of chunks that can be gathered with the frames that the pool has left. Other chunks stay in the ring.
     #[inline]
     fn affordable(&mut self, frames: &LongFrames) -> usize {
         let left = frames.pool().available() + usize::from(self.gather.is_begun());
@@ -119,7 +118,7 @@ impl Rx {
         left
     }
 
-    /// One piece; the frame, if it is complete now.
+    /// Take one piece. Returns the frame if it is complete now.
     #[inline]
     fn land(&mut self, frames: &LongFrames, at: usize) -> Option<Frame> {
         let descriptor = self.descriptors[at];
@@ -138,13 +137,13 @@ impl Rx {
         }
     }
 
-    /// Landings into the fill ring, up to its level.
+    /// Fill the fill ring up to its level.
     #[inline]
     pub(crate) fn refill(&mut self) {
         while self.lent < self.level {
             let wanted = (self.level - self.lent).min(BURST);
-            // The kernel takes chunks in bursts and says so afterwards, so that
-            // the ring may have less room than we have chunks back.
+            // The kernel takes chunks in bursts and publishes that later. So the ring may have less room than chunks
+            // are missing.
             let room = wanted.min(self.fill.nb_free(wanted as u32) as usize);
             let count = self.put(room);
             if count < wanted {
@@ -160,15 +159,14 @@ impl Rx {
             *place = landing;
             count += 1;
         }
-        // SAFETY: these chunks are of the ring's UMEM, and have just been lent
-        // to the kernel; nobody else accesses them.
+        // SAFETY: these chunks are of the ring's UMEM and were just given to the kernel; nothing else accesses them.
         let taken = unsafe { self.fill.produce(&self.descriptors[..count]) };
         debug_assert_eq!(taken, count, "there was room");
         self.lent += count;
         count
     }
 
-    /// Nothing has arrived. Does the kernel wait for a call?
+    /// Nothing has arrived: call the kernel if it waits for that.
     #[inline]
     fn wake(&mut self) {
         if self.busy_poll || (self.zero_copy && self.fill.needs_wakeup()) {

@@ -1,6 +1,5 @@
-//! The transmit ring, worked by us. xsk-rs's descriptors begin behind a chunk's
-//! headroom and nowhere else, and a frame of several chunks is to be sent from
-//! where it is: its second piece begins where the second chunk does.
+//! The transmit ring, without xsk-rs. Its descriptors can only begin behind a chunk's headroom. But a frame of several
+//! chunks is sent in place, and its second piece begins at the start of the second chunk.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,23 +9,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_void, socklen_t, xdp_desc, xdp_mmap_offsets, xdp_ring_offset};
 
-/// The kernel waits for a call (`XDP_RING_NEED_WAKEUP`).
+/// Flag: the kernel waits for a system call (`XDP_RING_NEED_WAKEUP`).
 const NEED_WAKEUP: u32 = 1;
 
-/// The ring, mapped a second time beside xsk-rs's own mapping of it, which stays unused.
+/// The ring. It is mapped a second time beside xsk-rs's own mapping, which stays unused.
 pub(crate) struct TxRing {
     memory: NonNull<c_void>,
     bytes: usize,
     at: xdp_ring_offset,
     entries: u32,
-    /// Entries written so far,
+    /// The producer index, including entries that are not published yet.
     written: u32,
-    /// and shown to the kernel.
+    /// The producer index that the kernel sees.
     shown: u32,
 }
 
 impl TxRing {
-    /// The ring of a bound socket, so many entries long.
+    /// Map the ring of a bound socket.
     ///
     /// # Errors
     /// The kernel's.
@@ -36,7 +35,7 @@ impl TxRing {
         let bytes = at.desc as usize + entries as usize * size_of::<xdp_desc>();
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping of the socket's ring, at a place that the kernel chooses.
+        // SAFETY: a new mapping of the socket's ring, at an address that the kernel chooses.
         let memory =
             unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), libc::XDP_PGOFF_TX_RING) };
         let memory =
@@ -47,52 +46,51 @@ impl TxRing {
         Ok(ring)
     }
 
-    /// One of the words before the entries.
+    /// An index or the flags, which are stored before the entries.
     #[inline]
     fn index(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel said that an aligned 32-bit word of the ring is
-        // there, which stays mapped as long as `self`; what it and we share is
-        // accessed atomically.
+        // SAFETY: the kernel has reported an aligned 32-bit word of the ring at this offset. The ring stays mapped as
+        // long as `self`, and shared words are accessed atomically.
         unsafe { self.memory.byte_add(offset as usize).cast::<AtomicU32>().as_ref() }
     }
 
-    /// Entries that are free.
+    /// Free entries.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         self.entries - self.written.wrapping_sub(self.index(self.at.consumer).load(Ordering::Acquire))
     }
 
-    /// Write an entry; the kernel does not see it yet. There must be
-    /// [`room`](Self::room), or the entry is one that it has not read.
+    /// Write an entry. The kernel does not see it yet. There must be [`room`](Self::room): otherwise this overwrites an
+    /// entry that the kernel has not read.
     #[inline]
     pub(crate) fn write(&mut self, entry: xdp_desc) {
         debug_assert!(self.room() > 0);
         let index = (self.written & (self.entries - 1)) as usize;
-        // SAFETY: masked, so an entry of the ring, whose memory is mapped and
-        // aligned. The kernel reads no entry beyond those it was shown.
+        // SAFETY: the index is masked, so it is an entry of the ring, whose memory is mapped and aligned. The kernel
+        // reads no entry beyond those that were published.
         unsafe { self.memory.byte_add(self.at.desc as usize).cast::<xdp_desc>().add(index).write(entry) }
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Let the kernel see what was written; whether that was anything.
+    /// Publish the written entries to the kernel. False if there were none.
     #[inline]
     pub(crate) fn show(&mut self) -> bool {
         let is_new = self.shown != self.written;
         if is_new {
             self.shown = self.written;
-            // Release: the entries come before the index.
+            // Release: the kernel must see the entries before the index.
             self.index(self.at.producer).store(self.shown, Ordering::Release);
         }
         is_new
     }
 
-    /// Entries that the kernel was shown and has not taken.
+    /// Published entries that the kernel has not taken.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {
         self.shown.wrapping_sub(self.index(self.at.consumer).load(Ordering::Acquire))
     }
 
-    /// Whether the kernel has to be called.
+    /// Whether the kernel waits for a system call.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.index(self.at.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
@@ -101,13 +99,13 @@ impl TxRing {
 
 impl Drop for TxRing {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, and not used again. It is
-        // gone before the socket is closed: a mapping would keep it open.
+        // SAFETY: mapped by `map` with this length, and not used again. It is unmapped before the socket is closed: a
+        // mapping would keep the socket open.
         unsafe { libc::munmap(self.memory.as_ptr(), self.bytes) };
     }
 }
 
-/// Where in the transmit ring's mapping its parts are.
+/// The offsets of the parts of the ring in its mapping.
 fn offsets(fd: i32) -> io::Result<xdp_ring_offset> {
     let mut offsets = MaybeUninit::<xdp_mmap_offsets>::zeroed();
     let mut bytes = size_of::<xdp_mmap_offsets>() as socklen_t;
@@ -118,6 +116,6 @@ fn offsets(fd: i32) -> io::Result<xdp_ring_offset> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: numbers, zero where the kernel wrote none.
+    // SAFETY: plain numbers, and zero where the kernel wrote none.
     Ok(unsafe { offsets.assume_init() }.tx)
 }

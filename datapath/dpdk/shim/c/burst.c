@@ -1,4 +1,4 @@
-/* Bursts of frames: what runs for each frame. */
+/* Bursts of frames: the code that runs for each frame. */
 
 #include <rte_memcpy.h>
 
@@ -6,7 +6,7 @@
 
 /* One receive and one transmit queue. */
 #define QUEUE 0
-/* As many as drivers take at once. */
+/* The most frames that drivers take at once. */
 #define BURST 64
 
 uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16_t most, uint32_t *odd)
@@ -16,7 +16,8 @@ uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16
 	uint16_t taken = 0;
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *mbuf = mbufs[i];
-		/* Longer than any of ours; or a driver that hands on what was sent, which is not ours alone. */
+		/* A frame in several segments is longer than any of ours. A frame that is no receive buffer was
+		 * sent by this side and passed on by a loopback driver; it may have other users. */
 		if (unlikely(mbuf->nb_segs != 1 || mbuf->pool != pool->mempool || !pool->blank[am_index(pool, mbuf)])) {
 			rte_pktmbuf_free(mbuf);
 			(*odd)++;
@@ -34,8 +35,8 @@ uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16
 	return taken;
 }
 
-/* The mbuf of a frame, with one reference more for the driver. NULL: it is on its way already, and
- * with other bytes. */
+/* The mbuf of a frame, with one more reference for the driver. NULL: the frame is in flight with other
+ * bytes. */
 static inline struct rte_mbuf *lend(struct am_pool *pool, const struct am_frame *frame)
 {
 	struct rte_mbuf *mbuf = am_mbuf(pool, frame->index);
@@ -73,7 +74,7 @@ uint16_t am_tx(uint16_t port, struct am_pool *pool, const struct am_frame *frame
 		ready++;
 	}
 	uint16_t sent = rte_eth_tx_burst(port, QUEUE, mbufs, ready);
-	/* The last first: what is on its way twice gives back its second reference before its first. */
+	/* From the last on: a frame that is in flight twice returns its second reference before its first. */
 	for (uint16_t i = ready; i > sent; i--)
 		take_back(pool, frames[i - 1].index, mbufs[i - 1]);
 	return sent;

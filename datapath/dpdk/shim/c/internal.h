@@ -1,4 +1,4 @@
-/* What the files of this directory share. */
+/* Declarations that the files of this directory share. */
 #ifndef AM_INTERNAL_H
 #define AM_INTERNAL_H
 
@@ -7,34 +7,34 @@
 #include "shim.h"
 
 struct am_pool {
-	struct am_counts counts; /* first: it is what the other side sees */
-	rte_spinlock_t lock;     /* drivers have threads of their own */
+	struct am_counts counts; /* first, because the other side reads it */
+	rte_spinlock_t lock;     /* drivers have their own threads */
 	uint32_t frames, stride;
 	uint64_t reciprocal;     /* of the stride in lines: see am_index() */
 	char *base;              /* where chunk 0 starts */
-	char *first;             /* and its mbuf */
+	char *first;             /* the first mbuf */
 	struct rte_mempool *mempool;
-	uint32_t *sends;         /* by frame: handles that a driver sends */
-	bool *blank;             /* by frame: whether it is for drivers to receive into */
-	uint32_t *blanks;        /* a stack of those that no driver has */
-	struct am_frame *home;   /* a stack of those that were sent */
-	bool *torn;              /* by frame: whether it is in two places to a device; for good */
-	uint32_t room;           /* bytes of a frame that were asked for */
+	uint32_t *sends;         /* for each frame: handles that a driver is sending */
+	bool *blank;             /* for each frame: whether it is a receive buffer */
+	uint32_t *blanks;        /* stack of receive buffers that no driver has */
+	struct am_frame *home;   /* stack of sent frames that the other side has not taken back */
+	bool *torn;              /* for each frame, constant: whether a device sees it at two separate addresses */
+	uint32_t room;           /* bytes of a frame, as asked for */
 	int socket;
-	struct am_pool *next;    /* of those that nobody uses */
+	struct am_pool *next;    /* list of unused pools */
 };
 
 /* spare.c */
 struct am_pool *am_spare_take(uint32_t frames, uint32_t room, int socket);
 void am_spare_put(struct am_pool *pool);
-/* All of them, for who wants their memory: none is kept then. */
+/* Empty the list, to free the memory of all of them. */
 struct am_pool *am_spare_all(void);
 
 /* Chunks are whole cache lines long. */
 #define AM_LINE 64
 
-/* A division by a number that is known only when the pool is made, as a multiplication: exact while
- * lines * lines-per-chunk is below 2^32, which am_pool_make() sees to. */
+/* A division by the chunk size, done as a multiplication because the size is known only at run time. It
+ * is exact while lines * lines-per-chunk is below 2^32, which am_pool_make() checks. */
 static inline uint32_t am_index(const struct am_pool *pool, const struct rte_mbuf *mbuf)
 {
 	uint64_t lines = (uint64_t)((const char *)mbuf - pool->first) / AM_LINE;

@@ -1,4 +1,4 @@
-/* DPDK's messages, line by line, to a function of ours. */
+/* Passes DPDK's messages, line by line, to a function of ours. */
 
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -3,16 +3,16 @@
  *   chunk i:  | mempool's header | rte_mbuf | driver's headroom | the frame, from its destination on |
  *             base + i*stride                                   base + i*stride + headroom
  *
- * An mbuf never leaves its chunk, so a frame and its mbuf are the same number. Who may use it:
+ * An mbuf never leaves its chunk, so a frame and its mbuf have the same index. The owners of a frame:
  *
- *      the program ── am_give ──▶ blank, here ── driver allocates ──▶ driver ── am_rx ──▶ the program
+ *      the program ── am_give ──▶ blanks, here ─ driver allocates ──▶ driver ── am_rx ──▶ the program
  *            │                        ▲────────── driver frees ──────────┘
  *            ├── am_tx ──▶ driver sends it ── driver frees ──▶ home, here ── am_home ──▶ the program
  *
- * DPDK comes here through the operations of the mempool: "allocate" takes a blank, "free" puts back
- * either kind. A frame that is sent twice at once is one mbuf with two references.
+ * DPDK calls the operations of the mempool: "dequeue" takes a receive buffer (a blank), "enqueue" returns
+ * a frame of either kind. A frame that is sent twice at once is one mbuf with two references.
  *
- * No memory is asked for once the pool is made. */
+ * No memory is allocated after the pool is made. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int put(struct rte_mempool *mempool, void *const *objects, unsigned int c
 {
 	struct am_pool *pool = mempool->pool_data;
 	if (unlikely(pool->base == NULL))
-		return 0; /* the mempool is being made, and puts each object here once */
+		return 0; /* the mempool is being made, and enqueues each object once */
 	rte_spinlock_lock(&pool->lock);
 	for (unsigned int i = 0; i < count; i++) {
 		uint32_t index = am_index(pool, objects[i]);
@@ -79,7 +79,7 @@ static size_t object(const struct rte_mempool *mempool)
 	return mempool->header_size + mempool->elt_size + mempool->trailer_size;
 }
 
-/* All objects one after the other in one piece of memory: a frame's address is a multiplication. */
+/* All objects follow each other in one piece of memory, so a frame's address is a multiplication. */
 static ssize_t size(const struct rte_mempool *mempool, uint32_t count, uint32_t page, size_t *least, size_t *align)
 {
 	*least = count * object(mempool) + RTE_CACHE_LINE_SIZE;
@@ -87,7 +87,7 @@ static ssize_t size(const struct rte_mempool *mempool, uint32_t count, uint32_t 
 	return *least;
 }
 
-/* Where a device finds a byte of this page of DPDK's. */
+/* The address at which a device finds a byte of this page of DPDK. */
 static rte_iova_t device_address(const struct rte_memseg *page, const char *byte)
 {
 	if (page == NULL || page->iova == RTE_BAD_IOVA)
@@ -96,8 +96,9 @@ static rte_iova_t device_address(const struct rte_memseg *page, const char *byte
 }
 
 /*
- * One piece to the program is several to a device that has no IOMMU: huge pages lie anywhere. A frame that is in two of
- * them is torn, and no device may have it; nor with an IOMMU, since QEMU's igb seems not to send such a frame.
+ * Memory that is contiguous for the program is not contiguous for a device without an IOMMU, because huge pages lie
+ * anywhere. A frame that crosses two of them is torn: no device may have it. That holds with an IOMMU as well, since
+ * QEMU's igb seems not to send such a frame.
  */
 static int populate(struct rte_mempool *mempool, unsigned int most, void *memory, rte_iova_t iova, size_t length,
 		    rte_mempool_populate_obj_cb_t *add, void *argument)
@@ -139,7 +140,7 @@ static void give_memory_back(struct rte_mempool_memhdr *memory, void *zone)
 	rte_memzone_free(zone);
 }
 
-/* rte_mempool_populate_default() would want all of it contiguous to the device too. */
+/* rte_mempool_populate_default() would require memory that is contiguous for the device as well. */
 static int take_memory(struct rte_mempool *mempool, const char *name, int socket)
 {
 	size_t least, align;
@@ -156,7 +157,7 @@ static int take_memory(struct rte_mempool *mempool, const char *name, int socket
 static int make_mempool(struct am_pool *pool, const char *name, uint32_t room, int socket)
 {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = RTE_PKTMBUF_HEADROOM + room};
-	/* Objects as they are: spreading them over memory channels would break the stride into two. */
+	/* Without spreading objects over memory channels, which would make the stride irregular. */
 	unsigned int flags = RTE_MEMPOOL_F_NO_SPREAD;
 	uint32_t element = RTE_ALIGN_CEIL(sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM + room, AM_LINE);
 	struct rte_mempool *mempool =
@@ -228,14 +229,14 @@ static struct am_pool *make(const char *name, uint32_t frames, uint32_t room, in
 	return pool;
 }
 
-/* As new: what its last user left in it is nobody's. */
+/* Reset a pool that had another user. */
 static void clean(struct am_pool *pool)
 {
 	pool->counts = (struct am_counts){0};
 	memset(pool->sends, 0, pool->frames * sizeof(*pool->sends));
 	memset(pool->blank, 0, pool->frames * sizeof(*pool->blank));
 	rte_mempool_obj_iter(pool->mempool, rte_pktmbuf_init, NULL);
-	/* The other side may read all of a frame. */
+	/* The other side may read a whole frame, so it must be initialised. */
 	for (uint32_t i = 0; i < pool->frames; i++)
 		memset((char *)am_mbuf(pool, i) + sizeof(struct rte_mbuf), 0, RTE_PKTMBUF_HEADROOM + pool->room);
 }
@@ -256,7 +257,7 @@ struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, i
 	struct am_pool *pool = am_spare_take(frames, room, socket);
 	if (pool == NULL)
 		pool = make(name, frames, room, socket);
-	/* What is kept for others may be what is missing. */
+	/* The unused pools may hold the memory that is missing. */
 	if (pool == NULL && destroy_spares())
 		pool = make(name, frames, room, socket);
 	if (pool != NULL)

@@ -1,5 +1,5 @@
-/* What of DPDK is C's business: the functions that its headers define inline, and the pool that hands
- * out our frames. Read pool.c first: it has the drawing. */
+/* The parts that need C: the functions that DPDK's headers define inline, and the mempool that hands out
+ * our frames. Read pool.c first: it has the drawing. */
 #ifndef AM_SHIM_H
 #define AM_SHIM_H
 
@@ -14,20 +14,20 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-/* The next three are `Frame`, `Counts` and `Log` of src/abi.rs. */
+/* The next three types are `Frame`, `Counts` and `Log` of src/abi.rs. */
 
-/* A frame on its way over the border: its number, and where in its chunk its bytes are. */
+/* A frame, as it is passed across the ABI: its index, and where in its chunk its bytes are. */
 struct am_frame {
 	uint32_t index, start, len;
 };
 
-/* What the other side reads without a call. */
+/* Counts that the other side reads without a call. */
 struct am_counts {
 	uint32_t blanks; /* frames that a driver may take to receive into */
-	uint32_t home;   /* entries that am_home() would give */
+	uint32_t home;   /* entries that am_home() would return */
 };
 
-/* One message of DPDK's, without a newline; level as in rte_log.h, 1 the worst. */
+/* Receives one message of DPDK, without a newline. The level is as in rte_log.h: 1 is the most severe. */
 typedef void (*am_log)(uint32_t level, const char *text, size_t length);
 
 struct am_pool;
@@ -38,28 +38,29 @@ struct am_pool *am_pool_make(const char *name, uint32_t frames, uint32_t room, i
 void am_pool_free(struct am_pool *pool);
 struct am_counts *am_pool_counts(struct am_pool *pool);
 struct rte_mempool *am_pool_mempool(struct am_pool *pool);
-/* The first byte, bytes from one chunk to the next, and from its start to a frame's first. */
+/* The address of chunk 0; the bytes from one chunk to the next; the bytes from a chunk's start to the
+ * start of its frame. */
 char *am_pool_base(struct am_pool *pool);
 uint32_t am_pool_stride(struct am_pool *pool);
 uint32_t am_pool_headroom(struct am_pool *pool);
-/* Whether a frame is in two places to a device: no driver may have it. */
+/* Whether a device sees a frame at two separate addresses: no driver may have it. */
 bool am_is_torn(struct am_pool *pool, uint32_t index);
-/* Frames for drivers to receive into. */
+/* Give drivers frames to receive into. */
 void am_give(struct am_pool *pool, const uint32_t *indices, uint32_t count);
-/* Some of them back; returns how many. */
+/* Take up to `most` of them back; returns how many. */
 uint32_t am_take_back(struct am_pool *pool, uint32_t *indices, uint32_t most);
-/* Frames that were sent: numbers, and how many handles of each; returns how many entries. */
+/* Take back sent frames: their indices, and the number of handles of each; returns how many entries. */
 uint32_t am_home(struct am_pool *pool, struct am_frame *out, uint32_t most);
-/* Handles on a frame that are still here. Only once no driver has any: nothing is here afterwards. */
+/* Take back all handles on a frame; returns how many. Only after no driver uses the pool. */
 uint32_t am_recall(struct am_pool *pool, uint32_t index);
 
-/* burst.c: returns how many frames. What makes no sense is dropped and counted in `odd`. */
+/* burst.c. These return the number of frames. Invalid frames are dropped and counted in `odd`. */
 uint16_t am_rx(uint16_t port, struct am_pool *pool, struct am_frame *out, uint16_t most, uint32_t *odd);
 uint16_t am_tx(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count);
-/* The same with copies of them, in blanks. */
+/* Send copies, made in receive buffers. */
 uint16_t am_tx_copy(uint16_t port, struct am_pool *pool, const struct am_frame *frames, uint16_t count);
-/* Have the driver give back what it has sent, or else send nothing, for those that do it then (others
- * may fall over it). Below 0: it does not know how. */
+/* Have the driver return sent frames. With `nudge` call it to send nothing instead: some drivers return
+ * frames then, others do not support that. Negative: it has no call for it. */
 int am_tx_done(uint16_t port, bool nudge);
 
 /* log.c */

@@ -1,13 +1,13 @@
-/* Pools that nobody uses any more, kept for the next who asks for one like it.
+/* Unused pools, kept for the next user of a pool of the same shape.
  *
- * Some drivers leave a little of DPDK's memory behind for good when they are closed (memif of 22.11: interrupt handles, some
- * 25 KiB each). That lies between the pools: were they given back, the memory would soon be in pieces, of which none is large
- * enough for a pool again. */
+ * Some drivers never free a little of DPDK's memory when they are closed (memif of 22.11: interrupt handles, some
+ * 25 KiB each). That lies between the pools. If pools were freed, the memory would soon be fragmented, and no piece
+ * would be large enough for a pool. */
 
 #include "internal.h"
 
 static struct am_pool *spares;
-static rte_spinlock_t lock = RTE_SPINLOCK_INITIALIZER; /* the last frame of a pool comes home on any thread */
+static rte_spinlock_t lock = RTE_SPINLOCK_INITIALIZER; /* any thread may return the last frame of a pool */
 
 static bool is_alike(const struct am_pool *pool, uint32_t frames, uint32_t room, int socket)
 {

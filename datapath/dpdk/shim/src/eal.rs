@@ -1,4 +1,4 @@
-//! DPDK itself.
+//! Starts DPDK.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use crate::dpdk;
 /// # Safety
 /// `arguments` are `count` strings that live as long as the process: DPDK keeps them.
 pub(crate) unsafe extern "C" fn start(count: c_int, arguments: *mut *mut c_char, log: Log) -> c_int {
-    // SAFETY: called once, before anything else of DPDK's; the rest is the caller's.
+    // SAFETY: called once, before any other function of DPDK; the caller guarantees the rest.
     unsafe {
         let result = dpdk::am_log_to(Some(log));
         if result < 0 {
@@ -22,30 +22,32 @@ pub(crate) unsafe extern "C" fn start(count: c_int, arguments: *mut *mut c_char,
             return result;
         }
         let failed = (dpdk::rte_eal_init(count, arguments) < 0).then(error);
-        // It has been made also where the start failed afterwards.
+        // The directory exists even if the start has failed.
         remove_directory();
         failed.unwrap_or(0)
     }
 }
 
-/// DPDK makes a directory for files that processes share. We share none: it is empty, and would stay.
+/// Remove the directory that DPDK makes for files that processes share. We share none, so it is empty, and DPDK would
+/// leave it behind.
 fn remove_directory() {
-    // SAFETY: DPDK has been started, or has tried to; the string is its own and stays, empty where there is no directory.
+    // SAFETY: DPDK has been started, or has tried to. The string is its own and stays; it is empty if there is no
+    // directory.
     let path = unsafe { CStr::from_ptr(dpdk::rte_eal_get_runtime_dir()) };
-    // Where there is something in it after all, it is somebody's.
+    // A directory that is not empty is in use, and stays.
     let _ = std::fs::remove_dir(OsStr::from_bytes(path.to_bytes()));
 }
 
-/// What DPDK calls `rte_errno`, negated; never 0.
+/// DPDK's `rte_errno`, negated; never 0.
 pub(crate) fn error() -> c_int {
-    // SAFETY: it reads a variable of the thread's.
+    // SAFETY: the function reads a variable of this thread.
     match unsafe { dpdk::am_errno() } {
         number if number > 0 => -number,
         _ => -libc_eio(),
     }
 }
 
-/// EIO, for what has no number.
+/// EIO, for errors without a number.
 const fn libc_eio() -> c_int {
     5
 }

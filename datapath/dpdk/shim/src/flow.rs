@@ -1,4 +1,4 @@
-//! Rules in the device: which frames come to our queue.
+//! Flow rules of the device: they choose the frames for our queue.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn flow(port: u16, ethertype: u16) -> c_int {
         rte_flow_action { type_: dpdk::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_END, conf: ptr::null() },
     ];
     let mut error = dpdk::rte_flow_error::default();
-    // SAFETY: all that it reads lives until it returns. The rule goes with the port.
+    // SAFETY: everything that the call reads lives until it returns. The rule is removed with the port.
     let rule = unsafe { dpdk::rte_flow_create(port, &attributes, pattern.as_ptr(), actions.as_ptr(), &mut error) };
     if rule.is_null() { crate::eal::error() } else { 0 }
 }

@@ -1,7 +1,7 @@
-//! **What `dpdk` loads**: the system's DPDK behind a narrow C ABI.
+//! **The library that `am-dpdk` loads**: the system's DPDK behind a narrow C ABI.
 //!
 //! ```text
-//!    crate dpdk                      no DPDK needed to build it
+//!    crate am-dpdk                   no DPDK needed to build it
 //!        │  dlopen, one symbol, a version
 //!   ═════╪══════════════════════════════ src/abi.rs: one file, compiled into both sides
 //!        ▼
@@ -14,9 +14,8 @@
 //!    net_memif, net_virtio_user, ...
 //! ```
 //!
-//! It allocates no memory of Rust's for the other side, keeps nothing but what
-//! is DPDK's, and knows nothing of active messages. Read first: `abi.rs`, then
-//! `c/pool.c`.
+//! The shim passes no memory of Rust's allocator across the ABI, keeps no state but DPDK's, and knows nothing of active
+//! messages. Read first: `abi.rs`, then `c/pool.c`.
 
 #[allow(missing_docs, clippy::all, non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code)]
 #[allow(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn, unused_imports)]
@@ -24,7 +23,7 @@ mod dpdk {
     include!(concat!(env!("OUT_DIR"), "/dpdk.rs"));
 }
 
-#[allow(dead_code)] // what only the other side needs
+#[allow(dead_code)] // some items are used on the other side only
 mod abi;
 mod eal;
 mod flow;
@@ -57,8 +56,8 @@ static TABLE: abi::Table = abi::Table {
 
 const _: abi::Entry = am_dpdk_shim;
 
-/// The one symbol: see [`abi::Entry`].
-// SAFETY: nobody else has a function of this name.
+/// The exported symbol: see [`abi::Entry`].
+// SAFETY: no other library has a function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn am_dpdk_shim() -> *const abi::Table {
     &TABLE

@@ -1,4 +1,4 @@
-//! Ports: from a name to frames that move, and back.
+//! Ports: found, opened, restarted and closed.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{self, with_exposed_provenance};
@@ -10,10 +10,10 @@ use crate::{dpdk, eal, interrupts, pool};
 
 /// Each port has one queue each way.
 const QUEUE: u16 = 0;
-/// Entries of a queue where the driver has no opinion.
+/// Entries of a queue if the driver has no default.
 const ENTRIES: u16 = 512;
 
-/// Leave with the result of a call that failed.
+/// Return the result of a call that failed.
 macro_rules! check {
     ($call:expr) => {
         match $call {
@@ -34,18 +34,18 @@ pub(crate) unsafe extern "C" fn probe(
     port: *mut Port,
 ) -> c_int {
     let mut found = Port::default();
-    // SAFETY: DPDK has been started; the strings are the caller's.
+    // SAFETY: DPDK has been started; the caller guarantees the strings.
     unsafe {
         check!(dpdk::rte_dev_probe(device));
         check!(dpdk::rte_eth_dev_get_port_by_name(name, &mut found.id));
     }
     let result = configure(wanted, &mut found);
     if result < 0 {
-        // SAFETY: probed above, and not open.
+        // SAFETY: the port was probed above, and is not open.
         unsafe { close(found.id) };
         return result;
     }
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { port.write(found) };
     0
 }
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn probe(
 fn configure(wanted: Wanted, port: &mut Port) -> c_int {
     let mut info = dpdk::rte_eth_dev_info::default();
     let mut settings = dpdk::rte_eth_conf::default();
-    // SAFETY: a port that is there; all that is passed lives until the call returns.
+    // SAFETY: the port exists; all arguments live until the call returns.
     unsafe {
         check!(dpdk::rte_eth_dev_info_get(port.id, &mut info));
         check!(dpdk::rte_eth_dev_get_mtu(port.id, &mut port.mtu));
@@ -69,7 +69,7 @@ fn configure(wanted: Wanted, port: &mut Port) -> c_int {
         check!(dpdk::rte_eth_macaddr_get(port.id, &mut address));
         port.address = address.addr_bytes;
         port.socket = dpdk::rte_eth_dev_socket_id(port.id);
-        // The last byte stays the zero that ends it.
+        // The last byte stays zero and ends the string.
         let room = port.driver.len() - 1;
         let driver = (0..room).map(|at| *info.driver_name.add(at)).take_while(|&byte| byte != 0);
         port.driver.iter_mut().zip(driver).for_each(|(place, byte)| *place = byte);
@@ -84,9 +84,9 @@ fn entries(wanted: u16, default: u16) -> u16 {
 /// See [`Table::open`](crate::abi::Table::open).
 ///
 /// # Safety
-/// `port` is one that [`probe`] found, `pool` one that [`pool::make`] made, and it lives until the port is closed.
+/// `port` was found by [`probe`]. `pool` was made by [`pool::make`], and lives until the port is closed.
 pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let Port { id, rx, tx, socket, .. } = *port;
         let (socket, mempool) = (socket as u32, pool::mempool(pool));
@@ -99,16 +99,16 @@ pub(crate) unsafe extern "C" fn open(port: *const Port, pool: *mut Counts) -> c_
 /// See [`Table::close`](crate::abi::Table::close).
 ///
 /// # Safety
-/// A port that [`probe`] found, and that nobody uses any more.
+/// [`probe`] found the port, and it is not used any more.
 pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
     let mut info = dpdk::rte_eth_dev_info::default();
-    // SAFETY: the caller's; a driver's name is a string.
+    // SAFETY: guaranteed by the caller; a driver's name is a string.
     let driver = unsafe {
         check!(dpdk::rte_eth_dev_info_get(port, &mut info));
         CStr::from_ptr(info.driver_name)
     };
     let close = || stop_and_remove(port, info.device);
-    // Its handler of disconnections takes no lock against who closes.
+    // memif's handler of disconnections takes no lock against a close.
     if driver != c"net_memif" {
         return close();
     }
@@ -117,10 +117,10 @@ pub(crate) unsafe extern "C" fn close(port: u16) -> c_int {
     closed
 }
 
-/// It complains of ports that were never opened, or know no rules: nothing is left either way.
+/// DPDK complains about ports that were never opened, or support no rules. Both are closed completely all the same.
 fn stop_and_remove(port: u16, device: *mut dpdk::rte_device) -> c_int {
     let mut error = dpdk::rte_flow_error::default();
-    // SAFETY: of `close`. A device outlives its ports.
+    // SAFETY: guaranteed by `close`. A device outlives its ports.
     unsafe {
         dpdk::rte_flow_flush(port, &mut error);
         dpdk::rte_eth_dev_stop(port);
@@ -132,17 +132,17 @@ fn stop_and_remove(port: u16, device: *mut dpdk::rte_device) -> c_int {
 /// See [`Table::restart`](crate::abi::Table::restart).
 ///
 /// # Safety
-/// The port is open, `done` is 0, and lives until it is not or the port is closed.
+/// The port is open. `done` is 0, and lives until it changes or the port is closed.
 pub(crate) unsafe extern "C" fn restart(port: u16, done: *const AtomicI32) -> c_int {
     let done = done.expose_provenance();
     interrupts::later(move || {
-        // SAFETY: nobody uses the port. A port that was closed meanwhile says that there is none.
+        // SAFETY: the port is not in use. For a port that was closed meanwhile, the calls return an error.
         let result = unsafe {
             dpdk::rte_eth_dev_stop(port);
             dpdk::rte_eth_dev_start(port)
         };
         let result = if result < 0 { result } else { 1 };
-        // SAFETY: the caller's: closing waits for this, since it happens on this thread too.
+        // SAFETY: guaranteed by the caller. A close runs on this thread too, so it waits for this.
         unsafe { (*with_exposed_provenance::<AtomicI32>(done)).store(result, Release) };
     })
 }
@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn restart(port: u16, done: *const AtomicI32) -> c_
 /// The port is open.
 pub(crate) unsafe extern "C" fn link(port: u16) -> c_int {
     let mut link = dpdk::rte_eth_link::default();
-    // SAFETY: the caller's; the union is a number of the same bits.
+    // SAFETY: guaranteed by the caller; the union's fields have the same bits.
     unsafe {
         if dpdk::rte_eth_dev_is_removed(port) != 0 {
             return eal::error();
@@ -169,7 +169,7 @@ pub(crate) unsafe extern "C" fn link(port: u16) -> c_int {
 /// The port is open, `stats` may be written.
 pub(crate) unsafe extern "C" fn stats(port: u16, stats: *mut Stats) -> c_int {
     let mut all = dpdk::rte_eth_stats::default();
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         check!(dpdk::rte_eth_stats_get(port, &mut all));
         let (rx_errors, tx_errors) = (all.ierrors, all.oerrors);
@@ -181,8 +181,8 @@ pub(crate) unsafe extern "C" fn stats(port: u16, stats: *mut Stats) -> c_int {
 /// See [`Table::sent`](crate::abi::Table::sent).
 ///
 /// # Safety
-/// The port is open, and used by this thread only; its driver knows what to do when nothing is sent, if it is to.
+/// The port is open, and used by this thread only. With `nudge`, its driver supports a send call without frames.
 pub(crate) unsafe extern "C" fn sent(port: u16, nudge: bool) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { dpdk::am_tx_done(port, nudge) }
 }

@@ -17,40 +17,39 @@ pub(crate) struct Chunks {
     pub(super) frames: u32,
 }
 
-// SAFETY: what is in it is constant, the memory that it points to is used as `Port` and `Pool` say, and
-// whichever thread drops it last may free it: DPDK's allocator has a lock.
+// SAFETY: its fields are constant. The memory that they point to is used as `Port` and `Pool` say. Any thread may free
+// it: DPDK's allocator has a lock.
 unsafe impl Send for Chunks {}
 // SAFETY: as above.
 unsafe impl Sync for Chunks {}
 
 impl Chunks {
-    /// Memory for so many frames with so much room.
+    /// Allocate `frames` chunks for frames of `room` bytes.
     ///
     /// # Errors
-    /// DPDK has not so much.
+    /// DPDK has too little memory.
     pub(crate) fn new(table: &'static Table, name: &str, frames: u32, room: u32, socket: c_int) -> io::Result<Chunks> {
         let name = CString::new(name)?;
         let mut memory = Memory { pool: ptr::null_mut(), base: ptr::null_mut(), stride: 0, headroom: 0 };
-        // SAFETY: DPDK has been started, since there is a table to call; a string, and a place to write to.
+        // SAFETY: DPDK has been started, since `table` exists; the pointers are a string, and memory to write to.
         check(unsafe { (table.make)(name.as_ptr(), frames, room, socket, &mut memory) })?;
         Ok(Chunks { table, memory, frames })
     }
 
-    /// A pool of frames over it.
+    /// A pool of frames over this memory.
     ///
     /// # Errors
-    /// DPDK returned nonsense.
+    /// DPDK returned an invalid address or layout.
     pub(crate) fn pool(self: &Arc<Chunks>) -> io::Result<Pool> {
         let Memory { base, stride, headroom, .. } = self.memory;
         let layout = Layout { frames: self.frames as usize, stride: stride as usize, headroom: headroom as usize };
         let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidData)?;
-        // SAFETY: that much memory, all of it written when it was made, which
-        // stays until the clone is dropped. DPDK uses the headroom of each
-        // chunk, which is its own, and of frames those that `Port` gave to it.
+        // SAFETY: the memory has this size, was initialised when it was made, and stays until the clone is dropped.
+        // DPDK uses only the headroom of each chunk, and the frames that `Port` has given to it.
         unsafe { Pool::over(base, layout, Box::new(Arc::clone(self))) }.map_err(io::Error::other)
     }
 
-    /// The frames that no driver may have, out of a pool that is new: they are in two places to a device.
+    /// Take the frames that no driver may use out of a new pool. A device sees such a frame at two separate addresses.
     pub(crate) fn torn(&self, pool: &Pool) -> Vec<Frame> {
         let is_torn = |index| {
             // SAFETY: the pool has a frame of that index.
@@ -63,24 +62,24 @@ impl Chunks {
         all.into_iter().filter(|frame| is_torn(frame.index() as u32)).collect()
     }
 
-    /// What drivers have sent, home into the pool; returns how many handles.
+    /// Return sent frames to the pool. Returns the number of handles.
     #[inline]
     pub(super) fn reap(&self, pool: &Pool) -> usize {
         let mut handles = 0;
         self.sent(&mut |frame| {
             handles += frame.len as usize;
-            // SAFETY: made raw when the driver took them; the shim gives back each once.
+            // SAFETY: the handles were made raw when the driver took them. The shim returns each once.
             unsafe { self.drop_handles(pool, frame.index, frame.len) };
         });
         handles
     }
 
-    /// What drivers have sent: each frame, with the number of its handles where the length is.
+    /// Take back the frames that drivers have sent. `len` of each is its number of handles.
     #[inline]
     pub(super) fn sent(&self, each: &mut impl FnMut(abi::Frame)) {
         let mut home = [abi::Frame::default(); BURST];
         loop {
-            // SAFETY: there is room for so many.
+            // SAFETY: the array has room for `BURST` entries.
             let count = unsafe { (self.table.home)(self.memory.pool, home.as_mut_ptr(), BURST as u32) } as usize;
             home[..count].iter().for_each(|frame| each(*frame));
             if count < BURST {
@@ -90,7 +89,7 @@ impl Chunks {
     }
 
     /// # Safety
-    /// So many handles on the frame were made raw, and belong to nobody now.
+    /// This many handles on the frame were made raw, and have no owner now.
     #[inline]
     pub(super) unsafe fn drop_handles(&self, pool: &Pool, index: u32, handles: u32) {
         for _ in 0..handles {
@@ -100,14 +99,14 @@ impl Chunks {
     }
 
     pub(super) fn counts(&self) -> &Counts {
-        // SAFETY: they live as long as the pool, and are atomic.
+        // SAFETY: the counts live as long as the pool, and are atomic.
         unsafe { &*self.memory.pool }
     }
 }
 
 impl Drop for Chunks {
     fn drop(&mut self) {
-        // SAFETY: the port has one of these, and is closed before it drops it; so has each pool of frames.
+        // SAFETY: the port holds one of these, and is closed before it drops it. Each pool of frames holds one as well.
         unsafe { (self.table.free)(self.memory.pool) }
     }
 }

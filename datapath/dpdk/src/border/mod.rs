@@ -1,8 +1,7 @@
 //! The only calls of the shim: its functions, in the form that the rest of this crate uses.
 //!
-//! A [`Port`] moves frames for one thread at a time: every
-//! call that does so takes it mutably. Its [`Chunks`] live until the port
-//! is closed and the last frame is home.
+//! A [`Port`] moves frames for one thread at a time: each call that does so borrows it mutably. Its [`Chunks`] live
+//! until the port is closed and the last frame has returned.
 
 mod chunks;
 mod port;
@@ -18,23 +17,24 @@ pub(crate) use probed::Probed;
 use crate::abi::Table;
 use crate::words;
 
-/// Frames that go over the border at once.
+/// Frames that one call of the shim moves.
 pub(crate) const BURST: usize = 64;
 
-/// Blanks that there always are for a driver: what it takes at once, twice.
+/// Receive buffers that a driver always has: twice what it takes at once.
 pub(crate) const LEVEL: usize = 2 * BURST;
 
-/// A negative result is an error of the system's.
+/// Turn a negative result into the system's error.
 fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }
 
-/// Start DPDK, with arguments as of a program, a null at their end.
+/// Start DPDK with a program's arguments, ended by a null.
 ///
 /// # Errors
 /// DPDK's; see [`words`] for the reason.
 pub(crate) fn start(table: &Table, arguments: &'static mut [*mut c_char]) -> io::Result<()> {
     let count = arguments.len() as c_int - 1;
-    // SAFETY: so many strings, which stay; the caller holds the lock on all of DPDK and calls this once.
+    // SAFETY: `count` strings that live as long as the process. The caller holds the lock on all of DPDK and calls this
+    // once.
     check(unsafe { (table.start)(count, arguments.as_mut_ptr(), words::hear) }).map(drop)
 }

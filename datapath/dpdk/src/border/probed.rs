@@ -17,11 +17,11 @@ impl Probed {
     /// Have DPDK find or make the device.
     ///
     /// # Errors
-    /// DPDK's; see [`words`] for the reason.
+    /// DPDK's; [`words`] has its messages.
     pub(crate) fn new(table: &'static Table, arguments: &str, name: &str, wanted: Wanted) -> io::Result<Probed> {
         let (arguments, name) = (CString::new(arguments)?, CString::new(name)?);
         let mut port = abi::Port::default();
-        // SAFETY: DPDK has been started, since there is a table to call; strings, and a place to write to.
+        // SAFETY: DPDK has been started, since `table` exists; the pointers are strings, and memory to write to.
         check(unsafe { (table.probe)(arguments.as_ptr(), name.as_ptr(), wanted, &mut port) })?;
         Ok(Probed { table, port })
     }
@@ -33,10 +33,10 @@ impl Probed {
     }
 }
 
-/// Closes the port, open or not, and takes the device away.
+/// Closes the port, open or not, and removes the device.
 impl Drop for Probed {
     fn drop(&mut self) {
-        // SAFETY: `new` found it, and nobody can use it after this.
+        // SAFETY: `new` found the port, and it cannot be used after this.
         if let Err(error) = check(unsafe { (self.table.close)(self.port.id) }) {
             tracing::warn!(%error, complaints = words::complaints(), "closing a port of DPDK's");
         }

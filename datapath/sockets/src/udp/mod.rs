@@ -6,12 +6,11 @@
 //!                       ▲
 //!                    Places       address ─▶ place, introduced or learned; bounded
 //!                       ▲
-//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg, or a recv from the favourite
+//!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
 //!            to a frame of the pool   64 KiB a message, which GRO may have made of many
 //! ```
 //!
-//! The peer that a node which spins talks with has a socket of its own, connected to it, at the same place: with less to do for each
-//! datagram. `Favour` says who that is and which socket to look at, `Connected` is the socket, `Sockets` both.
+//! With `connect=` the socket is connected to the one peer: the kernel has less to do for each datagram, and drops those of others.
 //!
 //! Neither reliable nor ordered. A datagram never needs to be cut by IP,
 //! unless that is asked for: what is longer than the way allows is not sent, and counted.
@@ -32,28 +31,23 @@
 //!
 //! Like Ethernet it is for networks whose hosts trust each other.
 
-mod connected;
-mod favour;
 mod open;
 mod places;
 mod plan;
 mod receive;
 mod send;
-mod sockets;
 mod unheard;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError, Steering, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, EtherType, Flow, Kind, frame};
+use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Steering, Transport};
+use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::{open, open_with};
 use places::{Learned, Places};
 use receive::Stage;
 use send::{Sender, To};
-use sockets::Sockets;
 use unheard::Unheard;
 
 use crate::place;
@@ -61,7 +55,9 @@ use crate::place;
 /// A UDP socket as a transport.
 pub struct Udp {
     caps: Caps,
-    sockets: Sockets,
+    socket: UdpSocket,
+    /// The one peer.
+    connected: Option<SocketAddr>,
     local: SocketAddr,
     ethertype: EtherType,
     steering: Steering,
@@ -156,21 +152,25 @@ impl Udp {
 
     /// What is everybody's, or somebody's who was not heard yet: as a switch, to all.
     #[cold]
-    fn send_to_all(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send_to_all(&mut self, to: Address, frame: &Frame) -> bool {
         let now = Instant::now();
         self.places.forget_silent(now);
         if self.places.len() == 0 {
             self.count.nobody += 1;
-            return Ok(());
+            return true;
         }
         if !to.is_group() && !self.unheard.may_go(now, self.places.len()) {
             self.count.unheard += 1;
-            return Ok(());
+            return true;
         }
         self.sender.push(To::All, frame)
     }
 
     fn introduce_at(&mut self, place: SocketAddr) -> Result<(), IntroduceError> {
+        if let Some(peer) = self.connected.filter(|peer| *peer != place) {
+            let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
+            return Err(IntroduceError::NoPeer { place: place.to_string(), why });
+        }
         // A list of all nodes may be everybody's.
         if place == self.local || self.places.introduce(place) {
             return Ok(());
@@ -194,7 +194,7 @@ impl Transport for Udp {
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         if self.stage.is_empty()
             && budget > 0
-            && let Err(error) = self.sockets.look(&mut self.stage)
+            && let Err(error) = self.stage.look(&self.socket)
         {
             self.broken = Some(error.to_string());
         }
@@ -204,10 +204,10 @@ impl Transport for Udp {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         match self.places.find(to) {
             Some(ticket) => self.sender.push(To::One(ticket), frame),
@@ -217,37 +217,28 @@ impl Transport for Udp {
 
     #[inline]
     fn flush(&mut self) {
-        self.sender.flush(&self.sockets, &self.places);
+        self.sender.flush(&self.socket, &self.places);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::AddPeer(place) => self.introduce_at(place::read("udp", place, self.local)?),
+            Command::RemovePeer(place) => {
+                self.places.forget(place::read("udp", place, self.local)?);
+                Ok(())
+            }
+            _ => self.steering.control(command, &self.caps),
+        }
     }
 
-    fn way_back(&mut self, _: Flow, back: &Back) {
-        self.steering.way_back(back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
+        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.introduce_at(place::read("udp", place, self.local)?)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.places.forget(place::read("udp", place, self.local)?);
-        Ok(())
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        let place: SocketAddr = self.places.get(self.places.find(to)?)?.clone().try_into().ok()?;
-        Some(format!("udp:{place}"))
+    fn peer(&self, at: Address) -> PeerInfo {
+        let place = self.places.find(at).and_then(|ticket| SocketAddr::try_from(self.places.get(ticket)?.clone()).ok());
+        PeerInfo { address: place.map(|place| format!("udp:{place}")), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -259,9 +250,6 @@ impl Transport for Udp {
         each("udp_gso_messages", sent.gso);
         each("udp_gso_refused", sent.gso_refused);
         each("udp_gro_messages", stage.merged);
-        each("udp_connected", self.sockets.favourite().is_some() as u64);
-        each("udp_connects", self.sockets.count.connects);
-        each("udp_connect_failed", self.sockets.count.failed);
         each("udp_places", self.places.len() as u64);
         each("udp_learned", count.learned);
         each("udp_learned_moved", count.moved);
@@ -283,7 +271,7 @@ impl Transport for Udp {
         each("udp_lost_send_error", sent.other);
         each("udp_lost_own", count.own);
         each("udp_lost_received_too_long", count.received_too_long);
-        each("udp_lost_kernel_full", self.sockets.dropped_by_kernel(self.local.is_ipv4()));
+        each("udp_lost_kernel_full", receive::dropped_by_kernel(&self.socket, self.local.is_ipv4()));
         self.steering.counters(each);
     }
 }

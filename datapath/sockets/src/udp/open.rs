@@ -12,11 +12,9 @@ use quinn_udp::UdpSocketState;
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Protocol, Socket, Type};
 
-use super::connected::Connected;
 use super::places::Places;
 use super::receive::Stage;
 use super::send::Sender;
-use super::sockets::Sockets;
 use super::unheard::Unheard;
 use super::{Count, Udp};
 use crate::errors::doing;
@@ -35,7 +33,7 @@ const BUFFER: usize = 4 << 20;
 /// Open a UDP socket as a transport, with a pool of its own.
 ///
 /// ```
-/// use sockets::{Options, udp};
+/// use am_sockets::{Options, udp};
 /// use am_transport::Transport;
 ///
 /// let socket = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
@@ -65,23 +63,27 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError
     let socket: std::net::UdpSocket = socket.into();
     let local = socket.local_addr().map_err(doing("ask for a socket's place"))?;
     let wake: OwnedFd = socket.try_clone().map_err(doing("duplicate a descriptor"))?.into();
-    let second = second(options).ok().map(Arc::new);
-    let wake = [Some(Arc::new(wake)), second.clone()].into_iter().flatten().collect();
-    let caps = caps(local, mode(gso, gro), max_frame, tune::pool(pool, options, max_frame)?, wake);
+    let connected = options.connect.map(|peer| crate::place::read("udp", &peer.to_string(), local)).transpose()?;
+    if let Some(peer) = connected {
+        socket.connect(peer).map_err(doing("connect a UDP socket"))?;
+    }
+    let caps = caps(local, mode(gso, gro), max_frame, tune::pool(pool, options, max_frame)?, vec![Arc::new(wake)]);
     let mut udp = Udp {
         steering: Steering::at_a_place(options.ethertype, caps.address),
         ethertype: options.ethertype,
         places: Places::new(PLACES, Instant::now()),
         unheard: Unheard::new(Instant::now()),
-        sender: Sender::new(gso),
+        sender: Sender::new(gso, connected.is_some()),
         stage: Stage::new(state, gro, max_frame),
         blank: None,
         count: Count::default(),
         broken: None,
         caps,
-        sockets: Sockets::new(socket, second.map(|second| Connected::new(second, local))),
+        socket,
+        connected,
         local,
     };
+    connected.map_or(Ok(()), |peer| udp.introduce_at(peer))?;
     options.peers.iter().try_for_each(|peer| udp.introduce_at(crate::place::read("udp", &peer.to_string(), local)?))?;
     Ok(udp)
 }
@@ -135,16 +137,6 @@ fn prepare(socket: &Socket, options: &Options) -> Result<(), OpenError> {
         None => tune::enlarge(socket, BUFFER),
     }
     tune::busy_poll(socket, options)
-}
-
-/// The second socket, for later: see [`Connected`]. Without GRO, since what comes in bursts is left to the first.
-pub(super) fn second(options: &Options) -> Result<OwnedFd, OpenError> {
-    let failed = doing("set up a UDP socket");
-    let socket = tune::socket(options.local, Type::DGRAM, Protocol::UDP).map_err(&failed)?;
-    prepare(&socket, options)?;
-    UdpSocketState::new((&socket).into()).map_err(&failed)?;
-    simplify(&socket, options, false)?;
-    Ok(socket.into())
 }
 
 /// Of what [`UdpSocketState`] has set up we need GRO, and that IP does not cut

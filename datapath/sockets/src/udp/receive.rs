@@ -1,13 +1,14 @@
 //! Datagrams as they arrive: many with one system call, and with GRO many in one.
 
 use std::array;
+use std::fs;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
-use rustix::net::{RecvFlags, recv};
 
 /// Messages of a call, at most.
 const MOST: usize = 16;
@@ -65,71 +66,24 @@ impl Stage {
         self.message == self.filled
     }
 
-    /// How many datagrams have come with the last look, or at least that they were several; where the first is from.
-    #[inline]
-    pub(super) fn arrived(&self) -> (usize, Option<SocketAddr>) {
-        let first = self.metas[..self.filled].first();
-        let is_merged = first.is_some_and(|meta| meta.stride < meta.len);
-        (self.filled + usize::from(is_merged), first.map(|meta| meta.addr))
-    }
-
     /// Look for more; the stage must be empty.
     ///
     /// # Errors
     /// The socket is none any more.
     #[inline]
     pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
-        self.begin();
+        (self.filled, self.message, self.offset) = (0, 0, 0);
+        self.count.calls += 1;
         // Behind one that comes alone there is mostly nothing: that is looked for as cheaply.
         let asked = if self.ask > 2 { self.ask } else { 1 };
         let looked = if asked == 1 { self.one(socket) } else { self.several(socket) };
-        self.took(looked)?;
+        match looked {
+            Ok(filled) => self.filled = filled,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => self.failed(error)?,
+        }
         self.ask = if self.filled == asked { (2 * self.ask).min(MOST) } else { self.filled.max(1) };
         Ok(())
-    }
-
-    /// Look for one message at a socket at which little is expected.
-    ///
-    /// # Errors
-    /// The socket is none any more.
-    pub(super) fn look_aside(&mut self, socket: &impl AsRawFd) -> Result<(), io::Error> {
-        self.begin();
-        let looked = self.one(socket);
-        self.took(looked)
-    }
-
-    /// Look for one datagram at a socket, without GRO, that has none but this peer's.
-    ///
-    /// # Errors
-    /// The socket is none any more.
-    #[inline]
-    pub(super) fn look_from(&mut self, peer: SocketAddr, socket: &OwnedFd) -> Result<(), io::Error> {
-        self.begin();
-        let looked = recv(socket, &mut self.memory[..self.room], RecvFlags::DONTWAIT);
-        let looked = looked.map(|(len, _)| {
-            let meta = &mut self.metas[0];
-            (meta.addr, meta.len, meta.stride) = (peer, len, len);
-            1
-        });
-        self.took(looked.map_err(io::Error::from))
-    }
-
-    #[inline]
-    fn begin(&mut self) {
-        (self.filled, self.message, self.offset) = (0, 0, 0);
-        self.count.calls += 1;
-    }
-
-    #[inline]
-    fn took(&mut self, looked: io::Result<usize>) -> Result<(), io::Error> {
-        match looked {
-            Ok(filled) => {
-                self.filled = filled;
-                Ok(())
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            Err(error) => self.failed(error),
-        }
     }
 
     fn several(&mut self, socket: &UdpSocket) -> io::Result<usize> {
@@ -140,7 +94,7 @@ impl Stage {
 
     /// What is asked for by one who waits: with less to set up, here and in the kernel, than for several.
     #[inline]
-    fn one(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
+    fn one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
         let (fd, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         let message = recvmsg::<SockaddrStorage>(fd, &mut buffer, Some(&mut self.control.0), flags)?;
@@ -189,4 +143,13 @@ impl Stage {
 fn place(address: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
+}
+
+/// Datagrams that the kernel had no room for, from its table of sockets.
+pub(super) fn dropped_by_kernel(socket: &UdpSocket, is_ipv4: bool) -> u64 {
+    let table = fs::read_to_string(if is_ipv4 { "/proc/thread-self/net/udp" } else { "/proc/thread-self/net/udp6" });
+    let socket = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).map(|socket| socket.ino().to_string());
+    let (Ok(table), Ok(inode)) = (table, socket) else { return 0 };
+    let line = table.lines().find(|line| line.split_whitespace().nth(9) == Some(&inode));
+    line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or(0)
 }

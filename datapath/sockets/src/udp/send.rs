@@ -8,9 +8,8 @@ use am_ring::Frame;
 use am_wire::Buffer;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg, sendto};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, sendmmsg, sendto};
 
-use super::Sockets;
 use super::places::{Places, Ticket};
 use super::plan::{BATCH, Call};
 
@@ -32,6 +31,8 @@ pub(super) enum To {
 #[derive(Debug)]
 pub(super) struct Sender {
     queue: Vec<(To, Frame)>,
+    /// Whether the socket is connected, and the kernel knows where frames go.
+    is_connected: bool,
     /// Whether runs are left to the kernel to cut.
     gso: bool,
     /// The length at which the socket cuts now; 0 if it does not.
@@ -64,32 +65,33 @@ enum Step {
 }
 
 impl Sender {
-    pub(super) fn new(gso: bool) -> Sender {
-        Sender { queue: Vec::with_capacity(QUEUE), gso, segment: 0, count: Count::default() }
+    pub(super) fn new(gso: bool, is_connected: bool) -> Sender {
+        Sender { queue: Vec::with_capacity(QUEUE), is_connected, gso, segment: 0, count: Count::default() }
     }
 
-    /// Into the queue, or back.
+    /// Into the queue, if it has room.
     #[inline]
-    pub(super) fn push(&mut self, to: To, frame: Frame) -> Result<(), Frame> {
-        if self.queue.len() == QUEUE {
+    pub(super) fn push(&mut self, to: To, frame: &Frame) -> bool {
+        let has_room = self.queue.len() < QUEUE;
+        if has_room {
+            self.queue.push((to, frame.share()));
+        } else {
             self.count.full += 1;
-            return Err(frame);
         }
-        self.queue.push((to, frame));
-        Ok(())
+        has_room
     }
 
     /// Send what is queued, as far as the socket has room.
     #[inline]
-    pub(super) fn flush(&mut self, sockets: &Sockets, places: &Places) {
+    pub(super) fn flush(&mut self, socket: &UdpSocket, places: &Places) {
         if self.queue.is_empty() {
             return;
         }
         let mut done = 0;
         while done < self.queue.len() {
             let step = match self.queue[done].0 {
-                To::One(_) => self.batch(sockets, places, done),
-                To::All => self.flood(sockets, places, done),
+                To::One(_) => self.batch(socket, places, done),
+                To::All => self.flood(socket, places, done),
             };
             match step {
                 Step::Done(frames) => done += frames,
@@ -100,7 +102,7 @@ impl Sender {
     }
 
     /// Frames for one place each, from `start` on.
-    fn batch(&mut self, sockets: &Sockets, places: &Places, start: usize) -> Step {
+    fn batch(&mut self, socket: &UdpSocket, places: &Places, start: usize) -> Step {
         let queue = &self.queue[start..];
         let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
         match frames {
@@ -108,29 +110,23 @@ impl Sender {
                 self.count.forgotten += 1;
                 Step::Done(1)
             }
-            1 => self.one(sockets, places, start),
+            1 => self.one(socket, places, start),
             _ => {
                 let call = Call::of(frames, |at| (queue[at].0, queue[at].1.bytes().len()), self.gso);
                 if call.frames == 1 {
-                    self.one(sockets, places, start)
+                    self.one(socket, places, start)
                 } else {
-                    self.several(sockets, places, start, &call)
+                    self.several(socket, places, start, &call)
                 }
             }
         }
     }
 
-    fn one(&mut self, sockets: &Sockets, places: &Places, at: usize) -> Step {
-        let bytes = self.queue[at].1.bytes();
+    fn one(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
         let Some(raw) = place(places, self.queue[at].0) else { return Step::Done(1) };
         self.count.calls += 1;
-        if sockets.send_connected(raw, bytes, FLAGS) {
-            self.count.sent += 1;
-            return Step::Done(1);
-        }
-        let len = bytes.len();
-        self.fit(&sockets.shared, len);
-        match sendto(&sockets.shared, self.queue[at].1.bytes(), FLAGS, raw) {
+        self.fit(socket, self.queue[at].1.bytes().len());
+        match self.call(socket, at, raw) {
             Ok(_) => {
                 self.count.sent += 1;
                 Step::Done(1)
@@ -139,19 +135,25 @@ impl Sender {
         }
     }
 
-    fn several(&mut self, sockets: &Sockets, places: &Places, start: usize, call: &Call) -> Step {
+    #[inline]
+    fn call(&self, socket: &UdpSocket, at: usize, to: &SocketAddrAny) -> Result<usize, Errno> {
+        let bytes = self.queue[at].1.bytes();
+        if self.is_connected { send(socket, bytes, FLAGS) } else { sendto(socket, bytes, FLAGS, to) }
+    }
+
+    fn several(&mut self, socket: &UdpSocket, places: &Places, start: usize, call: &Call) -> Step {
         if call.segment > 0 && call.segment != self.segment {
-            self.cut_at(&sockets.shared, call.segment);
+            self.cut_at(socket, call.segment);
         }
         if call.segment == 0 {
-            self.fit(&sockets.shared, call.longest_single);
+            self.fit(socket, call.longest_single);
         }
         self.count.calls += 1;
         let queue = &self.queue[start..start + call.frames];
         let result = if call.messages <= FEW && call.frames <= FEW {
-            send::<FEW>(&sockets.shared, places, queue, call)
+            send_many::<FEW>(socket, places, queue, call, self.is_connected)
         } else {
-            send::<BATCH>(&sockets.shared, places, queue, call)
+            send_many::<BATCH>(socket, places, queue, call, self.is_connected)
         };
         let first = call.runs[0] as usize;
         match result {
@@ -163,7 +165,7 @@ impl Sender {
                 Step::Done(frames)
             }
             Err(Errno::INVAL | Errno::IO | Errno::MSGSIZE) if self.segment > 0 => {
-                self.uncut(sockets, places, start, first, result == Err(Errno::IO))
+                self.uncut(socket, places, start, first, result == Err(Errno::IO))
             }
             Err(error) => self.failed(error, first),
         }
@@ -172,12 +174,12 @@ impl Sender {
     /// The way of these frames does not take a run: each alone then. If the
     /// device cannot, no more runs at all.
     #[cold]
-    fn uncut(&mut self, sockets: &Sockets, places: &Places, start: usize, frames: usize, never: bool) -> Step {
+    fn uncut(&mut self, socket: &UdpSocket, places: &Places, start: usize, frames: usize, never: bool) -> Step {
         self.count.gso_refused += 1;
         self.gso &= !never;
-        self.cut_at(&sockets.shared, 0);
+        self.cut_at(socket, 0);
         for at in 0..frames {
-            if let Step::Full = self.one(sockets, places, start + at) {
+            if let Step::Full = self.one(socket, places, start + at) {
                 return if at == 0 { Step::Full } else { Step::Done(at) };
             }
         }
@@ -186,11 +188,11 @@ impl Sender {
 
     /// A frame to all places: one call for each, since it is rare.
     #[cold]
-    fn flood(&mut self, sockets: &Sockets, places: &Places, at: usize) -> Step {
-        self.fit(&sockets.shared, self.queue[at].1.bytes().len());
+    fn flood(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
+        self.fit(socket, self.queue[at].1.bytes().len());
         for raw in places.all() {
             self.count.calls += 1;
-            match sendto(&sockets.shared, self.queue[at].1.bytes(), FLAGS, raw) {
+            match self.call(socket, at, raw) {
                 Ok(_) => self.count.sent += 1,
                 // Whoever had it already must not get it again, so it does not wait for room.
                 Err(Errno::AGAIN) => self.count.no_room += 1,
@@ -235,11 +237,12 @@ impl Sender {
 }
 
 /// One system call; how many of the messages went.
-fn send<const N: usize>(
+fn send_many<const N: usize>(
     socket: &UdpSocket,
     places: &Places,
     queue: &[(To, Frame)],
     call: &Call,
+    is_connected: bool,
 ) -> Result<usize, Errno> {
     let pieces: [IoSlice<'_>; N] =
         array::from_fn(|at| IoSlice::new(queue.get(at).map_or(&[][..], |(_, frame)| frame.bytes())));
@@ -251,7 +254,7 @@ fn send<const N: usize>(
         start += run;
         let pieces = &pieces[start - run..start];
         match queue.get(start - run).and_then(|(to, _)| place(places, *to)) {
-            Some(to) if run > 0 => MMsgHdr::new_with_addr(to, pieces, control),
+            Some(to) if run > 0 && !is_connected => MMsgHdr::new_with_addr(to, pieces, control),
             _ => MMsgHdr::new(pieces, control),
         }
     });

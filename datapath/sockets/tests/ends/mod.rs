@@ -2,11 +2,12 @@
 
 #![allow(dead_code)] // each test uses a part
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_sockets::{Options, Tcp, Udp, tcp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -36,8 +37,8 @@ pub(crate) fn place(end: &dyn Transport) -> String {
 pub(crate) fn udp_pair(name: &str) -> [Udp; 2] {
     let mut ends = [udp(name), udp(name)];
     let places = [place(&ends[0]), place(&ends[1])];
-    ends[0].introduce(&places[1]).unwrap();
-    ends[1].introduce(&places[0]).unwrap();
+    ends[0].add_peer(&places[1]).unwrap();
+    ends[1].add_peer(&places[0]).unwrap();
     ends
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn is_quiet(end: &mut dyn Transport) -> bool {
 pub(crate) fn acquaint(ends: &mut [Udp; 2]) {
     for (from, to) in [(0, 1), (1, 0)] {
         let beacon = numbered(&ends[from], Address::BROADCAST, 0, 100);
-        ends[from].send(Address::BROADCAST, beacon).unwrap();
+        assert!(ends[from].send(Address::BROADCAST, &beacon), "room");
         ends[from].flush();
         receive_so_many(&mut ends[to], 1);
     }
@@ -143,7 +144,7 @@ pub(crate) fn tcp_pair(name: &str, introduce: usize) -> [Tcp; 2] {
     let mut ends = [tcp(name), tcp(name)];
     let places = [place(&ends[0]), place(&ends[1])];
     for end in 0..introduce {
-        ends[end].introduce(&places[1 - end]).unwrap();
+        ends[end].add_peer(&places[1 - end]).unwrap();
     }
     connect(&mut ends);
     ends
@@ -157,24 +158,10 @@ pub(crate) fn connect(ends: &mut [Tcp]) {
     });
 }
 
-/// One datagram from the other, and some looks at nothing, as of one who spins.
-pub(crate) fn exchange(near: &mut Udp, far: &mut Udp, number: u32) {
-    let to = near.caps().address;
-    let frame = numbered(far, to, number, 100);
-    far.send(to, frame).unwrap();
-    far.flush();
-    assert_eq!(receive_so_many(near, 1), [number]);
-    (0..4).for_each(|_| assert!(receive(near).is_empty()));
-}
-
-/// The first talks with the second until its second socket is connected to it.
-pub(crate) fn favour(near: &mut Udp, far: &mut Udp) {
-    let before = counter(near, "udp_connects");
-    let mut number = 0;
-    until("it is connected", || {
-        exchange(near, far, number);
-        number += 1;
-        counter(near, "udp_connects") > before
-    });
-    assert_eq!(counter(near, "udp_connected"), 1);
+/// Two of them on this host, each connected to the other.
+pub(crate) fn connected_pair(host: &str) -> [Udp; 2] {
+    let free = || UdpSocket::bind(format!("{host}:0")).unwrap();
+    let (one, other) = (free(), free());
+    let [one, other] = [one, other].map(|socket| socket.local_addr().unwrap());
+    [(one, other), (other, one)].map(|(local, peer)| udp(&format!("udp:{local},connect={peer}")))
 }

@@ -3,6 +3,7 @@
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
 
+use super::pair::steer;
 use super::report::{Failure, Verdict, ensure};
 use super::{Pair, frames};
 
@@ -14,7 +15,7 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
         let before = kept.bytes().to_vec();
         // A retransmit queue sends a frame, keeps it, and sends it again.
         for _ in 0..3 {
-            pair.send_frame(spec.to, kept.share(), &mut |_| ())?;
+            pair.send_frame(spec.to, &kept, &mut |_| ())?;
         }
         pair.until("a frame that was sent was not given back", &mut |_| (), &mut |_| kept.is_unique())?;
         ensure!(kept.bytes() == before, "a frame that was sent has changed");
@@ -95,11 +96,11 @@ fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
     for number in 0..rounds {
         let spec = pair.spec(number, 60 + number as usize % 1000);
         if let Some(frame) = pair.build(&spec) {
-            let _ = pair.near.send(spec.to, frame);
+            let _ = pair.near.send(spec.to, &frame);
         }
         pair.turn(&mut |_| arrived += 1);
         if number % 16 == 0 {
-            pair.far.steer(frames::FLOW, true);
+            steer(&mut *pair.far, true);
         }
     }
     arrived

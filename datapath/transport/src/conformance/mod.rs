@@ -59,7 +59,7 @@ checks! {
     steering::garbage_is_dropped_and_counted_by_reason,
     limits::receive_honours_its_budget,
     limits::an_idle_link_gives_nothing,
-    limits::a_full_transport_gives_the_frame_back,
+    limits::a_full_transport_leaves_the_frame_alone,
     memory::a_shared_frame_can_be_sent_and_comes_back,
     memory::frames_that_are_kept_do_not_stop_it,
     memory::frames_outlive_their_transport,

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use am_wire::{Address, Flow, Reason};
 
 use super::Pair;
-use super::frames::{FLOW, Spec};
-use super::pair::counter;
+use super::frames::Spec;
+use super::pair::{counter, steer};
 use super::report::{Failure, Verdict, ensure};
 
 /// A flow that is never opened.
@@ -25,7 +25,7 @@ fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Fa
     pair.until(&hope, &mut |_| seen.set(seen.get() + 1), &mut |pair| {
         // A lossy link may lose some, so the frame is sent again.
         if let Some(frame) = pair.build(spec) {
-            let _ = pair.near.send(spec.to, frame);
+            let _ = pair.near.send(spec.to, &frame);
         }
         seen.get() > 0 || counter(&*pair.far, reason.name()) > Some(before)
     })?;
@@ -45,11 +45,11 @@ pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<Verdict, Fail
     let spec = pair.spec(1, 100);
     expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     for _ in 0..3 {
-        pair.far.steer(FLOW, true);
+        steer(&mut *pair.far, true);
         pair.deliver(&[spec])?;
         // Frames that are still on their way may arrive, so they are drained first.
         pair.drain()?;
-        pair.far.steer(FLOW, false);
+        steer(&mut *pair.far, false);
         expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     }
     Ok(Verdict::Passed)

@@ -56,13 +56,13 @@ impl Waiting {
         self.held.iter_mut().for_each(|held| held.turns = held.turns.saturating_sub(1));
     }
 
-    /// Send what has waited long enough, oldest first, until `send` gives one back.
-    pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, Frame) -> Result<(), Frame>) {
+    /// Send what has waited long enough, oldest first, until there is no room.
+    pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, &Frame) -> bool) {
         while let Some(at) = self.held.iter().position(|held| held.frames == 0 || held.turns == 0) {
-            let Held { to, frame, frames, turns } = self.held.remove(at);
-            if let Err(frame) = send(to, frame) {
-                return self.held.insert(at, Held { to, frame, frames, turns });
+            if !send(self.held[at].to, &self.held[at].frame) {
+                return;
             }
+            self.held.remove(at);
             overtake(&mut self.held[..at]);
         }
     }

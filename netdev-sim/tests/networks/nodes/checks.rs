@@ -97,7 +97,7 @@ impl Checks {
     /// Check a node's NIC, and the frames that the node holds.
     pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine, app: &App) -> Checked {
         self.frames.clear();
-        engine.frames(&mut |frame| self.frames.push(frame.index()));
+        engine.core().frames(&mut |frame| self.frames.push(frame.index()));
         app.frames(&mut |frame| self.frames.push(frame.index()));
         frames::running(net.nic(node), &self.frames)?;
         memory::bounded(net, node)

@@ -169,7 +169,7 @@ impl World {
             let Some(node) = &place.node else { continue };
             // A probe or a beacon may wait for room in the TX ring. Messages of a dead node may wait behind its lost ones.
             let mut held = vec![];
-            node.engine.frames(&mut |frame| held.push(frame.index()));
+            node.engine.core().frames(&mut |frame| held.push(frame.index()));
             frames::running(
                 self.net.nic(at),
                 if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },

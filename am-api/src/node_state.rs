@@ -1,0 +1,237 @@
+//! What a node and its endpoints share. Borrowed for a call at a time, never
+//! while a handler runs.
+
+use std::cell::{RefCell, RefMut};
+use std::rc::{Rc, Weak};
+use std::thread;
+
+use am_engine::{Clock, Engine, Look};
+use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
+use am_ring::Frame;
+use am_transport::Transport;
+
+use crate::bulk::Bulk;
+use crate::connection_event::EventQueues;
+use crate::log::Log;
+use crate::owned_message::KeptCredits;
+
+pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
+/// For tokens and prepared messages: a kept one does not keep its node alive.
+pub(crate) type NodeWeak = Weak<RefCell<NodeState>>;
+
+/// Borrow the node in a `Drop`. Nothing that borrows a node drops a part of it, so a failure is a bug in this crate. While a
+/// panic unwinds, a second panic would abort.
+#[inline]
+pub(crate) fn borrow_to_drop(node: &RefCell<NodeState>) -> Option<RefMut<'_, NodeState>> {
+    let borrowed = node.try_borrow_mut();
+    assert!(borrowed.is_ok() || thread::panicking(), "dropped while its node is borrowed");
+    borrowed.ok()
+}
+
+pub(crate) struct NodeState {
+    pub(crate) engine: Engine,
+    pub(crate) transport: Box<dyn Transport>,
+    pub(crate) clock: Clock,
+    /// Messages with so many bytes of words and payload push each other out of
+    /// the nearest cache: their frames are fetched in time, and looked at once only.
+    pub(crate) large: usize,
+    /// A frame for each reply that is promised, and one more.
+    pub(crate) for_replies: Vec<Frame>,
+    pub(crate) events: EventQueues,
+    /// What handlers kept.
+    pub(crate) kept: KeptCredits,
+    /// Requests whose memory is out to be written.
+    pub(crate) prepared: usize,
+    /// Transfers.
+    pub(crate) bulk: Bulk,
+    pub(crate) tally: Tally,
+    pub(crate) log: Log,
+}
+
+/// What this layer counts itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Messages for a handler that the endpoint does not have.
+    pub(crate) unhandled: u64,
+    /// Times that requests had to wait because no frame was left for a reply.
+    pub(crate) no_reply_frame: u64,
+    /// Answers that came too late, or to no request of this node.
+    pub(crate) late_answers: u64,
+}
+
+impl NodeState {
+    pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
+        NodeState {
+            for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
+            kept: KeptCredits::new(engine.core().config().receive_frames),
+            engine,
+            transport,
+            clock,
+            large,
+            events: EventQueues::default(),
+            prepared: 0,
+            bulk: Bulk::default(),
+            tally: Tally::default(),
+            log: Log::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn core(&mut self) -> &mut Core<Frame> {
+        self.engine.core_mut()
+    }
+
+    /// The time of the last turn; read where that turn did not.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        if self.engine.is_postponed() { self.clock.now() } else { self.engine.core().now() }
+    }
+
+    /// Two nodes that have one name, and where they are.
+    #[cold]
+    pub(crate) fn contested(&self) -> Option<String> {
+        let Contest { name, addresses } = self.engine.core().contested()?;
+        let caps = self.transport.caps();
+        let [one, other] = addresses.map(|address| {
+            let place =
+                self.transport.peer(address).address.or_else(|| (address == caps.address).then(|| caps.name.clone()));
+            place.map_or_else(|| address.to_string(), |place| format!("{address} ({place})"))
+        });
+        Some(format!(
+            "two nodes are called `{name}`, one at {one} and one at {other}: conversations lead to the one that was \
+             started last; start one of them under another name"
+        ))
+    }
+
+    /// A peer that frames of the full length do not reach.
+    pub(crate) fn shortened(&self) -> Option<String> {
+        let core = self.engine.core();
+        let (peer, most) = core.shortened().next()?;
+        Some(format!(
+            "frames of more than {most} bytes do not arrive at `{}`, so messages to it are shorter: its NIC's driver cuts \
+             them, or an MTU between is smaller; give all ports between one MTU, or open its interface with `copy=always`",
+            peer.name
+        ))
+    }
+
+    /// First half of a turn; see [`Engine::inhale`].
+    #[inline]
+    pub(crate) fn inhale(&mut self, look: Look) -> usize {
+        if !self.kept.is_empty() {
+            self.release_dropped();
+        }
+        self.engine.inhale(look, || self.clock.now(), &mut *self.transport)
+    }
+
+    /// Credits of kept messages that were dropped return to their senders.
+    #[cold]
+    fn release_dropped(&mut self) {
+        while let Some((flow, class)) = self.kept.next_dropped() {
+            self.core().release(flow, class);
+        }
+    }
+
+    /// Whether there is anything for handlers to do.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.engine.core().has_deliveries() || self.has_news()
+    }
+
+    /// Second half of a turn; see [`Engine::exhale`].
+    #[inline]
+    pub(crate) fn exhale(&mut self) -> usize {
+        // Nearly every turn has neither transfers nor events.
+        let has_transfers = !self.bulk.is_quiet();
+        if has_transfers {
+            self.bulk.pump(&mut self.engine, &mut *self.transport, self.prepared);
+        }
+        let has_events = self.engine.core().has_events();
+        if has_events {
+            self.take_events();
+        }
+        let sent = self.engine.exhale(|| self.clock.now(), &mut *self.transport);
+        if has_transfers || has_events {
+            self.bulk.end_dead(self.engine.core_mut());
+        }
+        if has_events || self.log.has_returned() {
+            self.log.tell(self.engine.core_mut());
+        }
+        if sent > 0 {
+            self.set_aside();
+        }
+        sent
+    }
+
+    #[cold]
+    fn take_events(&mut self) {
+        let NodeState { engine, transport, events, bulk, log, .. } = self;
+        engine.take_events(&mut **transport, &mut |event| {
+            if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
+                bulk.on_ended(endpoint, flow, reason);
+            }
+            log.note(&event);
+            events.push(&event);
+        });
+    }
+
+    /// Frames for the replies to requests that are yet to be given out. One
+    /// more than was promised is at hand when the next one comes.
+    #[inline]
+    fn set_aside(&mut self) -> bool {
+        let promised = self.engine.core().replies_owed();
+        if self.for_replies.len() <= promised {
+            self.for_replies.extend(self.engine.pool().take());
+        }
+        self.for_replies.len() > promised
+    }
+
+    /// A right to reply lapses, and with it the frame set aside: it may be wanted elsewhere.
+    #[inline]
+    pub(crate) fn forgo(&mut self, flow: FlowId) {
+        self.core().forgo(flow);
+        if self.for_replies.len() > self.engine.core().replies_owed() + 1 {
+            self.for_replies.pop();
+        }
+    }
+
+    /// Whether anything but messages has happened that an endpoint may want to
+    /// hear of: conversations that opened or ended, messages that came back.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_over()
+    }
+
+    /// Whether endpoints have anything to do for transfers.
+    #[inline]
+    pub(crate) fn has_bulk(&self) -> bool {
+        self.engine.core().has_bulk() || self.bulk.has_over()
+    }
+
+    /// Deposit what waits for this endpoint, at most so many segments; how many there were.
+    pub(crate) fn take_in_bulk(&mut self, endpoint: EndpointId, most: usize) -> usize {
+        self.bulk.take_in(self.engine.core_mut(), endpoint, most)
+    }
+
+    /// The next message for an endpoint, replies first. A request is given out
+    /// when a frame for its reply is set aside, so that no reply fails for lack
+    /// of memory; while there is none, requests wait.
+    #[inline]
+    pub(crate) fn next(&mut self, endpoint: EndpointId) -> Option<Delivery<Frame>> {
+        if let Some(reply) = self.core().poll_reply(endpoint) {
+            return Some(reply);
+        }
+        if !self.set_aside() {
+            self.tally.no_reply_frame += 1;
+            return None;
+        }
+        self.core().poll_request(endpoint)
+    }
+}
+
+impl Drop for NodeState {
+    /// The last of a node and its endpoints is gone: the peers should hear of it.
+    fn drop(&mut self) {
+        let NodeState { engine, transport, clock, .. } = self;
+        engine.shut_down(|| clock.now(), &mut **transport);
+    }
+}

@@ -1,0 +1,11 @@
+//! Processes that are stopped, killed and restarted: they count on processors, so they are apart from other tests.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../doomed/mod.rs"]
+mod doomed;
+#[path = "../example/mod.rs"]
+mod example;
+
+mod ledger;
+mod signals;

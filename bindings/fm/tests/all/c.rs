@@ -1,0 +1,59 @@
+//! C programs in one process, and what the header says about the library.
+
+use crate::program::Program;
+use amfm::Code;
+
+const HEADER: &str = include_str!("../../include/fm.h");
+
+#[test]
+fn the_example_runs_over_memory() {
+    let said = Program::build("examples/ping.c").run(&[]);
+    assert!(said.contains("1000 round trips of four words, 1500 of 1 to 1500 bytes, 0 bytes wrong"), "{said}");
+}
+
+#[test]
+fn misuse_is_an_error_that_says_what_to_do() {
+    let said = Program::build("tests/misuse.c").run(&[]);
+    assert!(said.contains("all as it should be"), "{said}");
+}
+
+/// A node that is lent out to the handler which ends the program is left alone.
+#[test]
+fn a_handler_may_end_the_program() {
+    let said = Program::build("tests/exit.c").run(&[]);
+    assert!(said.contains("out of a handler"), "{said}");
+}
+
+#[test]
+fn the_header_numbers_failures_as_the_library_does() {
+    let mut lines: Vec<(&str, i32)> = vec![];
+    for line in HEADER.lines().filter(|line| line.trim_start().starts_with("FM_E_") && line.contains('=')) {
+        let (name, rest) = line.trim().split_once(" = ").expect("a name and a number");
+        let number = rest.split([',', ' ']).next().expect("a number");
+        lines.push((name, number.parse().expect("a number")));
+    }
+    assert_eq!(lines.len(), Code::ALL.len());
+    for ((name, number), code) in lines.into_iter().zip(Code::ALL) {
+        // `NotInitialized` is FM_E_NOT_INITIALIZED.
+        let variant = format!("{code:?}").to_uppercase();
+        assert_eq!((name.trim_start_matches("FM_E_").replace('_', ""), number), (variant, code as i32));
+        assert_eq!(Code::of(number), Some(code));
+    }
+}
+
+#[test]
+fn the_header_declares_what_the_library_has() {
+    let calls = include_str!("../../src/calls.rs");
+    let names = |text: &'static str, before: &'static str| -> Vec<&'static str> {
+        let rests = text.lines().filter_map(move |line| line.split_once(before).map(|(_, rest)| rest));
+        let mut names: Vec<_> = rests.filter_map(|rest| rest.split_once('(').map(|(name, _)| name)).collect();
+        names.sort_unstable();
+        names
+    };
+    let mut declared = names(HEADER, "int FM_");
+    declared.extend(names(HEADER, "char *FM_"));
+    declared.extend(names(HEADER, "int64_t FM_"));
+    declared.sort_unstable();
+    assert_eq!(declared, names(calls, "extern \"C\" fn FM_"));
+    assert!(declared.len() >= 15, "{declared:?}");
+}

@@ -1,0 +1,250 @@
+//! The kernel's steering and [`am_wire::steer::steer`] decide alike: for a frame of
+//! each kind, then for a million at random. Needs root.
+//!
+//! `STEER_SEED` repeats a run, `STEER_FRAMES` lengthens one.
+
+use std::collections::HashMap;
+use std::env;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::twins::frames::{Frames, Spec};
+use crate::twins::{Difference, Twins, compile};
+use am_bpf::{Config, Probe};
+use am_wire::bounce::Back;
+use am_wire::frame::Link;
+use am_wire::steer::{Decision, Pass, Table};
+use am_wire::{Address, Class, EtherType, Flow, Framing, Kind, Reason};
+
+const OWN: Address = Address([0x02, 0, 0, 0, 0, 1]);
+const CONFIG: Config =
+    Config { ethertype: EtherType::DEFAULT, own: OWN, node_socket: 9, counts_redirected: true, lost_per_million: 0 };
+const MILLION: u64 = 1_000_000;
+/// Frames with the same addresses, EtherTypes and flows.
+const ROUND: u64 = 5_000;
+
+fn twins() -> Twins {
+    let mut twins = Twins::new(&CONFIG);
+    twins.set_flow(Flow::new(17).unwrap(), Some(3));
+    twins.set_flow(Flow::new(16383).unwrap(), Some(254));
+    twins
+}
+
+/// Both decide so.
+#[track_caller]
+fn expect(twins: &mut Twins, bytes: &[u8], expected: Decision) {
+    match twins.decide(bytes) {
+        Ok(decision) => assert_eq!(decision, expected),
+        Err(difference) => panic!("{difference}"),
+    }
+}
+
+fn socket_of(flow: u16) -> Decision {
+    match flow {
+        0 => Decision::Control(CONFIG.node_socket),
+        17 => Decision::Socket(3),
+        16383 => Decision::Socket(254),
+        _ => Decision::Drop(Reason::NoFlow),
+    }
+}
+
+#[test]
+fn messages_go_to_their_flows_socket() {
+    let mut twins = twins();
+    for framing in Framing::ALL {
+        let kinds = [Kind::Request, Kind::Reply, Kind::Ack, Kind::Reject, Kind::Put, Kind::Get]
+            .into_iter()
+            .chain(Class::ALL.map(Kind::Bundle));
+        for (kind, flow) in kinds.flat_map(|k| [17, 16383, 18].map(|f| (k, f))) {
+            for body in [0, 1, 46, 47, 1400] {
+                let bytes = Spec { kind, body, ..Spec::request(framing, flow, &twins.rust) }.bytes();
+                expect(&mut twins, &bytes, socket_of(flow));
+            }
+        }
+    }
+}
+
+#[test]
+fn control_frames_go_to_the_nodes_socket_from_every_address_that_is_ours() {
+    let mut twins = twins();
+    let probe = am_wire::frame::split_source(Flow::NODE, Address([0x02, 0xff, 0xff, 0xff, 0xff, 0xff]));
+    for framing in Framing::ALL {
+        for to in [OWN, Address::BROADCAST, Address([0x33, 0x33, 0, 0, 0, 1]), probe] {
+            let mut spec = Spec { kind: Kind::Control, ..Spec::request(framing, 0, &twins.rust) };
+            spec.link.to = to;
+            expect(&mut twins, &spec.bytes(), socket_of(0));
+        }
+    }
+}
+
+#[test]
+fn a_closed_flow_is_closed_and_an_opened_one_open() {
+    let mut twins = twins();
+    let flow = Flow::new(17).unwrap();
+    let bytes = Spec::request(Framing::Bare, 17, &twins.rust).bytes();
+    for socket in [None, Some(0), Some(254), None] {
+        twins.set_flow(flow, socket);
+        expect(&mut twins, &bytes, socket.map_or(Decision::Drop(Reason::NoFlow), Decision::Socket));
+    }
+}
+
+#[test]
+fn what_is_not_ours_passes() {
+    let mut twins = twins();
+    let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
+    spec.link.ethertype = EtherType::new(0x0800).unwrap();
+    expect(&mut twins, &spec.bytes(), Decision::Pass(Pass::Foreign));
+
+    let probe = am_wire::frame::split_source(Flow::NODE, OWN);
+    for to in [Address([0x02, 0, 0, 0, 0, 2]), Address([0, 0, 0, 0, 0, 1]), probe] {
+        let mut spec = Spec::request(Framing::Split, 17, &twins.rust);
+        spec.link.to = to;
+        expect(&mut twins, &spec.bytes(), Decision::Pass(Pass::OtherHost));
+    }
+}
+
+/// A valid frame in this framing, with some bytes changed.
+fn tampered(twins: &Twins, framing: Framing, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = Spec::request(framing, 17, &twins.rust).bytes();
+    change(&mut bytes);
+    bytes
+}
+
+#[test]
+fn every_reason_to_drop() {
+    use Framing::{Bare, Plain, Split};
+    type Change = fn(&mut [u8]);
+    let cases: &[(Reason, Framing, Change)] = &[
+        (Reason::Source, Bare, |b| b[6] |= 1),                     // a group address
+        (Reason::Source, Split, |b| b[6] &= !2),                   // a global address
+        (Reason::Version, Split, |b| b[6] &= 0xbf),                // version 2
+        (Reason::Version, Plain, |b| b[14] = 1),                   //
+        (Reason::Kind, Bare, |b| b[6] |= 0x30),                    // form 13
+        (Reason::Kind, Split, |b| b[14] |= 0xc0),                  //
+        (Reason::Kind, Plain, |b| b[15] |= 0xc0),                  //
+        (Reason::Kind, Plain, |b| b[15] |= 0x80),                  // an extended kind with code 7
+        (Reason::NoFlow, Plain, |b| b[16] |= 0x40),                // flow id of 15 bits
+        (Reason::NodeFlow, Plain, |b| b[16..18].fill(0)),          // a request on flow 0
+        (Reason::NodeFlow, Plain, |b| (b[15], b[18]) = (0x80, 1)), // control on flow 17
+        (Reason::Length, Bare, |b| b[10] ^= 0x10),                 // another length than the frame's
+        (Reason::Length, Split, |b| b[18] ^= 1),                   //
+        (Reason::Length, Plain, |b| b[19] ^= 1),                   //
+    ];
+    let mut twins = twins();
+    for &(reason, framing, change) in cases {
+        let bytes = tampered(&twins, framing, change);
+        expect(&mut twins, &bytes, Decision::Drop(reason));
+    }
+    let bytes = tampered(&twins, Bare, |_| ());
+    expect(&mut twins, &bytes[..59], Decision::Drop(Reason::Short));
+    expect(&mut twins, &bytes[..14], Decision::Drop(Reason::Short));
+}
+
+/// How often each decision came, sockets taken together.
+type Seen = HashMap<String, u64>;
+
+fn record(seen: &mut Seen, decision: Decision) {
+    let name = match decision {
+        Decision::Socket(_) => "Socket".to_owned(),
+        Decision::Bounce(_) => "Bounce".to_owned(),
+        Decision::Control(_) => "Control".to_owned(),
+        other => format!("{other:?}"),
+    };
+    *seen.entry(name).or_default() += 1;
+}
+
+fn seed() -> u64 {
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    env::var("STEER_SEED").map_or_else(|_| clock(), |text| text.parse().expect("STEER_SEED is a number"))
+}
+
+/// How a flow's requests go back, if they can: two in three.
+fn way_back(table: &Table, one_of_three: usize) -> Option<Back> {
+    let framing = [Framing::Bare, Framing::Split].get(one_of_three)?;
+    let link = Link { to: Address::default(), from: table.own, ethertype: table.ethertype };
+    Some(Back::new(*framing, &link, Flow::NODE, 0))
+}
+
+/// Flows opened and closed at random; returns those that are open.
+fn open_flows(frames: &mut Frames, twins: &mut Twins) -> Vec<Flow> {
+    use rand::Rng;
+    let mut open = Vec::new();
+    for _ in 0..frames.random.random_range(0..64) {
+        let flow = frames.flow(&open);
+        twins.set_flow(flow, Some(frames.random.random_range(0..=254)));
+        let back = way_back(&twins.rust, frames.random.random_range(0..3));
+        twins.set_back(flow, back.as_ref());
+        open.push(flow);
+    }
+    if let Some(flow) = open.pop() {
+        twins.set_flow(flow, None);
+    }
+    open
+}
+
+/// Compare both on `count` frames, in rounds of a configuration each.
+fn compare(seed: u64, count: u64, load: impl Fn(&Config) -> Probe) -> Result<Seen, Box<Difference>> {
+    use rand::Rng;
+    let (mut frames, mut seen) = (Frames::new(seed), Seen::new());
+    for _ in 0..count.div_ceil(ROUND) {
+        let (ethertype, own) = (frames.ethertype(), frames.own());
+        let config = Config {
+            ethertype,
+            own,
+            node_socket: frames.random.random_range(0..=254),
+            counts_redirected: true,
+            lost_per_million: 0,
+        };
+        let mut twins = Twins::with(&config, load(&config));
+        let open = open_flows(&mut frames, &mut twins);
+        twins.set_full(frames.random.random_bool(0.5));
+        for _ in 0..ROUND {
+            let frame = frames.next(&twins.rust, &open);
+            record(&mut seen, twins.decide(&frame)?);
+        }
+    }
+    Ok(seen)
+}
+
+#[test]
+fn a_million_random_frames() {
+    let count = env::var("STEER_FRAMES").map_or(MILLION, |text| text.parse().expect("STEER_FRAMES is a number"));
+    let seed = seed();
+    println!("STEER_SEED={seed}");
+    let load = |config: &Config| Probe::load(config).unwrap_or_else(|error| panic!("{error}"));
+    let seen = compare(seed, count, load).unwrap_or_else(|difference| panic!("STEER_SEED={seed}: {difference}"));
+
+    // All answers came, and often: the frames were not all of one sort.
+    println!("{seen:#?}");
+    use Reason::{Kind, Length, NoFlow, NodeFlow, Short, Source, Version};
+    let drops = [Short, Source, Version, Kind, NoFlow, NodeFlow, Length];
+    let drops = drops.map(|reason| format!("{:?}", Decision::Drop(reason)));
+    let passes = [Pass::Foreign, Pass::OtherHost].map(|pass| format!("{:?}", Decision::Pass(pass)));
+    for answer in drops.into_iter().chain(passes).chain(["Socket", "Control", "Bounce"].map(str::to_owned)) {
+        assert!(seen.get(&answer).is_some_and(|&n| n > count / 1000), "{answer} hardly came");
+    }
+}
+
+/// Every length and every cut at a driver's unit, in every framing.
+#[test]
+fn a_cut_frame_is_dropped() {
+    let mut twins = twins();
+    for framing in Framing::ALL {
+        for body in (47..1500 - framing.cost()).step_by(7) {
+            let bytes = Spec { body, ..Spec::request(framing, 17, &twins.rust) }.bytes();
+            expect(&mut twins, &bytes, Decision::Socket(3));
+            for cut in (64..bytes.len()).step_by(64) {
+                expect(&mut twins, &bytes[..cut], Decision::Drop(Reason::Length));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_planted_difference_is_found() {
+    // One bit of the flow id is not looked at.
+    let object = compile(Path::new("steer.bpf.c"), &["-DFLOW_MASK=0x1fff"]);
+    let load = |config: &Config| Probe::load_object(object.bytes(), config).unwrap_or_else(|error| panic!("{error}"));
+    let difference = compare(seed(), MILLION, load).expect_err("the wrong mask goes unnoticed");
+    println!("found: {difference}");
+}

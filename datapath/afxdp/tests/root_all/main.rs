@@ -1,0 +1,13 @@
+//! AF_XDP on interfaces of hosts of their own. Needs root.
+
+#[path = "../pair/mod.rs"]
+mod pair;
+
+mod conformance;
+mod errors;
+mod frames;
+mod long;
+mod queues;
+mod raw;
+mod reopen;
+mod traffic;

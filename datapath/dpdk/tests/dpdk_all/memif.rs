@@ -1,0 +1,107 @@
+//! Two ports in one process, joined by memif's shared memory. Needs DPDK, but no rights and no huge pages.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::ends::{alone, eventually, fresh, memif, open};
+use allocation_counter::measure;
+use am_dpdk::raw::{BATCH, Raw};
+use am_dpdk::{Options, Pages};
+use am_transport::conformance;
+
+#[test]
+fn memif_passes() {
+    let _alone = alone();
+    let report = conformance::run(|| memif(""), |run| measure(run).count_total);
+    println!("{report}");
+    report.assert_passed();
+}
+
+/// Two ports with nothing above them, both up.
+fn bare() -> [Raw; 2] {
+    let socket = fresh();
+    let open = |role: &str, port: u8| {
+        let options = Options::new(format!("net_memif{port},role={role},socket=@am-{socket}"));
+        Raw::open(&Options { pages: Pages::Normal, ..options }).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let (near, mut far) = (open("server", 0), open("client", 1));
+    eventually("both are up", || {
+        far.receive(BATCH, &mut |_| false);
+        near.is_up() && far.is_up()
+    });
+    [near, far]
+}
+
+/// What arrives with one look, by length.
+fn lengths(end: &mut Raw, budget: usize) -> Vec<usize> {
+    let mut lengths = vec![];
+    end.receive(budget, &mut |bytes| {
+        lengths.push(bytes.len());
+        false
+    });
+    lengths
+}
+
+/// More notes than there are outgoing frames, which are what they were before when they have been notes.
+#[test]
+fn a_bare_frame_is_written_anew_and_notes_go_between() {
+    let _alone = alone();
+    let [mut near, mut far] = bare();
+    assert_eq!(near.send(1), 0, "nothing was written");
+    assert!(near.write(&[7; 2000]).is_err());
+    for length in [60, 1514, 64] {
+        near.write(&vec![7; length]).unwrap();
+        for _ in 0..600 {
+            assert!(near.send_note(&[9; 61]).unwrap());
+            assert_eq!(near.send(2), 2);
+            assert_eq!(lengths(&mut far, 1), [61]);
+            assert_eq!(lengths(&mut far, 1), [length], "no more than the budget");
+            assert_eq!(lengths(&mut far, BATCH), [length]);
+        }
+    }
+}
+
+#[test]
+fn bare_frames_go_there_and_back() {
+    let _alone = alone();
+    let [mut near, mut far] = bare();
+    near.write(&[7; 60]).unwrap();
+    let (mut sent, mut back) = (0, 0);
+    while sent < 10_000 {
+        sent += near.send(BATCH);
+        far.receive(BATCH, &mut |bytes| {
+            assert_eq!(bytes, [7; 60]);
+            true
+        });
+        near.receive(BATCH, &mut |bytes| {
+            back += usize::from(bytes == [7; 60]);
+            false
+        });
+    }
+    eventually("all are back", || {
+        far.receive(BATCH, &mut |_| true);
+        near.receive(BATCH, &mut |_| {
+            back += 1;
+            false
+        });
+        back == sent
+    });
+}
+
+#[test]
+fn two_ends_that_close_at_once_do_no_harm() {
+    let _alone = alone();
+    for _ in 0..20 {
+        let socket = fresh();
+        let server = open(&format!("net_memif0,role=server,socket=@am-{socket},am.pages=normal")).unwrap();
+        let up = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let client = open(&format!("net_memif1,role=client,socket=@am-{socket}")).unwrap();
+                eventually("the client is up", || client.is_up());
+                up.store(true, Relaxed);
+            });
+            eventually("both are up", || up.load(Relaxed));
+            drop(server);
+        });
+    }
+}

@@ -1,0 +1,5 @@
+//! Turns of the loop.
+
+mod host;
+mod time;
+mod turn;

@@ -1,0 +1,16 @@
+//! Rings and pools: with threads, against models, and under the model checker, which `--cfg loom` builds instead.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p am-ring --tests --target-dir target/loom
+//! ```
+
+mod lane;
+mod loan;
+mod loom_lane;
+mod loom_loan;
+mod loom_pool;
+mod loom_spsc;
+mod pool;
+mod pool_threads;
+mod spsc;
+mod watched;

@@ -1,0 +1,146 @@
+//! Members come and go.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use crate::link::{counters, join, options, reaches, receive, send, until};
+use am_shm::Shm;
+use am_transport::{IntroduceError, Transport, TransportExt};
+use am_wire::Address;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tempfile::tempdir;
+
+#[test]
+fn frames_go_to_whom_they_are_for() {
+    let dir = tempdir().unwrap();
+    let mut ends: Vec<Shm> = (0..8).map(|_| join(&options(dir.path()))).collect();
+    let addresses: Vec<Address> = ends.iter().map(|end| end.caps().address).collect();
+    for (from, own) in addresses.iter().enumerate() {
+        assert!(own.is_local() && !own.is_group());
+        for (to, there) in addresses.iter().enumerate().filter(|(to, _)| *to != from) {
+            assert!(send(&mut ends[from], *there, (from * 8 + to) as u64, 200));
+        }
+        assert!(send(&mut ends[from], Address::BROADCAST, 1000 + from as u64, 200));
+        ends[from].flush();
+    }
+    for (to, end) in ends.iter_mut().enumerate() {
+        let mut got: Vec<u64> = receive(end).into_iter().map(|(_, number)| number).collect();
+        got.sort_unstable();
+        let others = || (0..8).filter(|from| *from != to);
+        let wanted: Vec<u64> =
+            others().map(|from| (from * 8 + to) as u64).chain(others().map(|from| 1000 + from as u64)).collect();
+        assert_eq!(got, wanted);
+    }
+    // Who is at no address is looked for everywhere, and found nowhere.
+    send(&mut ends[0], Address([2, 9, 9, 9, 9, 3]), 1, 100);
+    ends[0].flush();
+    for end in &mut ends[1..] {
+        assert_eq!(receive(end), []);
+        assert_eq!(counters(end)["steer_pass_other_host"], 1);
+    }
+    assert!(matches!(ends[0].add_peer("x"), Err(IntroduceError::Needless { .. })));
+}
+
+#[test]
+fn a_place_that_is_taken_again_is_another_address() {
+    let dir = tempdir().unwrap();
+    let mut stays = join(&options(dir.path()));
+    let first = join(&options(dir.path()));
+    let gone = first.caps().address;
+    assert!(send(&mut stays, gone, 1, 100));
+    stays.flush();
+    drop(first);
+    let mut second = join(&options(dir.path()));
+    assert_ne!(second.caps().address, gone);
+    reaches(&mut stays, &mut second);
+    // What was for the first is not the second's.
+    send(&mut stays, gone, 2, 100);
+    stays.flush();
+    assert_eq!(receive(&mut second), []);
+}
+
+#[test]
+fn who_is_alone_loses_what_it_sends() {
+    let dir = tempdir().unwrap();
+    let mut alone = join(&options(dir.path()));
+    assert!(send(&mut alone, Address::BROADCAST, 1, 100));
+    assert_eq!(counters(&alone)["shm_lost_alone"], 1);
+}
+
+fn is_readable(end: &Shm, longest: Duration) -> bool {
+    let wake = end.caps().wake.clone().unwrap();
+    let mut on = [PollFd::new(wake[0].as_fd(), PollFlags::POLLIN)];
+    poll(&mut on, PollTimeout::try_from(longest).unwrap()).unwrap() == 1
+}
+
+#[test]
+fn a_sleeper_is_woken_and_one_that_spins_costs_nobody_anything() {
+    let dir = tempdir().unwrap();
+    let [mut near, mut far] = [0, 1].map(|_| join(&options(dir.path())));
+    reaches(&mut near, &mut far);
+    for round in 0..5 {
+        // It does not sleep before it may: whoever polls comes back at once.
+        let mut receives = 0;
+        until("it may sleep", || {
+            receives += 1;
+            assert_eq!(receive(&mut far), []);
+            !is_readable(&far, Duration::ZERO)
+        });
+        assert!(receives > 10, "the first that finds nothing is no time to sleep");
+        let rings = counters(&near)["shm_rings"];
+        for number in 0..10 {
+            assert!(send(&mut near, far.caps().address, number, 100));
+            near.flush();
+        }
+        assert_eq!(counters(&near)["shm_rings"], rings + 1, "ten frames, one bell, in round {round}");
+        assert!(is_readable(&far, crate::link::PATIENCE));
+        // The first alone, as it may have come alone; then all there are.
+        assert_eq!([receive(&mut far).len(), receive(&mut far).len()], [1, 9]);
+    }
+    // One that looks all the time is not rung for.
+    let rings = counters(&near)["shm_rings"];
+    for number in 0..1000 {
+        assert!(send(&mut near, far.caps().address, number, 100));
+        near.flush();
+        (0..20).for_each(|_| drop(receive(&mut far)));
+    }
+    assert_eq!(counters(&near)["shm_rings"], rings);
+}
+
+#[test]
+fn a_sleeper_in_another_thread_misses_nothing() {
+    let dir = tempdir().unwrap();
+    let options = options(dir.path());
+    let mut near = join(&options);
+    const MANY: u64 = 3000;
+    let (tell, told) = std::sync::mpsc::channel();
+    let far = std::thread::spawn(move || {
+        let mut far = join(&options);
+        tell.send(far.caps().address).unwrap();
+        let mut next = 0;
+        while next < MANY {
+            let got = receive(&mut far);
+            for (_, number) in &got {
+                assert_eq!(*number, next);
+                next += 1;
+            }
+            if got.is_empty() {
+                // A wake-up that is lost is a test that fails.
+                assert!(is_readable(&far, crate::link::PATIENCE), "after frame {next}");
+            }
+        }
+        counters(&far)["shm_sleeps"]
+    });
+    let to = told.recv().unwrap();
+    for number in 0..MANY {
+        until("there is room", || {
+            let sent = send(&mut near, to, number, 100);
+            near.flush();
+            sent
+        });
+        if number % 100 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    assert!(far.join().unwrap() > 0, "it never slept, so nothing was tried");
+}

@@ -1,0 +1,67 @@
+//! What is refused, by both kinds, with what to do about it.
+
+use std::process::Command;
+
+use crate::ends::{tcp, udp};
+use am_sockets::{OpenError, Options};
+use am_transport::{IntroduceError, Transport, TransportExt};
+
+fn error(name: &str) -> OpenError {
+    let options = Options::from_name(&name.parse().unwrap()).unwrap();
+    let error = if name.starts_with("udp") {
+        am_sockets::udp::open(&options).err()
+    } else {
+        am_sockets::tcp::open(&options).err()
+    };
+    error.unwrap_or_else(|| panic!("{name} was opened"))
+}
+
+#[test]
+fn a_place_of_the_other_transport() {
+    let (mut udp, mut tcp) = (udp("udp:127.0.0.1:0"), tcp("tcp:127.0.0.1:0"));
+    let ends: [(&mut dyn Transport, _, _); 2] = [(&mut udp, "udp", "tcp"), (&mut tcp, "tcp", "udp")];
+    for (end, own, other) in ends {
+        let introduced = end.add_peer(&format!("{other}:127.0.0.1:7000")).unwrap_err();
+        assert!(matches!(introduced, IntroduceError::NoPeer { .. }), "{introduced}");
+        assert!(introduced.to_string().contains(&format!("write {own}:127.0.0.1:7000")), "{introduced}");
+        assert!(end.remove_peer(&format!("{other}:127.0.0.1:7000")).is_err());
+        end.add_peer(&format!("{own}:127.0.0.1:7000")).unwrap();
+    }
+}
+
+#[test]
+fn buffers_that_carry_nothing() {
+    for (name, least) in [
+        ("udp:127.0.0.1:0,buffer=0", None),
+        ("udp:127.0.0.1:0,frame=8000,buffer=7999", Some(8000)),
+        ("udp:127.0.0.1:0,frame=1000,buffer=2303", Some(2304)),
+        ("tcp:127.0.0.1:0,buffer=0", Some(2304)),
+    ] {
+        match error(name) {
+            OpenError::SmallBuffer { least: is, .. } => assert!(least.is_none_or(|least| least == is), "{name}: {is}"),
+            other => panic!("{name}: {other}"),
+        }
+    }
+    drop((udp("udp:127.0.0.1:0,frame=1000,buffer=2304"), tcp("tcp:127.0.0.1:0,buffer=2304")));
+}
+
+const NAME: &str = "SOCKETS_TEST_NAME";
+
+#[test]
+#[ignore = "started by more_descriptors_than_a_process_may_have"]
+fn limited() {
+    let error = error(&std::env::var(NAME).unwrap());
+    assert!(matches!(error, OpenError::Descriptors { .. }) && error.to_string().contains("`ulimit -n`"), "{error}");
+}
+
+#[test]
+fn more_descriptors_than_a_process_may_have() {
+    let program = std::env::current_exe().unwrap();
+    for (limit, name) in [(4, "udp"), (4, "tcp"), (5, "tcp"), (6, "tcp")] {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -n {limit} && exec \"$0\" --exact refused::limited --ignored --nocapture")]);
+        let status = command.arg(&program).env(NAME, format!("{name}:127.0.0.1:0,frame=1514")).status().unwrap();
+        assert!(status.success(), "ulimit -n {limit}: {name}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Sockets of hosts with interfaces of their own. Needs root.
+
+#[path = "../ends/mod.rs"]
+mod ends;
+
+mod mtu;

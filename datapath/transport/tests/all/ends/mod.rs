@@ -1,0 +1,81 @@
+//! Open ends of wires, and numbered frames for them.
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use am_ring::Frame;
+use am_transport::loopback::{self, Loopback, Options};
+use am_transport::{Transport, TransportExt};
+use am_wire::frame::{self, Link};
+use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
+
+/// Ends of one wire, on this thread, with [`flow`] open at each.
+pub(crate) fn ends<const N: usize>(options: Options) -> [Loopback; N] {
+    let mut ends = loopback::wire_with(N, options).into_iter().map(|plug| plug.open().unwrap());
+    std::array::from_fn(|_| {
+        let mut end = ends.next().unwrap();
+        end.steer(flow(), true);
+        end
+    })
+}
+
+/// The flow of the numbered frames.
+pub(crate) fn flow() -> Flow {
+    Flow::new(7).unwrap()
+}
+
+/// A frame with a number, 60 bytes.
+pub(crate) fn numbered(from: &dyn Transport, to: Address, number: u32) -> Frame {
+    let mut frame = from.caps().pool.take().expect("the pool is large enough for the test");
+    let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: number };
+    let link = Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
+    let space = frame.space().unwrap();
+    frame::body(space, Framing::Split, 20).unwrap().fill(number as u8);
+    let length = frame::emit(space, Framing::Split, &link, &header, 20, None).unwrap();
+    frame.set_len(length);
+    frame
+}
+
+/// A frame of ours that steering drops: no such flow.
+pub(crate) fn stray(from: &dyn Transport, to: Address) -> Frame {
+    let mut frame = numbered(from, to, 0);
+    let source = frame::split_source(Flow::new(99).unwrap(), from.caps().address);
+    frame.space().unwrap()[6..12].copy_from_slice(&source.0);
+    frame
+}
+
+/// The number of a frame.
+pub(crate) fn number(frame: &Frame) -> u32 {
+    frame::parse(frame.bytes(), EtherType::DEFAULT).unwrap().header.seq
+}
+
+/// Send these; there must be room.
+pub(crate) fn send(from: &mut dyn Transport, to: Address, numbers: impl IntoIterator<Item = u32>) {
+    for n in numbers {
+        let frame = numbered(from, to, n);
+        assert!(from.send(to, &frame), "there is room");
+    }
+    from.flush();
+}
+
+/// What is there, by number.
+pub(crate) fn receive(at: &mut dyn Transport) -> Vec<u32> {
+    let mut numbers = vec![];
+    at.receive(usize::MAX, &mut |frame| numbers.push(number(&frame)));
+    numbers
+}
+
+/// A counter by name.
+pub(crate) fn counter(of: &dyn Transport, name: &str) -> u64 {
+    let mut found = None;
+    of.counters(&mut |its, value| {
+        if its == name {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no counter is named {name}"))
+}
+
+/// Every frame of the end's pool is home.
+pub(crate) fn is_all_home(end: &dyn Transport) -> bool {
+    let pool = &end.caps().pool;
+    pool.available() == pool.layout().frames
+}
