@@ -8,7 +8,7 @@ use am_proto::Time;
 use am_wire::control::Incarnation;
 use nix::time::{ClockId, clock_gettime};
 
-/// A monotonic clock, or for tests and simulations a manual one.
+/// A monotonic clock; or, in tests and simulations, a manual one.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -25,7 +25,7 @@ impl Clock {
         Clock(Source::Monotonic(nanoseconds()))
     }
 
-    /// A clock that moves only when its [`ManualClock`] is moved; starts at 0.
+    /// A clock that moves only when its [`ManualClock`] does. It starts at 0.
     pub fn manual() -> (Self, ManualClock) {
         let manual = ManualClock(Rc::default());
         (Clock(Source::Manual(manual.clone())), manual)
@@ -55,7 +55,7 @@ fn nanoseconds() -> u64 {
 pub struct ManualClock(Rc<Cell<Time>>);
 
 impl ManualClock {
-    /// Later by so much.
+    /// Move the clock forward.
     pub fn advance(&self, by: Duration) {
         self.0.set(self.0.get() + by);
     }

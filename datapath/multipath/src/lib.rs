@@ -19,20 +19,20 @@
 //! a path can be reached on it. A peer then has one address on each path. The protocol above sees only one of them, and
 //! this crate rewrites the addresses in frames that leave and arrive. A node with a single transport notices nothing.
 //!
-//! # When a path dies
+//! # When a way dies
 //!
-//! A path counts as dead in one of three cases:
+//! - It says so ([`Transport::broken`]): an interface that is down, a socket that was closed. All
+//!   peers that it reached take their next way, at once.
+//! - The protocol misses acknowledgements ([`Transport::suspect`]): that peer takes its next way. The
+//!   first is tried again when a beacon has come in over it; after every failure more of them are asked for.
+//! - It takes no frames for longer than [`STUCK`].
 //!
-//! - The transport reports an error ([`Transport::broken`]): its interface is down, or its socket was closed. All peers
-//!   on it move to their next path at once.
-//! - The protocol misses acknowledgements ([`Transport::suspect`]). That peer moves to its next path. The first path is
-//!   tried again when beacons have arrived on it, after each failure twice as many.
-//! - The transport takes no frames for longer than [`STUCK`].
-//!
-//! The protocol sends lost messages again, over the other path. No message is delivered twice, because sequence numbers
-//! do not depend on the path. So the shortest path limits the length of frames, and messages are acknowledged even if
-//! each path is reliable. Messages leave in the framing `plain`, because a path may carry no other framing. Probes for
-//! other framings are dropped.
+//! What was lost in it is sent again by the protocol, over the other way, and
+//! what arrived is not delivered twice: sequence numbers know nothing of ways.
+//! Therefore frames are as long as the shortest way takes, and a node with
+//! several ways has acknowledgements even where each of them would be reliable.
+//! Messages leave in the framing `plain`, because a way may carry nothing else:
+//! probes for others find no one.
 //!
 //! # Read first
 //!
