@@ -52,12 +52,7 @@ impl Inboxes {
             Event::Ended(endpoint, flow, Ending { node, endpoint: other, reason, unhandled }) => {
                 (endpoint, flow, FlowChange::Ended(reason), Some((node, other)), unhandled)
             }
-            Event::Contested
-            | Event::Steer(..)
-            | Event::WayBack(..)
-            | Event::Promised
-            | Event::Full(_)
-            | Event::Silent(_) => return,
+            Event::Contested => return,
         };
         let Some(inbox) = self.0.get_mut(&endpoint) else { return };
         if inbox.len() >= MANY && matches!(change, FlowChange::Ended(_)) {

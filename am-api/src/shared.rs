@@ -154,14 +154,14 @@ impl Shared {
 
     #[cold]
     fn take_events(&mut self) {
-        let Shared { engine, transport, inboxes, bulk, log, .. } = self;
-        engine.take_events(&mut **transport, &mut |event| {
+        let Shared { engine, inboxes, bulk, log, .. } = self;
+        while let Some(event) = engine.core_mut().poll_event() {
             if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(&event);
             inboxes.put(event);
-        });
+        }
     }
 
     /// Frames for the replies to requests that are yet to be given out. One

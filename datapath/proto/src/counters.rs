@@ -55,7 +55,7 @@ counters! {
     no_frame: "Times that no fresh frame was to be had for an acknowledgement or control frame.",
     peers_forgotten: "Peers forgotten for others: there were more than are remembered.",
     peers_ignored: "Beacons of more peers than can be remembered, and none to forget.",
-    strays_answered: "Answers to frames on flows that are over, or of an earlier run: their senders had not heard it.",
+    unknown_flows_answered: "Answers to frames on flows that are over, or of an earlier run: their senders had not heard it.",
     claims: "Beacons that contradict what is known of their node: both were asked.",
     names_contested: "Times that two nodes of one name were found to live.",
     stale_control: "Set-up frames of an earlier run of a peer, or that answer nothing we asked.",

@@ -207,28 +207,31 @@ pub struct Ending {
     pub unhandled: [u32; 2],
 }
 
-/// What else happened.
+/// What happened besides messages, for the user.
 #[derive(Debug)]
 pub enum Event {
     /// A flow that this node asked for is open, or will not be: see its state.
     Settled(EndpointId, FlowId),
     /// A peer opened a flow to one of our endpoints: the names of its node and
-    /// its endpoint, for whoever hears of it when the flow is over already.
+    /// its endpoint, for a user that reads this when the flow is closed already.
     Accepted(EndpointId, FlowId, (Name, Name)),
-    /// A flow that was open is over. Messages on it come back as [`Returned`].
+    /// A flow that was open is closed. Messages on it come back as [`Returned`].
     Ended(EndpointId, FlowId, Ending),
     /// Two nodes that live claim one name: see [`Core::contested`](crate::Core::contested). As often as this is found.
     Contested,
-    /// This flow id is used from now on (or no longer): tell the transport.
+}
+
+/// What the transport must do.
+#[derive(Debug)]
+pub enum Command {
+    /// This flow id is in use from now on, or no longer.
     Steer(Flow, bool),
-    /// Requests of this flow can be returned so: tell the transport.
-    WayBack(Flow, Back),
-    /// More messages may arrive at once than ever before: tell the transport
-    /// [`Core::promised`](crate::Core::promised).
-    Promised,
-    /// Frames to this address seem not to arrive: tell the transport, which may know another way.
-    Silent(Address),
-    /// There is no room for requests, or there is again: tell the transport,
-    /// which may return them by itself.
-    Full(bool),
+    /// The start of the rejects of this flow's requests.
+    RejectTemplate(Flow, Back),
+    /// There is no room for requests, or there is again.
+    RxFull(bool),
+    /// The most credits that were ever granted together, rounded up: so many frames may arrive at once.
+    RxCredit(usize),
+    /// Frames to this address seem not to arrive: another path may help.
+    ReportLoss(Address),
 }

@@ -7,7 +7,7 @@ use am_wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Event, Transmit};
+use crate::output::{Command, Transmit};
 use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
 use crate::rtt::Waits;
@@ -35,7 +35,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.full != is_full {
             self.full = is_full;
-            self.events.push_back(Event::Full(is_full));
+            self.commands.push_back(Command::RxFull(is_full));
         }
     }
 
@@ -48,11 +48,11 @@ impl<B: Buffer> Core<B> {
     }
 
     /// A flow is open: how its requests can be returned.
-    pub(crate) fn tell_way_back(&mut self, id: FlowId) {
+    pub(crate) fn set_reject_template(&mut self, id: FlowId) {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
         let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
-        let back = Back::new(route.framing, &wire, route.flow, route.nonce);
-        self.events.push_back(Event::WayBack(id.flow, back));
+        let template = Back::new(route.framing, &wire, route.flow, route.nonce);
+        self.commands.push_back(Command::RejectTemplate(id.flow, template));
     }
 
     /// The next reject; without one for what was accepted in the meantime, or

@@ -4,7 +4,7 @@ use am_wire::{Address, Buffer, Class, Flow};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Event, ReturnReason};
+use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
 use crate::slots::Slots;
 use crate::time::Time;
@@ -115,7 +115,7 @@ impl<B: Buffer> Core<B> {
     /// Nothing comes from there. Where the transport is several, the peer may be within reach by one of which
     /// neither has heard yet: its connection came about after both had introduced themselves.
     fn silent(&mut self, to: Address) {
-        self.events.push_back(Event::Silent(to));
+        self.commands.push_back(Command::ReportLoss(to));
         if !self.control.introduces_to(to) {
             self.introduce(to, true);
         }

@@ -1,16 +1,16 @@
-//! Strays: frames on flows that are not open here. Their sender has not heard
-//! that the flow is over, and would send again and again until its patience
-//! ends. So it is told, which makes of a silence a reason.
+//! Unknown flows: frames on flows that are not open here. Their sender missed
+//! that the flow was closed, and would send again and again until its patience
+//! ends. So we notify it, and its messages fail with a reason instead of a time-out.
 //!
 //! ```text
 //!   a flow that this run had                  ──▶ Closed, to the peer that had it, and what had arrived
 //!   any other: of an earlier run of this node ──▶ Beacon: the peer sees a new incarnation
 //! ```
 //!
-//! What is told is a control frame, which is never a stray: there are no answers
-//! to answers. One stray brings about one answer at most, and in five milliseconds there
-//! is one; beacons, which everybody hears, are [rarer](crate::sparing) where many do. A forged stray ends nothing: the farewell goes to the peer of the flow
-//! that is over, with the nonce of its half; the beacon says what is true.
+//! The notification is a control frame, which is on no flow: there are no answers
+//! to answers. One such frame brings about one answer at most, and in five milliseconds there
+//! is one; beacons, which every node receives, are [rarer](crate::sparing) where there are many nodes. A forged frame closes nothing: the
+//! notification goes to the peer of the closed flow, with the nonce of its half; the beacon says what is true.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -34,7 +34,7 @@ pub(crate) struct Farewell {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Strays {
+pub(crate) struct UnknownFlows {
     /// Of each flow id the last use that is over.
     farewells: HashMap<Flow, Farewell>,
     /// Set-ups of ours that ended before they were answered, the last ones.
@@ -44,7 +44,7 @@ pub(crate) struct Strays {
     pub(crate) everybody: Sparing,
 }
 
-impl Strays {
+impl UnknownFlows {
     /// This flow is over, and this is what has arrived on it.
     pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
         let Route { to, flow, nonce, .. } = record.route;
