@@ -55,7 +55,7 @@ impl Xdp {
     /// to wait on stays the same, the [pool](am_transport::Caps::pool) is another. `note` is for [`Mode::notes`].
     ///
     /// # Errors
-    /// As [`open`](crate::open). Then it carries nothing any more, and [`broken`](Transport::broken) says why.
+    /// As [`open`](crate::open). Then it carries nothing any more, and a [`LinkError`](am_transport::Notice::LinkError) says why.
     pub fn reopen_in_copy_mode(&mut self, note: String) -> Result<(), OpenError> {
         let interface = self.interface();
         self.anew.options.copy = Copying::Copy;

@@ -32,7 +32,7 @@
 //!
 //! memif, vhost and virtio-user find the other side again when it comes back (a
 //! client of memif is started again for that, from `tx.rs`). Meanwhile the link is down, which `dpdk_link_down` says, and what is sent is
-//! lost and counted (`dpdk_lost_link_down`), as on a cable that is not plugged in. [`broken`](am_transport::Transport::broken)
+//! lost and counted (`dpdk_lost_link_down`), as on a cable that is not plugged in. [`LinkError`](am_transport::Notice::LinkError)
 //! says so as well, and of a device that was taken away, for good.
 //!
 //! What all this costs: `examples/measure.rs`, against [`raw`].

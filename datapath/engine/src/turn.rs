@@ -243,7 +243,7 @@ impl Engine {
         transport.poll_notices(&mut |notice| match notice {
             Notice::UnknownFlow(flow) => self.core.on_unknown_flow(flow),
             Notice::PeerGone(address) => self.core.on_peer_gone(address),
-            Notice::NewPath(_) => (),
+            Notice::NewPath(to) => self.core.on_new_path(to),
             Notice::LinkError(why) => link_error(why),
         });
     }

@@ -93,6 +93,8 @@ pub(crate) struct Peers {
     /// By the address that it has on a way.
     by_link: HashMap<(usize, Address), usize>,
     beacons: u64,
+    /// Those, as they are called above, that were found on another way, or at another address there, since this was looked at.
+    pub(crate) found: Vec<Address>,
 }
 
 impl Peers {
@@ -151,8 +153,9 @@ impl Peers {
             None => link.penalty = link.penalty.saturating_sub(1),
         }
         let above = peer.address;
-        if let Some(old) = before.filter(|old| *old != beacon.address) {
-            self.unlink(way, old, index);
+        if before != Some(beacon.address) {
+            before.into_iter().for_each(|old| self.unlink(way, old, index));
+            self.found.push(above);
         }
         // Another run of it may have been heard there meanwhile.
         self.by_link.insert((way, beacon.address), index);

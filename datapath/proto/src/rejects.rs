@@ -2,7 +2,7 @@
 
 use am_wire::bounce::Back;
 use am_wire::frame::Link;
-use am_wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
@@ -53,6 +53,14 @@ impl<B: Buffer> Core<B> {
         let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
         let template = Back::new(route.framing, &wire, route.flow, route.nonce);
         self.commands.push_back(Command::RejectTemplate(id.flow, template));
+    }
+
+    /// From below: frames to this address can take another path. The transport gets the reject templates of its flows again.
+    #[cold]
+    pub fn on_new_path(&mut self, to: Address) {
+        for id in self.flows.those(|record| record.phase == Phase::Open && record.route.to == to) {
+            self.set_reject_template(id);
+        }
     }
 
     /// The next reject; without one for what was accepted in the meantime, or

@@ -14,7 +14,7 @@ use crate::place;
 pub struct Options {
     /// Where the socket is; with port 0 the system chooses one.
     pub local: SocketAddr,
-    /// Who is introduced at once: see [`am_transport::Transport::introduce`].
+    /// Who is introduced at once: see [`am_transport::Command::AddPeer`].
     pub peers: Vec<SocketAddr>,
     /// The longest frame, in bytes from the destination address on. `None`: for UDP what fits the MTU
     /// of the interface, at most a jumbo frame; for TCP [`TCP_FRAME`](Self::TCP_FRAME).
