@@ -8,7 +8,7 @@
 #include "decide.h"
 
 /* Leave to the host which flow it was for: its sender has not heard that the flow is over. */
-static inline void note_stray(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
+static inline void note_unknown_flow(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
 {
 	const __u8 *data = (void *)(long)ctx->data;
 	struct found found = {};
@@ -16,7 +16,7 @@ static inline void note_stray(const struct xdp_md *ctx, const volatile struct co
 	if (data + SMALLEST_BYTES > (const __u8 *)(long)ctx->data_end)
 		return;
 	if (find((const struct frame *)data, config, &found) == FOUND)
-		table->stray = found.flow;
+		table->unknown_flow = found.flow;
 }
 
 /* Its framing, as in struct back. */

@@ -56,7 +56,7 @@ struct table {
 	 */
 	__u16 flows[FLOW_COUNT];
 	__u32 full;  /* no room for requests: they bounce where the way back is known */
-	__u32 stray; /* the last flow that a frame came for though it is not open; 0: none since user space looked */
+	__u32 unknown_flow; /* the last flow that a frame came for though it is not open; 0: none since user space looked */
 	struct back backs[FLOW_COUNT];
 	__u64 known[GATE_SOURCES]; /* by bucket of the gate: the last known address that has it */
 };

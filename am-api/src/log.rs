@@ -87,7 +87,6 @@ impl Log {
             Event::Accepted(endpoint, flow, _) => self.changes.push((endpoint, flow, Change::Accepted)),
             Event::Ended(endpoint, flow, ending) => self.changes.push((endpoint, flow, Change::Ended(ending))),
             Event::Contested => self.is_contested = true,
-            Event::Steer(..) | Event::WayBack(..) | Event::Promised | Event::Full(_) | Event::Silent(_) => (),
         }
     }
 

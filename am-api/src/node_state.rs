@@ -164,14 +164,14 @@ impl NodeState {
 
     #[cold]
     fn take_events(&mut self) {
-        let NodeState { engine, transport, events, bulk, log, .. } = self;
-        engine.take_events(&mut **transport, &mut |event| {
+        let NodeState { engine, events, bulk, log, .. } = self;
+        while let Some(event) = engine.core_mut().poll_event() {
             if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(&event);
             events.push(&event);
-        });
+        }
     }
 
     /// Frames for the replies to requests that are yet to be given out. One

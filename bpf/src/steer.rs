@@ -99,8 +99,8 @@ impl Steer {
 
     /// The last flow that a frame came for though it leads nowhere, since this
     /// was last asked. One load, where there was none.
-    pub fn stray(&self) -> Option<Flow> {
-        self.table.stray()
+    pub fn unknown_flow(&self) -> Option<Flow> {
+        self.table.unknown_flow()
     }
 
     /// What became of all frames so far. A system call for each counter.

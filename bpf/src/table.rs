@@ -26,7 +26,7 @@ pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 struct Layout {
     flows: [AtomicU16; Flow::COUNT],
     full: AtomicU32,
-    stray: AtomicU32,
+    unknown_flow: AtomicU32,
     backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
 }
@@ -106,12 +106,12 @@ impl Table {
     }
 
     /// The last flow that a frame came for though it is not open, once.
-    pub(crate) fn stray(&self) -> Option<Flow> {
-        let stray = &self.layout().stray;
-        if stray.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn unknown_flow(&self) -> Option<Flow> {
+        let unknown_flow = &self.layout().unknown_flow;
+        if unknown_flow.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Flow::new(stray.swap(0, Ordering::Relaxed) as u16)
+        Flow::new(unknown_flow.swap(0, Ordering::Relaxed) as u16)
     }
 
     /// Steer control frames.

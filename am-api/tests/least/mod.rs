@@ -31,7 +31,10 @@ impl Transport for Least {
     }
 
     fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
-        self.inner.control(command)
+        match command {
+            Command::Steer { .. } => self.inner.control(command),
+            _ => command.without_peers(self.caps()),
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

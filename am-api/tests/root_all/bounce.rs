@@ -8,25 +8,40 @@ use std::time::Instant;
 
 use crate::least::Least;
 use am_api::{Connection, Framing, HandlerId, Node, Request, Transport};
+use am_multipath::Paths;
 use am_netns::{Host, VethOptions, veth};
+use am_wire::EtherType;
 
 const WORK: HandlerId = HandlerId(3);
 const FLOWS: u64 = 40;
 /// Of the 4 credits of each: what comes back is not to be asked about.
 const EACH: u64 = 3;
 
-fn open(told: bool) -> Box<dyn Transport> {
-    let inner = Box::new(am_afxdp::open(&am_afxdp::Options::new("am0")).unwrap_or_else(|error| panic!("{error}")));
-    // Else its program is not told what it needs for bouncing.
-    if told { inner } else { Box::new(Least { inner, carries: |_| true }) }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    OnePath,
+    /// Its program is not told what it needs for bouncing.
+    Untold,
+    TwoPaths,
+}
+
+fn open(over: Over) -> Box<dyn Transport> {
+    let open = |cable: &str| -> Box<dyn Transport> {
+        Box::new(am_afxdp::open(&am_afxdp::Options::new(cable)).unwrap_or_else(|error| panic!("{error}")))
+    };
+    match over {
+        Over::OnePath => open("am0"),
+        Over::Untold => Box::new(Least { inner: open("am0"), carries: |_| true }),
+        Over::TwoPaths => Box::new(Paths::new(vec![open("am0"), open("am1")], EtherType::DEFAULT).expect("two paths")),
+    }
 }
 
 /// What the receiver saw: how often each, what its host returned, and its program.
 type Served = (Vec<u8>, u64, u64);
 
 /// A receiver with little room that takes nothing before it is told to.
-fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
-    let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(told)).unwrap();
+fn beta(over: Over, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
+    let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(over)).unwrap();
     let mut endpoint = node.endpoint::<Vec<u8>>("app").unwrap();
     endpoint.on_request(WORK, |seen, Request { message: request, .. }| seen[request.word(0) as usize] += 1);
     let mut other = node.endpoint::<()>("other").unwrap();
@@ -44,8 +59,11 @@ fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> S
 }
 
 /// A sender that sends all that it may, so many messages of a flow in a frame, and once that has come back lets the receiver take it.
-fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
-    let node = Node::builder("alpha").framing(framing).open_on(open(true)).unwrap();
+fn alpha(over: Over, framing: Framing, together: u64, take: &AtomicBool) {
+    let node = Node::builder("alpha")
+        .framing(framing)
+        .open_on(open(if over == Over::Untold { Over::OnePath } else { over }))
+        .unwrap();
     let mut endpoint = node.endpoint::<()>("app").unwrap();
     let flows: Vec<Connection> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
     flows.iter().for_each(|to| endpoint.wait_open(&mut (), *to, crate::wires::SECONDS).unwrap());
@@ -67,14 +85,16 @@ fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
     }
 }
 
-fn run(framing: Framing, told: bool, together: u64) -> Served {
+fn run(framing: Framing, over: Over, together: u64) -> Served {
     let (here, there) = (Host::new("alpha").unwrap(), Host::new("beta").unwrap());
-    veth(&here, "am0", &there, "am0", &VethOptions::default()).unwrap();
+    for cable in ["am0", "am1"] {
+        veth(&here, cable, &there, cable, &VethOptions::default()).unwrap();
+    }
     let (take, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        let serving = scope.spawn(|| there.enter(|| beta(told, framing, &take, &stop)).unwrap());
+        let serving = scope.spawn(|| there.enter(|| beta(over, framing, &take, &stop)).unwrap());
         // Whatever becomes of the sender, the receiver has to stop.
-        let result = here.enter(|| catch_unwind(AssertUnwindSafe(|| alpha(framing, together, &take)))).unwrap();
+        let result = here.enter(|| catch_unwind(AssertUnwindSafe(|| alpha(over, framing, together, &take)))).unwrap();
         stop.store(true, Relaxed);
         let served = serving.join().unwrap();
         result.unwrap_or_else(|cause| resume_unwind(cause));
@@ -85,15 +105,22 @@ fn run(framing: Framing, told: bool, together: u64) -> Served {
 #[test]
 fn the_program_returns_what_a_full_node_has_no_room_for() {
     for (framing, together) in Framing::ALL.into_iter().flat_map(|framing| [(framing, 1), (framing, EACH)]) {
-        let (seen, by_host, by_program) = run(framing, true, together);
+        let (seen, by_host, by_program) = run(framing, Over::OnePath, together);
         assert!(seen.iter().all(|&times| times == 1), "{framing}: each once: {seen:?}");
         assert!(by_program > FLOWS, "{framing}: {by_program} by the program, {by_host} by the host");
     }
 }
 
 #[test]
+fn the_program_of_one_of_several_paths_does_too() {
+    let (seen, by_host, by_program) = run(Framing::Plain, Over::TwoPaths, 1);
+    assert!(seen.iter().all(|&times| times == 1), "each once: {seen:?}");
+    assert!(by_program > FLOWS, "{by_program} by the program, {by_host} by the host");
+}
+
+#[test]
 fn the_host_does_where_no_program_can() {
-    let (seen, by_host, by_program) = run(Framing::Plain, false, 1);
+    let (seen, by_host, by_program) = run(Framing::Plain, Over::Untold, 1);
     assert!(seen.iter().all(|&times| times == 1), "each once: {seen:?}");
     assert!(by_host > FLOWS && by_program == 0, "{by_program} by the program, {by_host} by the host");
 }

@@ -141,7 +141,7 @@ impl Attached {
 
     /// The last flow that a frame came for though it is not open, once.
     pub(crate) fn unknown_flow(&self) -> Option<Flow> {
-        self.steer_program()?.stray()
+        self.steer_program()?.unknown_flow()
     }
 
     /// What happened to frames before they came to the socket.

@@ -2,18 +2,18 @@
 //! meet only here.
 //!
 //! ```text
-//!            core.send, core.connect, ...         core.poll_deliver, ...
+//!            core.send, core.connect, ...         core.poll_deliver, poll_event, ...
 //!                      │      the caller, between the halves  ▲
 //!            ┌─────────▼───────────────────────────────────────┴────────┐
 //!            │                       am_proto::Core                        │
 //!            └──▲───────────────────┬──────────────┬──────────────▲─────┘
-//!      on_frame │        poll_event │ poll_transmit│       settle │ on_timeout
+//!      on_frame │      poll_command │     transmit │       settle │ on_timeout
 //!   ┌───────────┴───────────┐   ┌───▼──────────────▼──────────────┴─────┐
 //!   │ inhale: a burst of    │   │ exhale: steering first, then a burst  │
 //!   │ frames in; without any│   │ out, one doorbell, and after it the   │
 //!   │ frame, the clock      │   │ clock and the deferred work           │
 //!   └───────────▲───────────┘   └───┬──────────────┬────────────────────┘
-//!       receive │             steer │         send │ flush
+//!       receive │           control │         send │ flush
 //!            ┌──┴───────────────────▼──────────────▼────────────────────┐
 //!            │                   am_transport::Transport                   │
 //!            └──────────────────────────────────────────────────────────┘

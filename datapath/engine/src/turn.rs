@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::Duration;
 
-use am_proto::{Core, Event, Time};
+use am_proto::{Command as Output, Core, Event, Time};
 use am_ring::{Frame, Pool};
 use am_transport::{Command, Notice, Transport};
 
@@ -94,7 +94,12 @@ impl Engine {
     /// left to do.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.postponed || self.sent > 0 || self.core.has_output() || self.core.has_events() {
+        if self.postponed
+            || self.sent > 0
+            || self.core.has_output()
+            || self.core.has_commands()
+            || self.core.has_events()
+        {
             Time::default()
         } else {
             self.core.sleep_until()
@@ -119,7 +124,9 @@ impl Engine {
         events: &mut dyn FnMut(Event),
     ) -> Turn {
         let received = self.inhale(Look::AtAll, &now, transport);
-        self.take_events(transport, events);
+        while let Some(event) = self.core.poll_event() {
+            events(event);
+        }
         let sent = self.exhale(&now, transport);
         Turn { received, sent }
     }
@@ -145,21 +152,15 @@ impl Engine {
         self.received
     }
 
-    /// Between the halves: what happened besides messages. The transport gets its part, `events` the rest. It comes before
-    /// the second half: the frame that tells a peer its flow id must not be answered before the answer would be let in.
-    #[inline]
-    pub fn take_events<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
-        if self.core.has_events() {
-            self.give_events(transport, events);
-        }
-    }
-
-    /// The second half: what is to leave, and one doorbell for all of it. Then
+    /// The second half: commands to the transport, what is to leave, and one doorbell for all of it. Then
     /// the clock is read, and what could wait is looked at: while the frames
     /// are on their way. A turn that brought something and has nothing to send
     /// leaves that to the next, which probably has the answer to send.
     #[inline]
     pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
+        if self.core.has_commands() {
+            self.pass_commands(transport);
+        }
         self.hand_over(BURST, transport);
         transport.flush();
         self.is_full = false;
@@ -196,7 +197,7 @@ impl Engine {
     fn hand_over<T: Transport + ?Sized>(&mut self, most: usize, transport: &mut T) {
         let most = self.sent + most;
         let Engine { core, pool, .. } = self;
-        while self.sent < most && core.has_output() {
+        while self.sent < most {
             match core.transmit(&mut || pool.take(), |to, frame| transport.send(to, frame)) {
                 Some(true) => self.sent += 1,
                 Some(false) => {
@@ -240,26 +241,22 @@ impl Engine {
 
     fn poll_notices<T: Transport + ?Sized>(&mut self, transport: &mut T, link_error: &mut dyn FnMut(&str)) {
         transport.poll_notices(&mut |notice| match notice {
-            Notice::UnknownFlow(flow) => self.core.on_stray(flow),
-            Notice::PeerGone(address) => self.core.on_gone(address),
-            Notice::NewPath(_) => (),
+            Notice::UnknownFlow(flow) => self.core.on_unknown_flow(flow),
+            Notice::PeerGone(address) => self.core.on_peer_gone(address),
+            Notice::NewPath(to) => self.core.on_new_path(to),
             Notice::LinkError(why) => link_error(why),
         });
     }
 
     #[cold]
-    fn give_events<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
-        while let Some(event) = self.core.poll_event() {
-            let command = match &event {
-                &Event::Steer(flow, open) => Command::Steer { flow, open },
-                &Event::WayBack(flow, ref template) => Command::RejectTemplate { flow, template },
-                &Event::Full(is_full) => Command::RxFull(is_full),
-                &Event::Silent(to) => Command::ReportLoss(to),
-                Event::Promised => Command::RxCredit(self.core.promised()),
-                _ => {
-                    events(event);
-                    continue;
-                }
+    fn pass_commands<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+        while let Some(output) = self.core.poll_command() {
+            let command = match output {
+                Output::Steer(flow, open) => Command::Steer { flow, open },
+                Output::RejectTemplate(flow, ref template) => Command::RejectTemplate { flow, template },
+                Output::RxFull(is_full) => Command::RxFull(is_full),
+                Output::RxCredit(frames) => Command::RxCredit(frames),
+                Output::ReportLoss(to) => Command::ReportLoss(to),
             };
             // Only the address of a peer can be refused.
             _ = transport.control(command);

@@ -21,9 +21,9 @@
 //!
 //! # When a way dies
 //!
-//! - It says so ([`Transport::broken`]): an interface that is down, a socket that was closed. All
+//! - It says so ([`LinkError`](am_transport::Notice::LinkError)): an interface that is down, a socket that was closed. All
 //!   peers that it reached take their next way, at once.
-//! - The protocol misses acknowledgements ([`Transport::suspect`]): that peer takes its next way. The
+//! - The protocol misses acknowledgements ([`ReportLoss`](am_transport::Command::ReportLoss)): that peer takes its next way. The
 //!   first is tried again when a beacon has come in over it; after every failure more of them are asked for.
 //! - It takes no frames for longer than [`STUCK`].
 //!
@@ -33,6 +33,11 @@
 //! several ways has acknowledgements even where each of them would be reliable.
 //! Messages leave in the framing `plain`, because a way may carry nothing else:
 //! probes for others find no one.
+//!
+//! # Rejection by the XDP program
+//!
+//! The core tells the start of each flow's rejects, and whether there is room. Each way gets it with the addresses
+//! that both nodes have there. When a peer is found on another way, a [`NewPath`](am_transport::Notice::NewPath) asks for it again.
 //!
 //! # Read first
 //!

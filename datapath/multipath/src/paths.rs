@@ -187,10 +187,16 @@ impl Transport for Paths {
                 }
                 Ok(())
             }
-            // They are for one way, with its addresses.
-            Command::RejectTemplate { .. } => Ok(()),
-            Command::RxFull(_) => Ok(()),
-            Command::Steer { .. } | Command::RxCredit(_) => {
+            // For each way with the addresses there. A peer that is found on another way later is a `NewPath`.
+            Command::RejectTemplate { flow, template } => {
+                let Some(peer) = self.arrivals.peers.index(template.to()) else { return Ok(()) };
+                let links = self.ways.iter_mut().zip(&self.arrivals.peers.get(peer).links);
+                links.filter_map(|(way, link)| Some((way, link.address?))).try_for_each(|(way, link)| {
+                    let template = &template.readdressed(link, way.inner.caps().address);
+                    way.inner.control(Command::RejectTemplate { flow, template })
+                })
+            }
+            Command::Steer { .. } | Command::RxFull(_) | Command::RxCredit(_) => {
                 self.ways.iter_mut().try_for_each(|way| way.inner.control(command))
             }
         }
@@ -207,6 +213,7 @@ impl Transport for Paths {
                 other => each(other),
             });
         }
+        peers.found.drain(..).for_each(|peer| each(Notice::NewPath(peer)));
         if changed {
             let why = self.ways.iter().map(|way| Some(format!("{}: {}", way.name(), way.broken()?)));
             self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));

@@ -92,6 +92,8 @@ pub(crate) struct Peers {
     /// By the address on a path.
     by_link: HashMap<(usize, Address), usize>,
     beacons: u64,
+    /// Those, as they are called above, that were found on another way, or at another address there, since this was looked at.
+    pub(crate) found: Vec<Address>,
 }
 
 impl Peers {
@@ -148,8 +150,9 @@ impl Peers {
             None => link.penalty = link.penalty.saturating_sub(1),
         }
         let above = peer.address;
-        if let Some(old) = before.filter(|old| *old != beacon.address) {
-            self.unlink(way, old, index);
+        if before != Some(beacon.address) {
+            before.into_iter().for_each(|old| self.unlink(way, old, index));
+            self.found.push(above);
         }
         // A beacon of another run of the node may have replaced this entry meanwhile.
         self.by_link.insert((way, beacon.address), index);

@@ -55,7 +55,7 @@ counters! {
     no_frame: "Times that no frame was free for an acknowledgement or control frame.",
     peers_forgotten: "Peers forgotten to make room for others.",
     peers_ignored: "Beacons ignored because there was no room for another peer.",
-    strays_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
+    unknown_flows_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
     claims: "Address conflicts: beacons that contradict what is known of their node. Both sides are asked.",
     names_contested: "Name conflicts: times that two live nodes with one name were found.",
     stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",

@@ -8,7 +8,7 @@ use crate::control_queue::Later;
 use crate::endpoint::Unhandled;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Delivery, Ending, Event, Fate, ReturnReason, Returned};
+use crate::output::{Command, Delivery, Ending, Event, Fate, ReturnReason, Returned};
 use crate::slots::{NONE, Slot};
 use crate::{EndpointId, FlowId};
 
@@ -69,7 +69,7 @@ impl<B: Buffer> Core<B> {
             Phase::Dead(_) | Phase::Leaving => return,
             Phase::Open => {
                 let own = record.final_acks(&Unhandled::new());
-                self.strays.remember(record, own);
+                self.unknown_flows.remember(record, own);
             }
             Phase::Asking | Phase::Refused(_) => {}
         }
@@ -91,7 +91,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match (record.phase, record.remote.node) {
-            (Phase::Asking, _) => self.strays.remember_unanswered(record.setup.id),
+            (Phase::Asking, _) => self.unknown_flows.remember_unanswered(record.setup.id),
             (Phase::Open, Some((node, _))) => self.peers.end(node),
             _ => {}
         }
@@ -103,7 +103,7 @@ impl<B: Buffer> Core<B> {
             self.budget.go();
         }
         self.endpoints.let_all_go(record);
-        self.events.push_back(Event::Steer(id.flow, false));
+        self.commands.push_back(Command::Steer(id.flow, false));
     }
 
     /// Return to their endpoint all messages that were sent or wait for credit, except those that the peer received.

@@ -70,8 +70,8 @@ impl<B: Buffer> Core<B> {
     /// From below: a frame arrived on a flow that is not open here, and steering kept it. One call may stand for
     /// several frames. [`Flow::NODE`] means that the frame was for an earlier run of this node.
     #[cold]
-    pub fn on_stray(&mut self, flow: Flow) {
-        self.stray(flow, None);
+    pub fn on_unknown_flow(&mut self, flow: Flow) {
+        self.unknown_flow(flow, None);
     }
 
     /// Count a dropped frame. If its flow is unknown, its sender is notified.
@@ -79,11 +79,11 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn refused(&mut self, reason: Reason, header: &Header, framing: Framing) {
         self.counters.drop(reason);
         if matches!(reason, Reason::NoFlow | Reason::Nonce) {
-            self.stray(header.flow, (framing != Framing::Bare).then_some(header.nonce));
+            self.unknown_flow(header.flow, (framing != Framing::Bare).then_some(header.nonce));
         }
     }
 
-    fn stray(&mut self, flow: Flow, nonce: Option<u16>) {
+    fn unknown_flow(&mut self, flow: Flow, nonce: Option<u16>) {
         let is_known = |record: &&mut FlowRecord| match record.phase {
             Phase::Asking | Phase::Open => true,
             // The first Close is still queued behind earlier messages. An answer would overtake those.
@@ -92,16 +92,16 @@ impl<B: Buffer> Core<B> {
         };
         let record = self.flows.by_flow(flow).filter(is_known);
         let is_none = record.is_none_or(|record| nonce.is_some_and(|nonce| nonce != record.id.nonce));
-        if !is_none || self.now < self.strays.next {
+        if !is_none || self.now < self.unknown_flows.next {
             return;
         }
-        match self.strays.farewell(flow, nonce) {
+        match self.unknown_flows.farewell(flow, nonce) {
             Some(said) => self.control.push(said.to, Control::Closed(said.closed)),
-            None if self.strays.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
+            None if self.unknown_flows.everybody.is_time(self.now, self.peers.count()) => self.announce(false),
             None => return,
         }
-        self.strays.next = self.now + PAUSE;
-        self.counters.strays_answered += 1;
+        self.unknown_flows.next = self.now + PAUSE;
+        self.counters.unknown_flows_answered += 1;
     }
 
     /// Control frames are rare: this code stays out of the messages' way.

@@ -70,7 +70,7 @@ impl<B: Buffer> Core<B> {
             // The next Close carries the new numbers. A Close that has arrived already cannot be taken back.
             Phase::Leaving => {
                 let acks = record.final_acks(unhandled);
-                return self.strays.remember(record, acks);
+                return self.unknown_flows.remember(record, acks);
             }
             Phase::Open => {}
             _ => {
@@ -81,7 +81,7 @@ impl<B: Buffer> Core<B> {
         }
         let (until, acks) = (self.now + LEAVING, record.final_acks(unhandled));
         record.setup = Setup { until, tries: 0, asked: 0, ..record.setup };
-        self.strays.remember(record, acks);
+        self.unknown_flows.remember(record, acks);
         self.retire(id, Phase::Leaving);
         self.later.push_back(Later::Close(id.flow));
     }
@@ -92,7 +92,7 @@ impl<B: Buffer> Core<B> {
         let (route, own, next) = (record.route, record.id, record.setup.next(self.now));
         record.resend_armed.disarm();
         self.timers.arm(&mut record.resend_armed, Wait::Setup, flow.id(), next);
-        let acks = self.strays.acks(own)?;
+        let acks = self.unknown_flows.acks(own)?;
         let close = Close { flow: route.flow, nonce: route.nonce, own: own.flow, own_nonce: own.nonce, acks };
         Some((route.to, Control::Close(close)))
     }
@@ -114,7 +114,8 @@ impl<B: Buffer> Core<B> {
 
     /// Answer a peer that named a flow which ended or never was. `id` is this side's half.
     pub(crate) fn say_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
-        let said = self.strays.to_peer(id.flow, to, (flow, nonce)).filter(|said| said.own == Some((id.flow, id.nonce)));
+        let said =
+            self.unknown_flows.to_peer(id.flow, to, (flow, nonce)).filter(|said| said.own == Some((id.flow, id.nonce)));
         let closed = said.unwrap_or(Closed { flow, nonce, own: Some((id.flow, id.nonce)), acks: None });
         self.control.push(to, Control::Closed(closed));
     }

@@ -15,7 +15,7 @@
 //! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!       transmit                on_frame  settle(now)  on_timeout(now)
+//!  transmit  poll_command       on_frame  settle(now)  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!
@@ -63,12 +63,12 @@ mod setup;
 mod share;
 mod slots;
 mod sparing;
-mod strays;
 mod time;
 mod timeout;
 mod timers;
 mod transmit;
 mod unbundle;
+mod unknown_flows;
 mod vigil;
 
 pub use config::{Config, FramingChoice};
@@ -76,7 +76,8 @@ pub use counters::Counters;
 pub use ending::EndpointError;
 pub use node::Core;
 pub use output::{
-    Contest, Delivery, Ending, Event, Fate, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit, Words,
+    Command, Contest, Delivery, Ending, Event, Fate, FlowState, FramingWhy, Peer, ReturnReason, Returned, Transmit,
+    Words,
 };
 pub use send::SendError;
 pub use setup::ConnectError;

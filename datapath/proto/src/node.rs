@@ -16,7 +16,7 @@ use crate::endpoint::{Endpoints, room_for_requests};
 use crate::flow::{PerClass, Phase};
 use crate::flows::Flows;
 use crate::gaps::Gaps;
-use crate::output::{Contest, Event, FlowState, Peer};
+use crate::output::{Command, Contest, Event, FlowState, Peer};
 use crate::peers::Peers;
 use crate::planted::{self, Bug};
 use crate::quiet::Vigil;
@@ -24,9 +24,9 @@ use crate::rtt::Waits;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
 use crate::sparing::{Rate, Sparing};
-use crate::strays::Strays;
 use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
+use crate::unknown_flows::UnknownFlows;
 use crate::{EndpointId, FlowId, WINDOW};
 
 /// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
@@ -68,7 +68,7 @@ pub struct Core<B> {
     pub(crate) namesake: Option<(Peer, Time)>,
     /// The last two that were found to claim one name, and when.
     pub(crate) contest: Option<(Contest, Time)>,
-    pub(crate) strays: Strays,
+    pub(crate) unknown_flows: UnknownFlows,
     /// Answers to probes of nodes that are not known.
     pub(crate) probes: Sparing,
     /// A probe was answered that another was asked.
@@ -85,6 +85,7 @@ pub struct Core<B> {
     /// What of it each sender may have.
     pub(crate) shares: PerClass<Share>,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) commands: VecDeque<Command>,
     pub(crate) counters: Counters,
     /// Messages that left since they were last settled.
     pub(crate) left: Vec<Link>,
@@ -122,7 +123,7 @@ impl<B: Buffer> Core<B> {
             claims: Claims::default(),
             namesake: None,
             contest: None,
-            strays: Strays::default(),
+            unknown_flows: UnknownFlows::default(),
             probes: Sparing::default(),
             overheard: false,
             answers: ANSWERS,
@@ -134,6 +135,7 @@ impl<B: Buffer> Core<B> {
             newest: None,
             shares: PerClass([0, 1].map(|_| Share::new(config.window))),
             events: VecDeque::with_capacity(16),
+            commands: VecDeque::with_capacity(16),
             counters: Counters::default(),
             left: Vec::with_capacity(config.send_frames),
             touched: Vec::with_capacity(64),
@@ -218,12 +220,6 @@ impl<B: Buffer> Core<B> {
         self.budget.granted()
     }
 
-    /// Getter: the largest sum of credits ever granted, rounded up. So many frames should be ready for messages that
-    /// arrive.
-    pub fn promised(&self) -> usize {
-        self.budget.promised()
-    }
-
     /// Getter: the credits that the peer of a flow holds for a class. They are those that it may still use, and those
     /// of its messages that are not released yet, once it knows of its latest grant.
     pub fn granted_to(&self, flow: FlowId, class: Class) -> usize {
@@ -258,10 +254,23 @@ impl<B: Buffer> Core<B> {
         self.now
     }
 
-    /// Output: what else happened.
+    /// Getter: whether [`Core::poll_command`] has anything.
+    #[inline]
+    pub fn has_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// Output: what happened besides messages, for the user.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Output: what the transport must do. Pass it on before frames are sent: the frame that tells a peer its flow id
+    /// must not be answered before steering would let the answer in.
+    #[inline]
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
     }
 }
 

@@ -205,7 +205,7 @@ pub struct Ending {
     pub unhandled: [u32; 2],
 }
 
-/// Other things that happened.
+/// What happened besides messages, for the user.
 #[derive(Debug)]
 pub enum Event {
     /// The set-up of a flow that this node asked for is finished. The flow's state has the result.
@@ -218,16 +218,19 @@ pub enum Event {
     /// Two live nodes use the same identity: see [`Core::contested`](crate::Core::contested). Reported each time this
     /// is found.
     Contested,
-    /// This flow id is used from now on (or no longer): tell the transport.
+}
+
+/// What the transport must do.
+#[derive(Debug)]
+pub enum Command {
+    /// This flow id is in use from now on, or no longer.
     Steer(Flow, bool),
-    /// Requests of this flow can be returned so: tell the transport.
-    WayBack(Flow, Back),
-    /// More messages may arrive at once than ever before: tell the transport
-    /// [`Core::promised`](crate::Core::promised).
-    Promised,
-    /// Frames to this address seem not to arrive: tell the transport, which may know another way.
-    Silent(Address),
-    /// There is no room for requests, or there is again: tell the transport,
-    /// which may return them by itself.
-    Full(bool),
+    /// The start of the rejects of this flow's requests.
+    RejectTemplate(Flow, Back),
+    /// There is no room for requests, or there is again.
+    RxFull(bool),
+    /// The most credits that were ever granted together, rounded up: so many frames may arrive at once.
+    RxCredit(usize),
+    /// Frames to this address seem not to arrive: another path may help.
+    ReportLoss(Address),
 }

@@ -23,7 +23,7 @@ use am_wire::{Address, Buffer, Flow, Framing};
 
 use crate::config::FramingChoice;
 use crate::node::Core;
-use crate::output::{Event, FramingWhy, Peer};
+use crate::output::{Command, FramingWhy, Peer};
 use crate::path::{Known, Path, Probing};
 use crate::time::Time;
 use crate::timers::Wait;
@@ -145,7 +145,7 @@ impl<B: Buffer> Core<B> {
         let next = now + probing.interval();
         let peer = record.peer.address;
         if probing.unanswered.is_multiple_of(SUSPICIOUS) {
-            self.events.push_back(Event::Silent(peer));
+            self.commands.push_back(Command::ReportLoss(peer));
         }
         self.timers.arm(&mut record.armed, Wait::Probe, at as u16, next);
         let (to, framing) = match question {

@@ -2,12 +2,12 @@
 
 use am_wire::bounce::Back;
 use am_wire::frame::Link;
-use am_wire::{Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
+use am_wire::{Address, Buffer, Class, Flow, Framing, Header, Kind, Piggyback, Reason, Seq, expand};
 
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Event, Transmit};
+use crate::output::{Command, Transmit};
 use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
 use crate::rtt::Waits;
@@ -35,7 +35,7 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.full != is_full {
             self.full = is_full;
-            self.events.push_back(Event::Full(is_full));
+            self.commands.push_back(Command::RxFull(is_full));
         }
     }
 
@@ -48,11 +48,19 @@ impl<B: Buffer> Core<B> {
     }
 
     /// A flow opened: give the transport the template of its rejects.
-    pub(crate) fn tell_way_back(&mut self, id: FlowId) {
+    pub(crate) fn set_reject_template(&mut self, id: FlowId) {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
         let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
-        let back = Back::new(route.framing, &wire, route.flow, route.nonce);
-        self.events.push_back(Event::WayBack(id.flow, back));
+        let template = Back::new(route.framing, &wire, route.flow, route.nonce);
+        self.commands.push_back(Command::RejectTemplate(id.flow, template));
+    }
+
+    /// From below: frames to this address can take another path. The transport gets the reject templates of its flows again.
+    #[cold]
+    pub fn on_new_path(&mut self, to: Address) {
+        for id in self.flows.those(|record| record.phase == Phase::Open && record.route.to == to) {
+            self.set_reject_template(id);
+        }
     }
 
     /// The next reject. Requests that were accepted meanwhile, or whose flow ended, need none.

@@ -14,7 +14,7 @@ use crate::flow::{FlowRecord, PerClass, Phase, Silence};
 use crate::gaps::Gaps;
 use crate::node::Core;
 use crate::order::Order;
-use crate::output::Event;
+use crate::output::Command;
 use crate::send_queue::Closed;
 use crate::share::Share;
 use crate::slots::{Link, Slots};
@@ -100,7 +100,7 @@ impl<B: Buffer> Core<B> {
             }
         }
         if budget.take_risen() {
-            self.events.push_back(Event::Promised);
+            self.commands.push_back(Command::RxCredit(self.budget.promised()));
         }
     }
 

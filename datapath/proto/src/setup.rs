@@ -8,7 +8,7 @@ use am_wire::{Address, Buffer, Class, Flow, Seq};
 
 use crate::flow::{FlowRecord, Phase, Remote, Setup};
 use crate::node::Core;
-use crate::output::{Event, ReturnReason};
+use crate::output::{Command, Event, ReturnReason};
 use crate::path::Path;
 use crate::time::Time;
 use crate::timers::Wait;
@@ -106,7 +106,7 @@ impl<B: Buffer> Core<B> {
         let mut record = FlowRecord::new(id, endpoint, remote, setup, first, [Seq(0); 2], credits);
         record.is_first = is_first;
         self.flows.insert(record);
-        self.events.push_back(Event::Steer(flow, true));
+        self.commands.push_back(Command::Steer(flow, true));
         id
     }
 
@@ -173,7 +173,7 @@ impl<B: Buffer> Core<B> {
         // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
         if record.setup.tries > SUSPICIOUS && !is_probed {
-            self.events.push_back(Event::Silent(peer.peer.address));
+            self.commands.push_back(Command::ReportLoss(peer.peer.address));
         }
         let Some(known) = known else { return };
         record.remote.node = Some((peer.peer.node, peer.peer.incarnation));
@@ -232,7 +232,7 @@ impl<B: Buffer> Core<B> {
             record.open(&question.offer, peer.address, &path);
         }
         self.peers.begin(at);
-        self.tell_way_back(id);
+        self.set_reject_template(id);
         self.events.push_back(Event::Accepted(endpoint, id, (peer.name, question.from)));
         Ok(id)
     }
@@ -260,7 +260,7 @@ impl<B: Buffer> Core<B> {
             self.events.push_back(Event::Settled(record.endpoint, id));
         }
         self.peers.begin(peer);
-        self.tell_way_back(id);
+        self.set_reject_template(id);
     }
 
     /// The peer of this flow has answered.
@@ -286,9 +286,10 @@ impl<B: Buffer> Core<B> {
             }
         }
         self.counters.stale_control += 1;
-        let said = self.flows.by_attempt(answer.id).find_map(|ours| self.strays.to_peer(ours, source, (flow, nonce)));
+        let said =
+            self.flows.by_attempt(answer.id).find_map(|ours| self.unknown_flows.to_peer(ours, source, (flow, nonce)));
         // The peer took one question, received twice, for two flows; or its answer came too late.
-        let is_unused = is_other || self.strays.is_unanswered(answer.id);
+        let is_unused = is_other || self.unknown_flows.is_unanswered(answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
         let closed = said.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });
         self.control.push(source, Control::Closed(closed));

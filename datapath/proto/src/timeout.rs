@@ -4,7 +4,7 @@ use am_wire::{Address, Buffer, Class, Flow};
 
 use crate::flow::{FlowRecord, Phase};
 use crate::node::Core;
-use crate::output::{Event, ReturnReason};
+use crate::output::{Command, ReturnReason};
 use crate::send_queue::SendQueue;
 use crate::slots::Slots;
 use crate::time::Time;
@@ -115,7 +115,7 @@ impl<B: Buffer> Core<B> {
     /// No answer comes from this address. Tell the transport. With several transports the peer may be reachable through
     /// another, and neither side has sent a beacon there yet because that connection came up later. So send one.
     fn silent(&mut self, to: Address) {
-        self.events.push_back(Event::Silent(to));
+        self.commands.push_back(Command::ReportLoss(to));
         if !self.control.introduces_to(to) {
             self.introduce(to, true);
         }

@@ -140,7 +140,7 @@ impl<B: Buffer> Core<B> {
         while let Some(later) = self.later.pop_front() {
             let next = match later {
                 Later::Close(flow) => self.next_close(flow),
-                Later::Closed(flow) => self.strays.closed(flow),
+                Later::Closed(flow) => self.unknown_flows.closed(flow),
                 Later::Question(flow) => self.next_question(flow),
             };
             let Some((to, body)) = next else { continue };

@@ -85,7 +85,7 @@ impl<B: Buffer> Core<B> {
     /// From below: the peer at this address has ended for good. Its unacknowledged messages come back. The next run of
     /// its name is discovered anew.
     #[cold]
-    pub fn on_gone(&mut self, address: Address) {
+    pub fn on_peer_gone(&mut self, address: Address) {
         for id in self.flows.those(|record| record.route.to == address) {
             match self.flows.get(id).map(|record| record.phase) {
                 Some(Phase::Open) => self.end_untold(id, ReturnReason::Unreachable, None),

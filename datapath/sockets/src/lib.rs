@@ -17,7 +17,7 @@
 //!
 //! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](am_wire::Address)
 //! when it is opened, and frames to everybody go to whoever was
-//! [introduced](am_transport::Transport::introduce) or has been heard. Behind which place an address is, UDP learns
+//! [introduced](am_transport::Command::AddPeer) or has been heard. Behind which place an address is, UDP learns
 //! from control frames that arrive, as a switch does; TCP from what each side says first.
 //!
 //! Read first: the pages of [`udp`] and [`tcp`]; then [`Options`]. `examples/pingpong.rs` and `examples/bulk.rs` measure

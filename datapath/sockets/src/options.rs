@@ -14,7 +14,7 @@ use crate::place;
 pub struct Options {
     /// Where the socket is; with port 0 the system chooses one.
     pub local: SocketAddr,
-    /// Who is introduced at once: see [`am_transport::Transport::introduce`].
+    /// Who is introduced at once: see [`am_transport::Command::AddPeer`].
     pub peers: Vec<SocketAddr>,
     /// UDP only: the one peer. The socket is connected to it, so that a round trip takes a fifth less, and reaches nobody else.
     pub connect: Option<SocketAddr>,

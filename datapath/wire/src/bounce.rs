@@ -42,6 +42,18 @@ impl Back {
         Address([a, b, c, d, e, f])
     }
 
+    /// The same towards another address of the sender, from this address: for a node with several.
+    #[must_use]
+    pub fn readdressed(&self, to: Address, from: Address) -> Back {
+        let mut back = *self;
+        back.start[..6].copy_from_slice(&to.0);
+        // In the other framings the source address is the header.
+        if matches!(back.framing, Framing::Plain) {
+            back.start[6..12].copy_from_slice(&from.0);
+        }
+        back
+    }
+
     /// As the kernel's program reads it (`struct back` in `decide.h`): the
     /// start, then 1 for `bare`, 2 for `split`, 3 for `plain`; all zero where
     /// no way is known.

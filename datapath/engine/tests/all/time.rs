@@ -21,7 +21,7 @@ fn inhale(host: &mut Host, now: Time) -> usize {
 
 fn exhale(host: &mut Host, now: Time) -> usize {
     let events = &mut host.events;
-    host.engine.take_events(&mut host.notes, &mut |event| events.push(event));
+    events.extend(std::iter::from_fn(|| host.engine.core_mut().poll_event()));
     host.engine.exhale(|| now, &mut host.notes)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Buf, Net};
-use am_proto::{Counters, EndpointId, Event, FlowId, FramingChoice};
+use am_proto::{Command, Counters, EndpointId, FlowId, FramingChoice};
 use am_wire::bounce::Back;
 use am_wire::bundle::{ITEM, Writer};
 use am_wire::frame::{self, Link};
@@ -322,8 +322,8 @@ fn a_bundle_that_finds_no_room_tells_the_transport() {
     let first = frame::parse(&frames(&mut net)[0], EtherType::DEFAULT).unwrap().header;
     let to = net.core(1).config().address;
     let fulls = |net: &mut Net| -> Vec<bool> {
-        let full = |event| if let Event::Full(is_full) = event { Some(is_full) } else { None };
-        net.events(1).into_iter().filter_map(full).collect()
+        let full = |command| if let Command::RxFull(is_full) = command { Some(is_full) } else { None };
+        std::iter::from_fn(|| net.core(1).poll_command()).filter_map(full).collect()
     };
     net.core(1).on_frame(made_up(first.flow, to, first.seq, 6));
     assert_eq!(fulls(&mut net), [], "there was room for six");

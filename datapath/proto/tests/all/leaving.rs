@@ -195,7 +195,7 @@ fn who_is_gone_is_given_up_at_once_and_alone() {
     net.drain();
     net.core(alpha.0).close(closed);
     let place = net.core(alpha.0).address(flow).expect("open");
-    net.core(alpha.0).on_gone(place);
+    net.core(alpha.0).on_peer_gone(place);
     let core = net.core(alpha.0);
     assert_eq!((core.state(flow), core.leaving()), (FlowState::Dead(ReturnReason::Unreachable), 0));
     assert!(core.peers().all(|peer| peer.address != place), "the next node with its name is a new one");

@@ -84,6 +84,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
             accepted = Some(accept.offer);
         }
     });
+    while core.poll_command().is_some() {}
     let mut opened = None;
     while let Some(event) = core.poll_event() {
         if let Event::Accepted(_, flow, _) = event {

@@ -70,7 +70,7 @@ fn probes_of_nobody() {
 
 #[test]
 fn strays() {
-    let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_stray(Flow::new(1 + id as u16 % 99).expect("an id"));
+    let stray = |net: &mut Net, id: u32| net.core(ALPHA).on_unknown_flow(Flow::new(1 + id as u16 % 99).expect("an id"));
     assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
 }
 

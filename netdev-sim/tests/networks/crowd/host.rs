@@ -60,7 +60,7 @@ impl Host {
             waits |= (crowd.sends)(at, now) && self.send(crowd, self.flows[flow], now);
         }
         let events = &mut self.events;
-        self.engine.take_events(net.nic(at), &mut |event| events.push(event));
+        events.extend(std::iter::from_fn(|| self.engine.core_mut().poll_event()));
         let sent = self.engine.exhale(|| Time(now), net.nic(at));
         for event in self.events.drain(..) {
             if let Event::Accepted(_, flow, _) = event {

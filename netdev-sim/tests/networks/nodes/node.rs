@@ -64,7 +64,7 @@ impl Node {
         checks.credits_of(engine, app)?;
         app.turn(now, engine, checks)?;
         let mut events = vec![];
-        engine.take_events(net.nic(at), &mut |event| events.push(event));
+        events.extend(std::iter::from_fn(|| engine.core_mut().poll_event()));
         let sent = engine.exhale(|| Time(now), net.nic(at));
         net.turned(at);
         // The checkers learn of the end of a flow before its Close can arrive.

@@ -230,7 +230,7 @@ impl Play {
             core.release(part.flow, part.class);
         }
         while core.poll_returned(end).is_some() {}
-        while core.poll_event().is_some() {}
+        while core.poll_event().is_some() || core.poll_command().is_some() {}
     }
 
     fn arrives(&mut self, number: u64, payload: &[u8]) {

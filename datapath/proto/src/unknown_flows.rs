@@ -33,7 +33,7 @@ pub(crate) struct Farewell {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Strays {
+pub(crate) struct UnknownFlows {
     /// By flow id: the last use that ended.
     farewells: HashMap<Flow, Farewell>,
     /// The latest set-ups of this node that ended before they were answered.
@@ -43,7 +43,7 @@ pub(crate) struct Strays {
     pub(crate) everybody: Sparing,
 }
 
-impl Strays {
+impl UnknownFlows {
     /// Remember this closed flow and what arrived on it.
     pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
         let Route { to, flow, nonce, .. } = record.route;

@@ -31,7 +31,7 @@ fn lose(net: &mut Net, what: impl FnOnce(&mut Net)) {
 }
 
 fn answers(net: &mut Net, at: usize) -> u64 {
-    net.core(at).counters().strays_answered
+    net.core(at).counters().unknown_flows_answered
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_flood_of_strays_is_hardly_answered() {
         let now = net.now + Duration::from_millis(round);
         for id in 1..100 {
             net.core(beta).on_frame(forged(address, flow(id), Framing::Split));
-            net.core(beta).on_stray(flow(id));
+            net.core(beta).on_unknown_flow(flow(id));
         }
         frames += said(&mut net, beta);
         net.core(beta).settle(now);
@@ -125,7 +125,7 @@ fn forged_strays_end_nothing() {
         for id in 1..Flow::COUNT as u16 {
             // In `bare` there is no nonce: the frame would be a message.
             net.core(at).on_frame(forged(address, flow(id), Framing::Plain));
-            net.core(at).on_stray(flow(id));
+            net.core(at).on_unknown_flow(flow(id));
             net.idle(Duration::from_micros(100));
         }
     }
@@ -173,6 +173,6 @@ fn a_frame_on_an_open_flow_is_no_stray() {
     net.node("beta");
     let open = net.connect(alpha, here, "beta");
     net.idle(SECOND);
-    net.core(alpha).on_stray(open.flow());
+    net.core(alpha).on_unknown_flow(open.flow());
     assert_eq!((said(&mut net, alpha), answers(&mut net, alpha)), (0, 0));
 }

@@ -1,0 +1,60 @@
+//! A transport without room: what it refused goes next, and is counted once.
+
+use std::time::Duration;
+
+use crate::harness::{Buf, Net};
+use am_proto::{EndpointId, FlowId};
+use am_wire::Class;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Alpha with a flow to beta, and beta's endpoint.
+fn connected(net: &mut Net) -> (FlowId, EndpointId) {
+    let (_, here) = net.node("alpha");
+    let (_, there) = net.node("beta");
+    let flow = net.connect(0, here, "beta");
+    net.idle(MS);
+    (flow, there)
+}
+
+/// Offer the next frame to a transport that has no room.
+fn refuse(net: &mut Net, at: usize) -> Option<bool> {
+    net.core(at).transmit(&mut || Some(Buf::fresh(2048)), |_, _| false)
+}
+
+fn numbers(net: &mut Net, there: EndpointId) -> Vec<u64> {
+    std::iter::from_fn(|| net.extract(1, there)).map(|message| message.words().at(0)).collect()
+}
+
+#[test]
+fn refused_messages_go_next_in_order() {
+    // One message, and several that share a frame, which the core keeps.
+    for count in [1, 5] {
+        let mut net = Net::new(3);
+        let (flow, there) = connected(&mut net);
+        (0..count).for_each(|n| net.send(0, flow, Class::Request, n, b"").unwrap());
+        let (before, sent) = (net.core(0).counters().clone(), net.sent);
+        assert_eq!([(); 3].map(|()| refuse(&mut net, 0)), [Some(false); 3]);
+        net.send(0, flow, Class::Request, count, b"").unwrap();
+        net.idle(MS);
+        assert_eq!(numbers(&mut net, there), (0..=count).collect::<Vec<_>>());
+        let after = net.core(0).counters().clone();
+        assert!(after.piggybacks_sent - before.piggybacks_sent <= (net.sent - sent) as u64);
+        assert_eq!((after.retransmitted, net.core(0).outstanding(flow, Class::Request)), (before.retransmitted, 0));
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_was_refused_with_its_message_is_due() {
+    let mut net = Net::new(4);
+    let (flow, there) = connected(&mut net);
+    net.send(0, flow, Class::Request, 7, b"").unwrap();
+    while !net.echo(1, there) {
+        net.idle(Duration::from_micros(1));
+    }
+    assert_eq!(refuse(&mut net, 1), Some(false));
+    let before = net.core(1).counters().acks_sent;
+    net.idle(MS);
+    assert_eq!(net.core(1).counters().acks_sent, before, "the reply says it");
+    assert!(!net.core(0).has_unacknowledged(flow));
+}
