@@ -1,20 +1,38 @@
-//! Bugs on purpose, each caught by the checker that it is for.
+//! Bugs on purpose. The checker for each bug catches it, and prints the line that repeats the run.
 //!
 //! A bug does not show in every run: each has some hundred seeds, with work that
-//! brings it out. What is caught prints the line that repeats it: `seeds.rs`
-//! follows that.
+//! brings it out.
+
+use std::env;
+use std::process::Command;
 
 use crate::nodes::{CAUGHT, Case, Caught, Planted, Setting, caught};
 
 /// Seeds for each setting without a bug.
-const WITHOUT: u64 = 150;
+const WITHOUT: u64 = 100;
 
 #[test]
 fn each_planted_bug_is_caught_by_its_checker() {
     for Caught { what, planted, setting, says } in CAUGHT {
         let (_, why) = caught(planted, setting, says).unwrap_or_else(|| panic!("{what}: no `{says}`"));
         println!("{what}: {why}");
+        is_repeated(what, &why);
     }
+}
+
+/// The last line of a failure names the command that repeats the run. This follows it to the letter.
+fn is_repeated(what: &str, why: &str) {
+    const COMMAND: &str = " cargo test -p am-netdev-sim --test networks ";
+    let (violation, line) = why.rsplit_once('\n').expect("a line of its own");
+    let (variables, arguments) = line.trim().split_once(COMMAND).expect("variables, and this test");
+    // What cargo would run.
+    let mut again = Command::new(env::current_exe().expect("this test"));
+    again.args(arguments.split(' ').filter(|argument| *argument != "--"));
+    again.envs(variables.split(' ').filter_map(|variable| variable.split_once('=')));
+    let output = again.output().expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(!output.status.success() && output.status.code().is_some(), "{what}: {line}");
+    assert!(String::from_utf8_lossy(&said).contains(violation), "{what}: not again: {why}");
 }
 
 #[test]
