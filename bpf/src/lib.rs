@@ -43,6 +43,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![allow(unsafe_code, reason = "structures of the kernel")]
 
 mod attach;
 mod config;

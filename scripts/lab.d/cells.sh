@@ -27,11 +27,11 @@ settings_of() {
     esac
 }
 
-# The cells of --ci: each kernel, each driver, each framing where no copy is made.
+# The cells of --ci: each kernel and each driver once, each framing where no copy is made. NICs of a kernel work at the same time.
 ci_cells() {
-    local framing
-    for framing in "${FRAMINGS[@]}"; do echo "7.3 igb zero-copy $framing 1500"; done
-    echo '7.3 virtio-zc zero-copy bare 1500'
+    echo '7.3 igb zero-copy bare 1500'
+    echo '7.3 igb zero-copy plain 1500'
+    echo '7.3 virtio-zc zero-copy split 1500'
     echo '7.3 vmxnet3 copy bare 1500'
     echo '7.3 e1000e generic bare 1500'
     echo '6.12 vmxnet3 copy plain 1500'

@@ -28,7 +28,8 @@ build_all() {
     local packages=()
     read -ra packages <<<"${AM_LAB_BUILD:-}"
     if [ "${#packages[@]}" != 0 ]; then
-        cargo test "${packages[@]}" --no-run --message-format=json-render-diagnostics >"$BUILT.new" || return
+        cargo test "${packages[@]}" --no-run --lib --bins --tests --message-format=json-render-diagnostics >"$BUILT.new" || return
+        cargo build "${packages[@]}" --example ping --example verify --message-format=json-render-diagnostics >>"$BUILT.new" || return
     else
         cargo build -p am-bench -p active-messages --bins --examples --message-format=json-render-diagnostics >"$BUILT.new" || return
         if [ -n "$with_tests" ]; then
@@ -48,12 +49,12 @@ program_of() { printf '%s' "${1#datapath/}" | sed -E 's| .*||; s|/tests/([^/]*)/
 
 # Lines of a name in the guests and the file that was built.
 built_programs() {
-    local program
+    local test
     say "am-bench $(built_from bench/src/main.rs)"
     say "ping $(built_from am-api/examples/ping.rs)"
     say "verify $(built_from am-api/examples/verify/main.rs)"
     if [ -z "$with_tests" ]; then return; fi
-    for program in "${GUEST_TESTS[@]}"; do say "$(program_of "$program") $(built_from "${program% *}" true)"; done | sort -u
+    for test in "${GUEST_TESTS[@]}"; do say "$(program_of "$test") $(built_from "${test% *}" true)"; done | sort -u
 }
 
 check_programs() {
@@ -80,22 +81,23 @@ install_programs() {
 
 # Run them in this pair, those of even places in one guest, the others in the other.
 guest_tests() {
-    local program names=() odd=()
-    for program in "${GUEST_TESTS[@]}"; do
-        if [ "$preset" = ci ] && ! is_for_ci "$program"; then continue; fi
-        if [ "${#odd[@]}" -lt "${#names[@]}" ]; then odd+=("$program"); else names+=("$program"); fi
+    local test even=() odd=()
+    for test in "${GUEST_TESTS[@]}"; do
+        if [ "$preset" = ci ] && ! is_for_ci "$test"; then continue; fi
+        if [ "${#odd[@]}" -lt "${#even[@]}" ]; then odd+=("$test"); else even+=("$test"); fi
     done
-    tests_in alpha "${names[@]}" &
+    tests_in alpha "${even[@]}" &
     tests_in beta "${odd[@]}"
     wait "$!"
 }
 
 tests_in() {
-    local guest=$1 program name status begin said started
-    for program in "${@:2}"; do
-        name=$(name_of_test "$program") status=0 begin=$SECONDS
-        run "$guest" "cd /tmp; $name ${SKIPPED[*]}" 200 || status=$?
-        record_test "$name" "$said" "$status" $((SECONDS - begin))
+    local guest=$1 test program module status begin said started
+    for test in "${@:2}"; do
+        program=$(program_of "$test") module= status=0 begin=$SECONDS
+        case $test in *' '*) module=${test#* } ;; esac
+        run "$guest" "cd /tmp; $program ${module:+$module::} ${SKIPPED[*]}" 200 || status=$?
+        record_test "${program%%-*}${module:+-$module}" "$said" "$status" $((SECONDS - begin))
     done
 }
 

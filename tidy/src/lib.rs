@@ -1,14 +1,10 @@
-//! **The rules of the house.** A rule that nobody checks is a wish: what
-//! `CONTRIBUTING.md` asks for and a program can see, a test looks at.
+//! **The rules of the house** that no lint of the compiler or of clippy can check (`[workspace.lints]` has those).
 //!
 //! ```text
 //!   every file, lexed ──┬─▶ edges     who may depend on whom
 //!   cargo metadata ─────┤   circles   which modules of a crate need each other
-//!                       │   unsafety  where `unsafe` may be, and its SAFETY comments
-//!                       │   sizes     lines of a file, lines of a function
+//!                       │   sizes     lines of a file
 //!                       │   words     paths of one machine, things left for later
-//!                       │   skips     nothing ignored, nothing skipped
-//!                       │   pages     every crate says what it is
 //!                       └─▶ links     what a page points to is there
 //!                             │
 //!                             ▼
@@ -24,12 +20,9 @@ pub mod circles;
 pub mod edges;
 pub mod links;
 mod modules;
-pub mod pages;
 pub mod repository;
 pub mod sizes;
-pub mod skips;
 mod tokens;
-pub mod unsafety;
 pub mod words;
 
 use std::fmt;

@@ -10,18 +10,6 @@ pub(crate) fn lex(text: &str) -> TokenStream {
     TokenStream::from_str(text).unwrap_or_default()
 }
 
-/// Every sequence of tokens: the text's own, and those in brackets, however deep.
-pub(crate) fn sequences(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
-    let here: Vec<TokenTree> = tokens.into_iter().collect();
-    let inner = here.iter().filter_map(|token| match token {
-        TokenTree::Group(group) => Some(sequences(group.stream())),
-        _ => None,
-    });
-    let mut all: Vec<_> = inner.flatten().collect();
-    all.push(here);
-    all
-}
-
 /// The identifier, if it is one.
 pub(crate) fn word(token: Option<&TokenTree>) -> Option<&Ident> {
     match token {

@@ -2,9 +2,10 @@
 //!
 //! Both nodes run on one thread and on a clock that is moved by hand: a
 //! microsecond a turn, and to the next thing that is due when nothing moves. So
-//! that ten million messages cost their instructions and not their waiting,
-//! and a failure repeats by its seed.
+//! that millions of messages cost their instructions and not their waiting,
+//! and a failure repeats by its seed. `AM_TEST_MESSAGES=10000002` says how many.
 
+use std::env;
 use std::time::Duration;
 
 use crate::common::{Side, until};
@@ -149,26 +150,33 @@ fn every_message_once(
     (alpha, beta)
 }
 
+/// In the long runs.
+fn many() -> u64 {
+    env::var("AM_TEST_MESSAGES").map_or(1_000_002, |text| text.parse().expect("AM_TEST_MESSAGES=N, a number"))
+}
+
 #[test]
-fn ten_million_messages_through_five_per_cent_of_everything() {
-    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(20, 0.05), false, 10_000_002);
+fn a_million_messages_through_five_per_cent_of_everything() {
+    let many = many();
+    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(20, 0.05), false, many);
     for side in [alpha.node.counters(), beta.node.counters()] {
         for fault in ["faulty_dropped", "faulty_duplicated", "faulty_reordered"] {
-            assert!(side.get(fault) > 100_000, "{fault} only {} times", side.get(fault));
+            assert!(side.get(fault) > many / 100, "{fault} only {} times", side.get(fault));
         }
     }
 }
 
 /// What is lost, doubled and overtaken are bundles here.
 #[test]
-fn ten_million_messages_in_bundles_through_five_per_cent_of_everything() {
-    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(21, 0.05), true, 10_000_002);
+fn a_million_messages_in_bundles_through_five_per_cent_of_everything() {
+    let many = many();
+    let (alpha, beta) = every_message_once(Framing::Bare, Faults::lossy(21, 0.05), true, many);
     for side in [alpha.node.counters(), beta.node.counters()] {
         for fault in ["faulty_dropped", "faulty_duplicated", "faulty_reordered"] {
-            assert!(side.get(fault) > 10_000, "{fault} only {} times", side.get(fault));
+            assert!(side.get(fault) > many / 1000, "{fault} only {} times", side.get(fault));
         }
         let bundled = side.get("bundled_sent");
-        assert!(bundled > 2_000_000, "{bundled}");
+        assert!(bundled > many / 5, "{bundled}");
     }
 }
 
@@ -176,7 +184,7 @@ fn ten_million_messages_in_bundles_through_five_per_cent_of_everything() {
 fn every_framing_delivers_once_through_a_bad_wire() {
     for (framing, seed) in Framing::ALL.into_iter().zip(1..) {
         for bundles in [false, true] {
-            every_message_once(framing, Faults::lossy(seed, 0.20), bundles, 300_000);
+            every_message_once(framing, Faults::lossy(seed, 0.20), bundles, 150_000);
         }
     }
 }
@@ -185,6 +193,6 @@ fn every_framing_delivers_once_through_a_bad_wire() {
 fn damaged_and_delayed_frames_too() {
     let faults = Faults { corrupt: 0.05, delay: 0.05, delay_by: 50, ..Faults::lossy(7, 0.05) };
     for bundles in [false, true] {
-        every_message_once(Framing::Bare, faults, bundles, 300_000);
+        every_message_once(Framing::Bare, faults, bundles, 150_000);
     }
 }

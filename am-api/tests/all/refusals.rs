@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, Side, connect, connected, nodes, pair, plain, until};
+use crate::common::{LONG, Side, connect, connected, in_memory, nodes, pair, plain, until};
 use am_api::{
     ConnectError, Connection, EndpointError, HandlerId, Node, NotOpen, OpenError, Refusal, Request, RequestError,
     ReturnReason,
@@ -164,11 +164,11 @@ fn settings_that_leave_nothing_are_refused() {
         ("send_frames", |builder| builder.send_frames(0)),
     ];
     for (name, with) in settings {
-        let error = with(plain("alpha")).open_on(pair().0).unwrap_err();
+        let error = with(plain("alpha")).open_on(in_memory().0).unwrap_err();
         assert!(matches!(error, OpenError::Nothing(setting) if setting == name), "{name}: {error}");
     }
     for with in [(|builder| builder.receive_frames(usize::MAX)) as With, |builder| builder.send_frames(usize::MAX)] {
-        let refused = with(plain("alpha")).open_on(pair().0).unwrap_err();
+        let refused = with(plain("alpha")).open_on(in_memory().0).unwrap_err();
         assert!(matches!(refused, OpenError::PoolTooSmall { .. }), "{refused}");
     }
 }

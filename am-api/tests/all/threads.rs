@@ -59,8 +59,8 @@ fn talk(name: &str, peer: &str, plug: Plug, count: u64, done: &AtomicU64) -> See
 }
 
 #[test]
-fn a_million_messages_both_ways_at_once() {
-    const EACH: u64 = 250_000;
+fn many_messages_both_ways_at_once() {
+    const EACH: u64 = 50_000;
     let done = AtomicU64::new(0);
     let (left, right) =
         two_threads(|plug| talk("alpha", "beta", plug, EACH, &done), |plug| talk("beta", "alpha", plug, EACH, &done));
@@ -72,13 +72,14 @@ fn a_million_messages_both_ways_at_once() {
 
 #[test]
 fn one_at_a_time_there_and_back() {
+    const TRIPS: u64 = 5_000;
     let stop = AtomicU64::new(0);
     two_threads(
         |plug| {
             let mut side = open("alpha", plug);
             let to = side.endpoint.connect("beta", "main").unwrap();
             side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
-            for number in 1..=20_000u64 {
+            for number in 1..=TRIPS {
                 side.endpoint.try_request(to, ECHO, &[number], &number.to_be_bytes()).unwrap();
                 assert!(side.endpoint.wait_until(&mut side.state, LONG, |seen| seen.replies == number));
             }
@@ -87,7 +88,7 @@ fn one_at_a_time_there_and_back() {
         |plug| {
             let mut side = open("beta", plug);
             side.endpoint.wait_until(&mut side.state, 4 * LONG, |_| stop.load(SeqCst) == 1);
-            assert_eq!(side.state.requests, 20_000);
+            assert_eq!(side.state.requests, TRIPS);
         },
     );
 }

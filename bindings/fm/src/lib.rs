@@ -19,6 +19,7 @@
 //!
 //! Read first: `include/fm.h`, which is the whole documentation for users;
 //! `examples/ping.c`; then `calls.rs`.
+#![allow(unsafe_code, reason = "pointers from C")]
 #![allow(non_snake_case, reason = "the paper's names")]
 
 mod calls;

@@ -1,4 +1,5 @@
 //! The programs in the kernel. Needs root.
+#![allow(unsafe_code)]
 
 mod attach;
 mod bounce;

@@ -79,6 +79,7 @@
 //! assert_eq!(pool.available(), 64);
 //! # Ok::<(), am_ring::LayoutError>(())
 //! ```
+#![allow(unsafe_code, reason = "memory that threads share")]
 
 mod frame;
 mod heap;

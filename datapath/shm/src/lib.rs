@@ -50,6 +50,7 @@
 //! assert_eq!(foreign, 1);
 //! # Ok::<(), am_shm::OpenError>(())
 //! ```
+#![allow(unsafe_code, reason = "memory that processes share")]
 
 mod bell;
 mod count;

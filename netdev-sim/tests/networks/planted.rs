@@ -1,19 +1,38 @@
 //! Mutants: bugs built in on purpose. Each is caught by its checker.
 //!
 //! A mutant does not show in every run. So each gets many seeds, with a setting that brings it out. A caught mutant
-//! prints the command that repeats the run, and `seeds.rs` runs that command.
+//! prints the command that repeats the run.
+
+use std::env;
+use std::process::Command;
 
 use crate::nodes::{CAUGHT, Case, Caught, Planted, Setting, caught};
 
 /// Seeds for each setting without a mutant.
-const WITHOUT: u64 = 150;
+const WITHOUT: u64 = 100;
 
 #[test]
 fn each_planted_bug_is_caught_by_its_checker() {
     for Caught { what, planted, setting, says } in CAUGHT {
         let (_, why) = caught(planted, setting, says).unwrap_or_else(|| panic!("{what}: no `{says}`"));
         println!("{what}: {why}");
+        is_repeated(what, &why);
     }
+}
+
+/// The last line of a failure names the command that repeats the run. This follows it to the letter.
+fn is_repeated(what: &str, why: &str) {
+    const COMMAND: &str = " cargo test -p am-netdev-sim --test networks ";
+    let (violation, line) = why.rsplit_once('\n').expect("a line of its own");
+    let (variables, arguments) = line.trim().split_once(COMMAND).expect("variables, and this test");
+    // What cargo would run.
+    let mut again = Command::new(env::current_exe().expect("this test"));
+    again.args(arguments.split(' ').filter(|argument| *argument != "--"));
+    again.envs(variables.split(' ').filter_map(|variable| variable.split_once('=')));
+    let output = again.output().expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(!output.status.success() && output.status.code().is_some(), "{what}: {line}");
+    assert!(String::from_utf8_lossy(&said).contains(violation), "{what}: not again: {why}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use seen::Seen;
 use work::Work;
 use world::World;
 
-const SEEDS: Range<u64> = 0..1500;
+const SEEDS: Range<u64> = 0..500;
 
 /// All of these happen in some run.
 const SEEN: &[&str] = &[

@@ -1,4 +1,5 @@
 //! AF_XDP on interfaces of hosts of their own. Needs root.
+#![allow(unsafe_code)]
 
 #[path = "../pair/mod.rs"]
 mod pair;

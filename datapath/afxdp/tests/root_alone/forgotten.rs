@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::alone;
 use crate::pair::{Pair, eventually, plain};
 use am_netns::Tap;
 use am_transport::{Transport, TransportExt};
@@ -31,9 +31,6 @@ fn links() -> Vec<u32> {
     links.sort_unstable();
     links
 }
-
-/// One test at a time.
-static LINKS: Mutex<()> = Mutex::new(());
 
 fn detach(link: u32) {
     let mut attributes = [0; 32];
@@ -63,7 +60,7 @@ fn heals(pair: &mut Pair) {
 
 #[test]
 fn it_is_attached_again() {
-    let _alone = LINKS.lock();
+    let _alone = alone();
     let (_cable, mut pair) = plain();
     let first = links();
     assert_eq!(first.len(), 2, "one at each end");
@@ -84,7 +81,7 @@ fn it_is_attached_again() {
 
 #[test]
 fn tagged_frames_pass_it_and_it_stays() {
-    let _alone = LINKS.lock();
+    let _alone = alone();
     let (cable, mut pair) = plain();
     let first = links();
     let wire = Tap::new(&cable.ends[0]).unwrap();

@@ -2,18 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::alone;
 use crate::pair::{Cable, eventually};
 use am_afxdp::Options;
 use am_netns::VethOptions;
-
-/// One test at a time: a child that another thread starts has a copy of every
-/// descriptor until it runs its own program, sockets that we close among them.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The test below that is another's process, on the host of the calling thread.
 fn start() -> Child {

@@ -19,6 +19,7 @@ fn is_unmapped() {
 
 #[test]
 fn memif_dies_and_udp_goes_on() {
+    let _alone = crate::ends::alone();
     let dir = tempfile::tempdir().unwrap();
     let memif = |number: u32, role: &str| {
         let socket = dir.path().join("memif.sock");

@@ -3,6 +3,7 @@
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p am-ring --tests --target-dir target/loom
 //! ```
+#![allow(unsafe_code)]
 
 mod lane;
 mod loan;
