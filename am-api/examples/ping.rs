@@ -11,11 +11,11 @@
 use std::time::{Duration, Instant};
 use std::{error::Error, io::Write, io::stderr, io::stdout};
 
-use am_api::{Handler, Node};
+use am_api::{HandlerId, Node, Request};
 
 /// What a message names instead of a function; requests and replies count apart.
-const PING: Handler = Handler(0);
-const PONG: Handler = Handler(0);
+const PING: HandlerId = HandlerId(0);
+const PONG: HandlerId = HandlerId(0);
 const SECONDS: Duration = Duration::from_secs(10);
 const USAGE: &str = "\
 usage:
@@ -29,7 +29,7 @@ fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
     eprintln!("beta serves on {}; Ctrl-C ends it", node.transport());
     let mut endpoint = node.endpoint("ping")?;
-    endpoint.on_request(PING, |(), request, token| {
+    endpoint.on_request(PING, |(), Request { message: request, token }| {
         token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
     });
     let mut known = None;
@@ -53,7 +53,7 @@ fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
     writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();
-        endpoint.request(to, PING, &[number], b"hello")?;
+        endpoint.try_request(to, PING, &[number], b"hello")?;
         let answered = endpoint.wait_until(&mut last, SECONDS, |last| *last == number);
         writeln!(stdout(), "{number}: {:?}", answered.then(|| start.elapsed()).ok_or("no answer")?)?;
     }

@@ -6,13 +6,13 @@ use std::collections::BinaryHeap;
 use am_proto::{FlowId, Time};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
-use crate::{Handler, Id};
+use crate::{HandlerId, Id};
 
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) flow: FlowId,
-    pub(crate) handler: Handler,
+    pub(crate) handler: HandlerId,
 }
 
 /// Those of an endpoint that wait for an answer. No request allocates where as many waited before.

@@ -5,16 +5,16 @@ use am_wire::WORD;
 use am_wire::control::{Name, Refusal};
 
 use crate::errors::refusal;
-use crate::names::{self, BadName};
-use crate::shared::Shared;
-use crate::{Description, Port, Remote};
+use crate::names::{self, InvalidName};
+use crate::node_state::NodeState;
+use crate::{Connection, Description, Endpoint, EndpointName};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// Of node or endpoint.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// Too many conversations at once.
     #[error("no flow id is left on this node: close connections that are no longer used")]
     NoFlow,
@@ -26,7 +26,7 @@ pub enum ConnectError {
         "`{0}` is this node itself, and a node has no connection with itself: call the handler's function instead, or open a second node \
          under another name"
     )]
-    Oneself(Name),
+    OwnNode(Name),
 }
 
 impl From<am_proto::ConnectError> for ConnectError {
@@ -34,7 +34,7 @@ impl From<am_proto::ConnectError> for ConnectError {
         match error {
             am_proto::ConnectError::NoFlow => ConnectError::NoFlow,
             am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
-            am_proto::ConnectError::Oneself(name) => ConnectError::Oneself(name),
+            am_proto::ConnectError::Oneself(name) => ConnectError::OwnNode(name),
         }
     }
 }
@@ -69,7 +69,7 @@ fn unheard(why: ReturnReason) -> &'static str {
     }
 }
 
-impl Port {
+impl<S> Endpoint<S> {
     /// Ask for a conversation with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
     /// and this side's get the replies in the order in which those are sent. The set-up goes on
     /// while this side polls; until it is done, requests say
@@ -77,35 +77,39 @@ impl Port {
     ///
     /// # Errors
     /// See [`ConnectError`]. Whether the peer exists shows later.
-    pub fn connect(&self, node: &str, endpoint: &str) -> Result<Remote, ConnectError> {
+    pub fn connect(&self, node: &str, endpoint: &str) -> Result<Connection, ConnectError> {
         self.connect_with_tag(node, endpoint, 0)
     }
 
     /// The same with an endpoint that has a tag: only who knows it may send there.
     ///
     /// # Errors
-    /// As for [`Port::connect`].
-    pub fn connect_with_tag(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
+    /// As for [`Endpoint::connect`].
+    pub fn connect_with_tag(&self, node: &str, endpoint: &str, tag: u64) -> Result<Connection, ConnectError> {
         self.connect_as((node, endpoint, tag), true)
     }
 
     /// The same, for messages that need no order: one that is lost on its way, or finds no room, keeps none back that were sent after it.
     ///
     /// # Errors
-    /// As for [`Port::connect`].
-    pub fn connect_unordered(&self, node: &str, endpoint: &str, tag: u64) -> Result<Remote, ConnectError> {
+    /// As for [`Endpoint::connect`].
+    pub fn connect_unordered(&self, node: &str, endpoint: &str, tag: u64) -> Result<Connection, ConnectError> {
         self.connect_as((node, endpoint, tag), false)
     }
 
-    fn connect_as(&self, (node, endpoint, tag): (&str, &str, u64), is_ordered: bool) -> Result<Remote, ConnectError> {
+    fn connect_as(
+        &self,
+        (node, endpoint, tag): (&str, &str, u64),
+        is_ordered: bool,
+    ) -> Result<Connection, ConnectError> {
         let to = (names::parse(node)?, names::parse(endpoint)?, tag);
-        let mut shared = self.shared.borrow_mut();
-        let now = shared.clock.now();
-        Ok(Remote(shared.core().connect_as(now, self.id, to, is_ordered)?))
+        let mut node = self.node.borrow_mut();
+        let now = node.clock.now();
+        Ok(Connection(node.core().connect_as(now, self.id, to, is_ordered)?))
     }
 
     /// Whether requests can be sent there.
-    pub fn is_open(&self, to: Remote) -> bool {
+    pub fn is_open(&self, to: Connection) -> bool {
         self.ready(to).is_ok()
     }
 
@@ -113,53 +117,46 @@ impl Port {
     ///
     /// # Errors
     /// See [`NotOpen`].
-    pub fn ready(&self, to: Remote) -> Result<(), NotOpen> {
-        match self.shared.borrow().engine.core().state(to.0) {
-            FlowState::Open { .. } => Ok(()),
-            FlowState::Connecting => Err(NotOpen::Connecting),
-            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
-            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
-            FlowState::Unknown => Err(NotOpen::Closed),
-        }
+    pub fn ready(&self, to: Connection) -> Result<(), NotOpen> {
+        NotOpen::of(self.node.borrow().engine.core().state(to.0))
     }
 
     /// Requests that could be sent there now.
-    pub fn credit(&self, to: Remote) -> usize {
-        self.shared.borrow().engine.core().credit(to.0, am_wire::Class::Request)
+    pub fn credit(&self, to: Connection) -> usize {
+        self.node.borrow().engine.core().credit(to.0, am_wire::Class::Request)
     }
 
     /// Whether everything that was sent there, requests and replies, has been
     /// accepted, or has come back. Who is about to go polls until it is so.
-    pub fn is_accepted(&self, to: Remote) -> bool {
-        !self.shared.borrow().engine.core().has_unacknowledged(to.0)
+    pub fn is_accepted(&self, to: Connection) -> bool {
+        !self.node.borrow().engine.core().has_unacknowledged(to.0)
     }
 
     /// The most bytes of payload that a message with so many words can have;
     /// `None` while the conversation is not open.
-    pub fn max_payload(&self, to: Remote, words: usize) -> Option<usize> {
-        match self.shared.borrow().engine.core().state(to.0) {
+    pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
+        match self.node.borrow().engine.core().state(to.0) {
             FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
             _ => None,
         }
     }
 
-    /// The names of the node and the endpoint at the other side.
-    pub fn names(&self, of: Remote) -> Option<(String, String)> {
-        let names = self.shared.borrow().engine.core().remote(of.0);
-        names.map(|(node, endpoint)| (node.to_string(), endpoint.to_string()))
+    /// The endpoint at the other side; `None` for a connection that is closed.
+    pub fn peer(&self, of: Connection) -> Option<EndpointName> {
+        self.node.borrow().engine.core().remote(of.0).map(EndpointName::of)
     }
 
     /// How the conversation travels: framing and why, sizes, transport.
-    pub fn describe(&self, of: Remote) -> Option<Description> {
-        Description::of(&self.shared.borrow(), of)
+    pub fn describe(&self, of: Connection) -> Option<Description> {
+        Description::of(&self.node.borrow(), of)
     }
 
     /// End the conversation; the peer is told with the next poll or flush.
-    pub fn close(&self, to: Remote) {
-        let mut shared = self.shared.borrow_mut();
-        let Shared { log, engine, .. } = &mut *shared;
+    pub fn close(&self, to: Connection) {
+        let mut node = self.node.borrow_mut();
+        let NodeState { log, engine, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
-        shared.inboxes.closed(self.id, to.0);
-        shared.core().close(to.0);
+        node.events.closed(self.id, to.0);
+        node.core().close(to.0);
     }
 }

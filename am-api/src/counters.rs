@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-use crate::shared::Shared;
+use crate::node_state::NodeState;
 
 /// A snapshot of every counter of a node: names and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters(Vec<(&'static str, u64)>);
 
 impl Counters {
-    pub(crate) fn of(shared: &Shared) -> Counters {
-        let mut all = vec![("unhandled", shared.tally.unhandled), ("no_reply_frame", shared.tally.no_reply_frame)];
-        all.push(("late_answers", shared.tally.late_answers));
-        let bulk = shared.bulk.counters;
+    pub(crate) fn of(node: &NodeState) -> Counters {
+        let mut all = vec![("unhandled", node.tally.unhandled), ("no_reply_frame", node.tally.no_reply_frame)];
+        all.push(("late_answers", node.tally.late_answers));
+        let bulk = node.bulk.counters;
         all.extend([("bulk_segments_sent", bulk.sent), ("bulk_segments_deposited", bulk.deposited)]);
         all.extend([("bulk_refused", bulk.refused), ("bulk_senseless", bulk.senseless)]);
-        shared.engine.core().counters().each(&mut |name, value| all.push((name, value)));
-        shared.transport.counters(&mut |name, value| all.push((name, value)));
+        node.engine.core().counters().each(&mut |name, value| all.push((name, value)));
+        node.transport.counters(&mut |name, value| all.push((name, value)));
         Counters(all)
     }
 

@@ -1,23 +1,21 @@
-//! Say which mode you are in, and why.
+//! How a connection travels: framing, path, sizes.
 
 use std::fmt;
 
 use am_proto::{FlowState, FramingWhy};
 use am_wire::Framing;
 
-use crate::Remote;
-use crate::shared::Shared;
+use crate::node_state::NodeState;
+use crate::{Connection, EndpointName};
 
-/// How an open conversation travels.
+/// How an open connection travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Name of the peer's node.
-    pub node: String,
-    /// Name of the peer's endpoint.
-    pub endpoint: String,
-    /// What our frames to it look like.
+    /// The endpoint at the other side.
+    pub peer: EndpointName,
+    /// What frames to it look like.
     pub framing: Framing,
-    /// Why like that.
+    /// Why that framing.
     pub why: FramingWhy,
     /// The most bytes of words (8 each) and payload in one message.
     pub max_body: usize,
@@ -25,25 +23,23 @@ pub struct Description {
     pub transport: String,
     /// The mode that it is in: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
-    /// Of several transports the one that is taken now, and why.
-    pub way: Option<String>,
+    /// Of several transports the one in use now, and why.
+    pub path: Option<String>,
 }
 
 impl Description {
-    pub(crate) fn of(shared: &Shared, remote: Remote) -> Option<Description> {
-        let core = shared.engine.core();
-        let FlowState::Open { framing, why, max_body } = core.state(remote.0) else { return None };
-        let (node, endpoint) = core.remote(remote.0)?;
-        let caps = shared.transport.caps();
+    pub(crate) fn of(node: &NodeState, connection: Connection) -> Option<Description> {
+        let core = node.engine.core();
+        let FlowState::Open { framing, why, max_body } = core.state(connection.0) else { return None };
+        let caps = node.transport.caps();
         Some(Description {
-            node: node.to_string(),
-            endpoint: endpoint.to_string(),
+            peer: EndpointName::of(core.remote(connection.0)?),
             framing,
             why,
             max_body,
             transport: caps.name.clone(),
             mode: caps.mode.clone(),
-            way: core.address(remote.0).and_then(|to| shared.transport.way_to(to)),
+            path: core.address(connection.0).and_then(|to| node.transport.peer(to).path),
         })
     }
 }
@@ -57,10 +53,10 @@ impl fmt::Display for Description {
             FramingWhy::SwitchLearns => "forged sources pass, a switch learns them",
             FramingWhy::ForgedDropped => "forged sources do not arrive, or not on every path",
         };
-        let Description { node, endpoint, framing, max_body, transport, mode, way, .. } = self;
-        match way {
-            Some(way) => write!(f, "{node}/{endpoint} by {way}")?,
-            None => write!(f, "{node}/{endpoint} by {transport} ({mode})")?,
+        let Description { peer, framing, max_body, transport, mode, path, .. } = self;
+        match path {
+            Some(path) => write!(f, "{peer} by {path}")?,
+            None => write!(f, "{peer} by {transport} ({mode})")?,
         }
         write!(f, ", {framing} framing ({why}), {max_body} bytes a message")
     }

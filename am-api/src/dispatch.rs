@@ -11,31 +11,31 @@ use am_wire::{Class, Kind};
 
 use crate::bulk::Source;
 use crate::handler::Handlers;
-use crate::inboxes::Letter;
-use crate::{Endpoint, FlowEvent, Handler, Message, Port, Remote, Returned, Token, Transfer};
+use crate::node_state::borrow_to_drop;
+use crate::{ConnectionEvent, Endpoint, HandlerId, Message, Request, Returned, Token, Transfer};
 
 /// The most messages that one poll hands to handlers: a poll ends, however
 /// much arrives, and endpoints that are polled in turn all get theirs.
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
-    pub(crate) fn dispatch(&mut self, state: &mut S) -> usize {
-        let Endpoint { port, handlers, .. } = self;
+    pub(crate) fn dispatch(&self, state: &mut S) -> usize {
+        let handlers = &mut *self.handlers.borrow_mut();
         let mut handled = 0;
-        if port.shared.borrow().has_news() {
-            handled = handlers.run_flow_events(port, state);
-            handled += handlers.run_returned(port, state);
+        if self.node.borrow().has_news() {
+            handled = handlers.run_connection_events(self, state);
+            handled += handlers.run_returned(self, state);
         }
-        if port.shared.borrow().has_bulk() {
-            handled += handlers.run_bulk(port, state);
+        if self.node.borrow().has_bulk() {
+            handled += handlers.run_bulk(self, state);
         }
-        if port.deadlines.borrow().next() != Time::NEVER {
-            handled += handlers.run_late(port, state);
+        if self.deadlines.borrow().next() != Time::NEVER {
+            handled += handlers.run_late(self, state);
         }
         while handled < BUDGET {
-            let Some(delivery) = port.next() else { break };
+            let Some(delivery) = self.next() else { break };
             // By reference: a delivery that is moved once more waits for its own stores.
-            let in_hand = InHand { port, delivery: &delivery, kept: Cell::new(None) };
+            let in_hand = InHand { endpoint: self, delivery: &delivery, kept: Cell::new(None) };
             match in_hand.delivery.class {
                 Class::Request => handlers.run_request(state, &in_hand),
                 Class::Reply => handlers.run_reply(state, &in_hand),
@@ -44,103 +44,100 @@ impl<S> Endpoint<S> {
         }
         handled
     }
-}
 
-impl Port {
-    fn next_spent(&self) -> Option<Source> {
-        self.shared.borrow_mut().bulk.next_spent()
+    fn next_lent(&self) -> Option<Source> {
+        self.node.borrow_mut().bulk.next_lent()
     }
 
     #[inline]
     fn next(&self) -> Option<Delivery<Frame>> {
-        let mut shared = self.shared.borrow_mut();
-        if shared.engine.core().has_deliveries() { shared.next(self.id) } else { None }
+        let mut node = self.node.borrow_mut();
+        if node.engine.core().has_deliveries() { node.next(self.id) } else { None }
     }
 }
 
-/// A message in a handler's hands. Its credit returns to the sender when the
-/// handler is done, in whatever way, unless it keeps the message.
-struct InHand<'a> {
-    port: &'a Port,
+/// A message while its handler runs. Its credit returns to the sender when the handler is done, however it ends, unless the
+/// handler keeps the message.
+struct InHand<'a, S> {
+    endpoint: &'a Endpoint<S>,
     delivery: &'a Delivery<Frame>,
     kept: Cell<Option<usize>>,
 }
 
-impl InHand<'_> {
+impl<S> InHand<'_, S> {
     #[inline]
-    fn message(&self) -> Message<'_> {
-        Message::new(self.port, self.delivery, Some(&self.kept))
+    fn message(&self) -> Message<'_, S> {
+        Message::new(self.endpoint, self.delivery, Some(&self.kept))
     }
 }
 
-impl Drop for InHand<'_> {
+impl<S> Drop for InHand<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.kept.get().is_none()
-            && let Ok(mut shared) = self.port.shared.try_borrow_mut()
+            && let Some(mut node) = borrow_to_drop(&self.endpoint.node)
         {
-            shared.core().release(self.delivery.flow, self.delivery.class);
+            node.core().release(self.delivery.flow, self.delivery.class);
         }
     }
 }
 
 impl<S> Handlers<S> {
     #[inline]
-    fn run_request(&mut self, state: &mut S, request: &InHand<'_>) {
-        // Where the handler is missing the token is dropped, and so the reply forgone.
-        let token = Token::new(Rc::downgrade(&request.port.shared), request.delivery.flow);
-        match self.requests.get(Handler(request.delivery.handler)) {
-            Some(run) => run(state, request.message(), token),
+    fn run_request(&mut self, state: &mut S, request: &InHand<'_, S>) {
+        // Without a handler the token is dropped, which declines the reply.
+        let token = Token::new(Rc::downgrade(&request.endpoint.node), request.delivery.flow);
+        match self.requests.get(HandlerId(request.delivery.handler)) {
+            Some(run) => run(state, Request { message: request.message(), token }),
             None => self.run_unhandled(state, request),
         }
     }
 
     #[inline]
-    fn run_reply(&mut self, state: &mut S, reply: &InHand<'_>) {
-        match self.replies.get(Handler(reply.delivery.handler)) {
+    fn run_reply(&mut self, state: &mut S, reply: &InHand<'_, S>) {
+        match self.replies.get(HandlerId(reply.delivery.handler)) {
             Some(run) => run(state, reply.message()),
             None => self.run_unhandled(state, reply),
         }
     }
 
     #[cold]
-    fn run_unhandled(&mut self, state: &mut S, message: &InHand<'_>) {
-        message.port.shared.borrow_mut().tally.unhandled += 1;
+    fn run_unhandled(&mut self, state: &mut S, message: &InHand<'_, S>) {
+        message.endpoint.node.borrow_mut().tally.unhandled += 1;
         if let Some(run) = &mut self.unhandled {
             run(state, message.message());
         }
     }
 
     #[cold]
-    fn run_returned(&mut self, port: &Port, state: &mut S) -> usize {
+    fn run_returned(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
         let mut handled = 0;
         while handled < BUDGET {
-            let next = port.shared.borrow_mut().core().poll_returned(port.id);
+            let next = endpoint.node.borrow_mut().core().poll_returned(endpoint.id);
             let Some(returned) = next else { break };
+            handled += 1;
             if matches!(returned.message.kind, Kind::Put | Kind::Get) {
-                port.shared.borrow_mut().bulk.on_returned(port.id, &returned.message);
-                handled += 1;
+                endpoint.node.borrow_mut().bulk.on_returned(endpoint.id, &returned.message);
                 continue;
             }
-            port.shared.borrow_mut().log.note_returned(port.id, &returned);
-            // It was sent from here: what its handler keeps has no credit to return.
-            let message = Message::new(port, &returned.message, None);
+            endpoint.node.borrow_mut().log.note_returned(endpoint.id, &returned);
+            // It was sent from here, so keeping it holds no credit of a peer.
+            let message = Message::new(endpoint, &returned.message, None);
             if returned.message.class == Class::Request {
-                port.came_back(&message);
+                endpoint.came_back(&message);
             }
             if let Some(run) = &mut self.returned {
                 run(state, Returned { message, reason: returned.reason, fate: returned.fate });
             }
-            handled += 1;
         }
         handled
     }
 
     #[cold]
-    fn run_late(&mut self, port: &Port, state: &mut S) -> usize {
-        let (now, mut handled) = (port.shared.borrow().engine.core().now(), 0);
+    fn run_late(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let (now, mut handled) = (endpoint.node.borrow().engine.core().now(), 0);
         while handled < BUDGET
-            && let Some(late) = port.next_late(now)
+            && let Some(late) = endpoint.next_late(now)
         {
             if let Some(run) = &mut self.late {
                 run(state, late);
@@ -150,18 +147,19 @@ impl<S> Handlers<S> {
         handled
     }
 
-    /// Deposit what came in, then tell what is over.
+    /// Deposit received segments, then report the transfers that ended.
     #[cold]
-    fn run_bulk(&mut self, port: &Port, state: &mut S) -> usize {
-        let mut handled = port.shared.borrow_mut().take_in_bulk(port.id, BUDGET);
-        while let Some(spent) = port.next_spent() {
-            drop(spent);
+    fn run_bulk(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let mut handled = endpoint.node.borrow_mut().take_in_bulk(endpoint.id, BUDGET);
+        // What a program lent to a transfer may call the node when it is dropped.
+        while let Some(lent) = endpoint.next_lent() {
+            drop(lent);
         }
         while handled < 2 * BUDGET {
-            let next = port.shared.borrow_mut().bulk.next_over(port.id);
+            let next = endpoint.node.borrow_mut().bulk.next_over(endpoint.id);
             let Some(over) = next else { break };
             if let Some(run) = &mut self.transfer {
-                run(state, Transfer::of(&over, port));
+                run(state, Transfer::of(&over, endpoint));
             }
             handled += 1;
         }
@@ -169,15 +167,12 @@ impl<S> Handlers<S> {
     }
 
     #[cold]
-    fn run_flow_events(&mut self, port: &Port, state: &mut S) -> usize {
-        let Some(run) = &mut self.flow else { return 0 };
+    fn run_connection_events(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let Some(run) = &mut self.connection else { return 0 };
         let mut handled = 0;
         while handled < BUDGET {
-            let next = port.shared.borrow_mut().flow_event(port.id);
-            let Some(Letter { change, flow, names, unhandled }) = next else { break };
-            // One of ours that was closed meanwhile, by ourselves.
-            let Some(names) = names else { continue };
-            run(state, FlowEvent { change, remote: Remote(flow), names, unhandled, port });
+            let Some((connection, (change, peer, unhandled))) = endpoint.next_connection_event() else { break };
+            run(state, ConnectionEvent { change, connection, peer, unhandled, endpoint });
             handled += 1;
         }
         handled

@@ -1,89 +1,100 @@
-//! Endpoints: where messages come to, and whose handlers they run.
+//! Endpoints: where messages arrive, and whose handlers they run.
 
-use std::ops::Deref;
+use std::cell::RefCell;
+use std::fmt;
 use std::time::Duration;
 
 use am_engine::{Idle, Look};
-use am_proto::Time;
+use am_proto::{EndpointId, Time};
+use am_wire::control::Name;
 
+use crate::awaited::Deadlines;
 use crate::handler::Handlers;
-use crate::{FlowEvent, Handler, Late, Message, NotOpen, Port, Remote, RequestError, Returned, Token, Transfer};
+use crate::node_state::{NodeRc, borrow_to_drop};
+use crate::{
+    Connection, ConnectionEvent, HandlerId, Late, Message, NotOpen, Request, RequestError, Returned, Transfer,
+};
 
-/// An endpoint of a node, with the handlers of the messages that come to it.
+/// An endpoint of a node, with the handlers of the messages that arrive for it.
 ///
-/// `S` is the application's state: handlers get it as `&mut S`, from whoever
-/// polls. Everything that sends is a method of the [`Port`] that an endpoint
-/// derefs to; handlers find it at [`Message::port`].
+/// `S` is the application's state: handlers get it as `&mut S` from the caller that polls. A handler finds its endpoint at
+/// [`Message::endpoint`], and can do everything with it but poll and set handlers.
 pub struct Endpoint<S> {
-    pub(crate) port: Port,
-    pub(crate) handlers: Handlers<S>,
+    pub(crate) node: NodeRc,
+    pub(crate) id: EndpointId,
+    name: Name,
+    /// Borrowed while handlers run, which see the endpoint shared: they cannot poll it.
+    pub(crate) handlers: RefCell<Handlers<S>>,
+    /// Requests that are to be answered in time.
+    pub(crate) deadlines: RefCell<Deadlines>,
     idle: Idle,
-    /// Turns that found nothing, one after the other.
+    /// Turns in a row that found nothing.
     idle_turns: u32,
 }
 
-/// Who drops a kept message on another thread wakes nobody: while there are
-/// any, a sleep is no longer than this.
-const KEPT_LOOK: Duration = Duration::from_millis(1);
+/// A kept message that is dropped on another thread wakes nobody, so while there are any no sleep is longer than this.
+const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 impl<S> Endpoint<S> {
-    pub(crate) fn new(port: Port, idle: Idle) -> Self {
-        Endpoint { port, handlers: Handlers::default(), idle, idle_turns: 0 }
+    pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
+        let (handlers, deadlines) = (RefCell::default(), RefCell::default());
+        Endpoint { node, id, name, handlers, deadlines, idle, idle_turns: 0 }
     }
 
-    /// Run this for requests that name `handler`. Unless the token is used or
-    /// kept, the request stays without a reply.
-    pub fn on_request(&mut self, handler: Handler, run: impl FnMut(&mut S, Message<'_>, Token) + 'static) {
-        self.handlers.requests.set(handler, Box::new(run));
+    /// The endpoint's name.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Run this for requests that name `handler`.
+    pub fn on_request(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Request<'_, S>) + 'static) {
+        self.handlers.get_mut().requests.set(handler, Box::new(run));
     }
 
     /// Run this for replies that name `handler`.
-    pub fn on_reply(&mut self, handler: Handler, run: impl FnMut(&mut S, Message<'_>) + 'static) {
-        self.handlers.replies.set(handler, Box::new(run));
+    pub fn on_reply(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
+        self.handlers.get_mut().replies.set(handler, Box::new(run));
     }
 
-    /// Run this for messages of ours that come back undeliverable. Without it
-    /// they are only counted (`returned`).
-    pub fn on_returned(&mut self, run: impl FnMut(&mut S, Returned<'_>) + 'static) {
-        self.handlers.returned = Some(Box::new(run));
+    /// Run this for messages of this endpoint that could not be delivered. Without it they are only counted (`returned`).
+    pub fn on_returned(&mut self, run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
+        self.handlers.get_mut().returned = Some(Box::new(run));
     }
 
-    /// Run this for messages that name a handler this endpoint does not have.
-    /// They are counted in any case (`unhandled`). Their sender has its credit
-    /// back and hears nothing: they were delivered, so they do not return.
-    pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_>) + 'static) {
-        self.handlers.unhandled = Some(Box::new(run));
+    /// Run this for messages that name a handler that this endpoint does not have. They are counted in any case
+    /// (`unhandled`). They were delivered, so they do not return to their sender.
+    pub fn on_unhandled(&mut self, run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
+        self.handlers.get_mut().unhandled = Some(Box::new(run));
     }
 
-    /// Run this when a bulk transfer is over, ours or a peer's, in whatever way.
-    pub fn on_transfer(&mut self, run: impl FnMut(&mut S, Transfer<'_>) + 'static) {
-        self.handlers.transfer = Some(Box::new(run));
+    /// Run this when a bulk transfer of this endpoint or of a peer ends, however it ends.
+    pub fn on_transfer(&mut self, run: impl FnMut(&mut S, Transfer<'_, S>) + 'static) {
+        self.handlers.get_mut().transfer = Some(Box::new(run));
     }
 
-    /// [`on_reply`](Endpoint::on_reply) for what answers [`Port::request_within`]: its first word is the request's id. An
+    /// [`on_reply`](Endpoint::on_reply) for what answers [`Endpoint::request_within`]: its first word is the request's id. An
     /// answer to nothing that waits is dropped and counted (`late_answers`).
-    pub fn on_answer(&mut self, handler: Handler, mut run: impl FnMut(&mut S, Message<'_>) + 'static) {
+    pub fn on_answer(&mut self, handler: HandlerId, mut run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
         self.on_reply(handler, move |state, answer| {
-            if answer.port().is_in_time(&answer) {
+            if answer.endpoint().is_in_time(&answer) {
                 run(state, answer);
             }
         });
     }
 
-    /// Run this for each [`Port::request_within`] that was not answered in time, and has not come back.
-    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_>) + 'static) {
-        self.handlers.late = Some(Box::new(run));
+    /// Run this for each [`Endpoint::request_within`] that was not answered in time, and has not come back.
+    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_, S>) + 'static) {
+        self.handlers.get_mut().late = Some(Box::new(run));
     }
 
-    /// Run this when a conversation of this endpoint opens or ends; not when this side closes it.
-    pub fn on_flow(&mut self, run: impl FnMut(&mut S, FlowEvent<'_>) + 'static) {
-        self.port.shared.borrow_mut().inboxes.listen(self.port.id);
-        self.handlers.flow = Some(Box::new(run));
+    /// Run this when a connection of this endpoint opens, fails or ends; not when this side closes it.
+    pub fn on_connection(&mut self, run: impl FnMut(&mut S, ConnectionEvent<'_, S>) + 'static) {
+        self.node.borrow_mut().events.add(self.id);
+        self.handlers.get_mut().connection = Some(Box::new(run));
     }
 
-    /// One turn of the node's loop: take in what has arrived, run the handlers
-    /// of what is for this endpoint (at most [`BUDGET`](crate::BUDGET)
-    /// messages), let out what is to leave. Returns how many messages and events were handled.
+    /// One turn of the node's loop: receive what has arrived, run the handlers of this endpoint's messages (at most
+    /// [`BUDGET`](crate::BUDGET)), send what is to leave. Returns how many messages and events were handled.
     #[inline]
     pub fn poll(&mut self, state: &mut S) -> usize {
         self.turn(state, Look::AtAll).0
@@ -92,16 +103,21 @@ impl<S> Endpoint<S> {
     /// Messages handled, and whether anything happened at all.
     #[inline]
     fn turn(&mut self, state: &mut S, look: Look) -> (usize, bool) {
-        let mut shared = self.port.shared.borrow_mut();
-        let received = shared.inhale(look);
+        let mut node = self.node.borrow_mut();
+        let received = node.inhale(look);
         let mut handled = 0;
-        if shared.has_work() || self.port.deadlines.borrow().next() <= shared.engine.core().now() {
-            drop(shared);
+        if node.has_work() || self.deadlines.borrow().next() <= node.engine.core().now() {
+            drop(node);
             handled = self.dispatch(state);
-            shared = self.port.shared.borrow_mut();
+            node = self.node.borrow_mut();
         }
-        let sent = shared.exhale();
+        let sent = node.exhale();
         (handled, received + handled + sent > 0)
+    }
+
+    /// Send what waits to leave now instead of with the next poll.
+    pub fn flush(&self) {
+        self.node.borrow_mut().exhale();
     }
 
     /// Poll until a message or an event has been handled (a connection, a transfer, a deadline) or the time is over; spin,
@@ -115,7 +131,7 @@ impl<S> Endpoint<S> {
         handled
     }
 
-    /// Poll until the state is as wanted or the time is over; the first is `true`.
+    /// Poll until `wanted` holds or the time is over; returns whether it holds.
     pub fn wait_until(&mut self, state: &mut S, timeout: Duration, mut wanted: impl FnMut(&S) -> bool) -> bool {
         wanted(state) || self.poll_until(state, timeout, |_, state, _| wanted(state))
     }
@@ -123,61 +139,59 @@ impl<S> Endpoint<S> {
     /// Poll until the connection is open.
     ///
     /// # Errors
-    /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`]. The node itself gives up sooner where
-    /// its [patience](crate::Builder::patience) is shorter: then it is [`NotOpen::Dead`].
-    pub fn wait_open(&mut self, state: &mut S, to: Remote, timeout: Duration) -> Result<(), NotOpen> {
-        self.poll_until(state, timeout, |port, _, _| port.ready(to) != Err(NotOpen::Connecting));
-        self.port.ready(to)
+    /// See [`NotOpen`]; after `timeout` it is [`NotOpen::Connecting`]. The node itself gives up sooner if its
+    /// [patience](crate::Builder::patience) is shorter: then it is [`NotOpen::Dead`].
+    pub fn wait_open(&mut self, state: &mut S, to: Connection, timeout: Duration) -> Result<(), NotOpen> {
+        self.poll_until(state, timeout, |endpoint, _, _| endpoint.ready(to) != Err(NotOpen::Connecting));
+        self.ready(to)
     }
 
-    /// [`Port::request`] that polls until there is room, however long the
-    /// receiver takes; handlers run meanwhile, so it is not for handlers.
+    /// [`try_request`](Endpoint::try_request) that polls until there is room, however long the receiver takes. Handlers run
+    /// meanwhile, so it is not for handlers.
     ///
     /// # Errors
     /// Those that polling does not help.
-    pub fn request_blocking(
+    pub fn request(
         &mut self,
         state: &mut S,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &[u8],
     ) -> Result<(), RequestError> {
         self.idle_turns = 0;
         loop {
-            match self.port.request(to, handler, words, payload) {
+            match self.try_request(to, handler, words, payload) {
                 Err(error) if error.is_temporary() => self.rest_or_turn(state, Time::NEVER),
                 done => return done,
             };
         }
     }
 
-    /// `done` gets what it may look at, and how many messages the turn before it has handled.
+    /// `done` gets the endpoint, the state, and how many messages the turn before it handled.
     fn poll_until(
         &mut self,
         state: &mut S,
         timeout: Duration,
-        mut done: impl FnMut(&Port, &mut S, usize) -> bool,
+        mut done: impl FnMut(&Self, &mut S, usize) -> bool,
     ) -> bool {
-        // What the core was last told of the time may be long over: the first
-        // turn looks at the clock, and the time starts with it.
+        // The core's time may be old: the first turn reads the clock, and the timeout starts with it.
         self.idle_turns = 0;
         let mut until = None;
         loop {
             let handled = self.rest_or_turn(state, until.unwrap_or_default());
-            if done(&self.port, state, handled) {
+            if done(self, state, handled) {
                 return true;
             }
-            let now = self.port.shared.borrow().now();
+            let now = self.node.borrow().now();
             if now >= *until.get_or_insert(now + timeout) {
                 return false;
             }
         }
     }
 
-    /// A turn, and a rest where it found nothing. Returns messages handled.
-    /// Of turns that find nothing one after the other most only glance: this
-    /// loop is tight, so that the clock need not be read in each.
+    /// A turn, and a rest if it found nothing. Returns messages handled. Of idle turns in a row most look only for frames:
+    /// this loop is tight, so that the clock need not be read in each.
     #[inline]
     fn rest_or_turn(&mut self, state: &mut S, until: Time) -> usize {
         const LOOK_EVERY: u32 = 8;
@@ -195,21 +209,37 @@ impl<S> Endpoint<S> {
 
     #[inline]
     fn rest(&mut self, until: Time) {
-        let mut shared = self.port.shared.borrow_mut();
-        let (now, due) = (shared.engine.core().now(), shared.engine.sleep_until());
-        let until = until.min(self.port.deadlines.borrow().next());
-        let until = if shared.kept.is_empty() { until } else { until.min(now + KEPT_LOOK) };
-        if self.idle.wait(now, due.min(until), shared.transport.caps().wake.as_deref()) {
-            let now = shared.clock.now();
-            shared.core().settle(now);
+        let mut node = self.node.borrow_mut();
+        let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
+        let until = until.min(self.deadlines.borrow().next());
+        let until = if node.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) };
+        if self.idle.wait(now, due.min(until), node.transport.caps().wake.as_deref()) {
+            let now = node.clock.now();
+            node.core().settle(now);
         }
+    }
+
+    /// Use another tag from now on. Connections made with the old one end, and their peers are notified.
+    pub fn set_tag(&self, tag: u64) {
+        self.node.borrow_mut().core().set_tag(self.id, tag);
     }
 }
 
-impl<S> Deref for Endpoint<S> {
-    type Target = Port;
+impl<S> Drop for Endpoint<S> {
+    /// The endpoint closes; its peers are notified at once.
+    fn drop(&mut self) {
+        let Some(mut node) = borrow_to_drop(&self.node) else { return };
+        node.core().close_endpoint(self.id);
+        node.events.remove(self.id);
+        let lent = node.bulk.forget(self.id);
+        node.exhale();
+        drop(node);
+        drop(lent);
+    }
+}
 
-    fn deref(&self) -> &Port {
-        &self.port
+impl<S> fmt::Debug for Endpoint<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("name", &self.name).finish_non_exhaustive()
     }
 }

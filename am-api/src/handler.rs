@@ -1,14 +1,13 @@
 //! Handlers: what a message runs where it arrives.
 
-use crate::returned::Returned;
-use crate::{FlowEvent, Handler, Late, Message, Token, Transfer};
+use crate::{ConnectionEvent, HandlerId, Late, Message, Request, Returned, Transfer};
 
-pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Message<'_>, Token)>;
-pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_>)>;
-pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_>)>;
-pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_>)>;
-pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_>)>;
-pub(crate) type OnFlow<S> = Box<dyn FnMut(&mut S, FlowEvent<'_>)>;
+pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
+pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
+pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
+pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
+pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_, S>)>;
+pub(crate) type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 pub(crate) struct Handlers<S> {
@@ -16,7 +15,7 @@ pub(crate) struct Handlers<S> {
     pub(crate) replies: Table<OnMessage<S>>,
     pub(crate) unhandled: Option<OnMessage<S>>,
     pub(crate) returned: Option<OnReturned<S>>,
-    pub(crate) flow: Option<OnFlow<S>>,
+    pub(crate) connection: Option<OnConnection<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
     pub(crate) late: Option<OnLate<S>>,
 }
@@ -28,14 +27,14 @@ impl<S> Default for Handlers<S> {
             replies: Table::new(),
             unhandled: None,
             returned: None,
-            flow: None,
+            connection: None,
             transfer: None,
             late: None,
         }
     }
 }
 
-/// Functions by [`Handler`]; as long as the largest index in use.
+/// Functions by [`HandlerId`]; as long as the largest index in use.
 pub(crate) struct Table<F>(Vec<Option<F>>);
 
 impl<F> Table<F> {
@@ -43,7 +42,7 @@ impl<F> Table<F> {
         Table(Vec::new())
     }
 
-    pub(crate) fn set(&mut self, at: Handler, handler: F) {
+    pub(crate) fn set(&mut self, at: HandlerId, handler: F) {
         let at = at.0 as usize;
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
@@ -52,7 +51,7 @@ impl<F> Table<F> {
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, at: Handler) -> Option<&mut F> {
+    pub(crate) fn get(&mut self, at: HandlerId) -> Option<&mut F> {
         self.0.get_mut(at.0 as usize)?.as_mut()
     }
 }
@@ -64,11 +63,11 @@ mod tests {
     #[test]
     fn a_table_finds_what_was_set_last_and_nothing_else() {
         let mut table = Table::new();
-        table.set(Handler(3), 'a');
-        table.set(Handler(255), 'b');
-        table.set(Handler(3), 'c');
-        assert_eq!(table.get(Handler(3)), Some(&mut 'c'));
-        assert_eq!(table.get(Handler(255)), Some(&mut 'b'));
-        assert_eq!(table.get(Handler(4)), None);
+        table.set(HandlerId(3), 'a');
+        table.set(HandlerId(255), 'b');
+        table.set(HandlerId(3), 'c');
+        assert_eq!(table.get(HandlerId(3)), Some(&mut 'c'));
+        assert_eq!(table.get(HandlerId(255)), Some(&mut 'b'));
+        assert_eq!(table.get(HandlerId(4)), None);
     }
 }

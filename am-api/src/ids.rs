@@ -14,15 +14,15 @@ pub struct Id(pub u64);
 /// back; one that is over, or was made up, finds nothing.
 ///
 /// ```
-/// use am_api::{Endpoint, Handler, Id, Ids};
+/// use am_api::{Endpoint, HandlerId, Id, Ids, Request};
 ///
 /// struct Matrix(Vec<f64>);
 /// struct State { matrices: Ids<Matrix> }
 ///
-/// const SCALE: Handler = Handler(1);
+/// const SCALE: HandlerId = HandlerId(1);
 ///
 /// fn serve(endpoint: &mut Endpoint<State>) {
-///     endpoint.on_request(SCALE, |state: &mut State, request, token| {
+///     endpoint.on_request(SCALE, |state: &mut State, Request { message: request, token }| {
 ///         let factor = f64::from_bits(request.word(1));
 ///         match state.matrices.lookup_mut(Id(request.word(0))) {
 ///             Some(Matrix(values)) => values.iter_mut().for_each(|value| *value *= factor),

@@ -6,18 +6,18 @@
 //! | --- | --- | --- |
 //! | bundle | [`Node`] | what the network knows under one name: a transport and its endpoints, on one thread |
 //! | endpoint | [`Endpoint`] | where messages arrive: a table of handlers, and the state they work on |
-//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Port::connect) turns them into a [`Remote`] |
-//! | handler | [`Handler`] | index of a function in the receiver's table |
+//! | name | `"beta"`, `"main"` | a node and an endpoint of it; [`connect`](Endpoint::connect) turns them into a [`Connection`] |
+//! | handler | [`HandlerId`] | index of a function in the receiver's table |
 //! | token | [`Token`] | the right to reply to one request, once: a value, and replying consumes it |
 //!
 //! ```text
 //!   node alpha, a thread                           node beta, another thread or machine
 //!
-//!   endpoint.request(beta, ECHO, &[7], b"hi")
+//!   endpoint.try_request(beta, ECHO, &[7], b"hi")
 //!        │                                             endpoint.poll(&mut state)
 //!        └─────────── words, payload ──────────────▶      │
 //!                                                         ▼
-//!                                       on_request(ECHO)  |state, request, token|
+//!                                       on_request(ECHO)  |state, request|
 //!   endpoint.poll(&mut state)                             │    token.reply(DONE, ..)
 //!        │  ◀──────── words, payload ─────────────────────┘
 //!        ▼
@@ -28,17 +28,17 @@
 //!
 //! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it:
 //! no handler runs but there, so that the state needs no lock. Nothing blocks:
-//! where a receiver has no room, [`request`](Port::request) says so.
+//! where a receiver has no room, [`try_request`](Endpoint::try_request) says so.
 //!
-//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Port`] and [`Token`]. The
+//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The
 //! path of one message through the source is `request.rs`, the layers below
 //! (`datapath/`), `dispatch.rs`, `reply.rs`.
 //!
 //! ```
-//! use am_api::{Handler, Node};
+//! use am_api::{HandlerId, Node, Request};
 //!
-//! const ADD: Handler = Handler(0);
-//! const SUM: Handler = Handler(0);
+//! const ADD: HandlerId = HandlerId(0);
+//! const SUM: HandlerId = HandlerId(0);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let alpha = Node::open("alpha", "sim:1")?;
@@ -47,8 +47,8 @@
 //!
 //! let beta = Node::open("beta", "sim:1")?;
 //! let mut adds = beta.endpoint::<()>("main")?;
-//! adds.on_request(ADD, |(), request, token| {
-//!     let sum = request.words().iter().sum();
+//! adds.on_request(ADD, |(), Request { message, token }| {
+//!     let sum = message.words().iter().sum();
 //!     token.reply(SUM, &[sum], b"").unwrap_or_else(|error| eprintln!("{error}"));
 //! });
 //!
@@ -58,7 +58,7 @@
 //!     asks.poll(&mut sum);
 //!     adds.poll(&mut ());
 //! }
-//! asks.request(to, ADD, &[20, 22], b"")?;
+//! asks.try_request(to, ADD, &[20, 22], b"")?;
 //! while sum == 0 {
 //!     asks.poll(&mut sum);
 //!     adds.poll(&mut ());
@@ -70,8 +70,8 @@
 //!
 //! # More than a frame
 //!
-//! What is longer than a frame, up to 4 GiB, is [`put`](Port::put) into a [`Region`] that the peer has registered, or
-//! [got](Port::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
+//! What is longer than a frame, up to 4 GiB, is [`put`](Endpoint::put) into a [`Region`] that the peer has registered, or
+//! [got](Endpoint::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
 //!
 //! ```
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
@@ -105,18 +105,18 @@
 //!
 //! # Without a copy
 //!
-//! [`prepare`](Port::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
+//! [`prepare`](Endpoint::prepare) gives the memory that a message leaves from, and [`keep`](Message::keep) the memory that it
 //! arrived in, beyond its handler.
 //!
 //! ```
 //! use std::io::Write;
-//! use am_api::{Endpoint, Handler, Kept, Port, Remote};
+//! use am_api::{Connection, Endpoint, HandlerId, OwnedMessage, Request};
 //!
-//! const LINES: Handler = Handler(2);
+//! const LINES: HandlerId = HandlerId(2);
 //!
 //! /// Written into the frame that leaves.
-//! fn send(port: &Port, to: Remote, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
-//!     let mut frame = port.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
+//! fn send(endpoint: &Endpoint<()>, to: Connection, lines: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut frame = endpoint.prepare(to, LINES, &[lines.len() as u64], 0, 1400)?;
 //!     for line in lines {
 //!         writeln!(frame, "{line}")?;
 //!     }
@@ -124,9 +124,9 @@
 //!     frame.commit(written).map_err(|(error, _frame)| error.into())
 //! }
 //!
-//! /// Kept where it arrived: a `Kept` may go to another thread, and its sender has one credit less until it is dropped.
-//! fn collect(endpoint: &mut Endpoint<Vec<Kept>>) {
-//!     endpoint.on_request(LINES, |all: &mut Vec<Kept>, message, _token| all.push(message.keep()));
+//! /// OwnedMessage where it arrived: a `OwnedMessage` may go to another thread, and its sender has one credit less until it is dropped.
+//! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
+//!     endpoint.on_request(LINES, |all, Request { message, .. }| all.push(message.keep()));
 //! }
 //! # let [alpha, beta] = ["alpha", "beta"].map(|name| am_api::Node::open(name, "sim:3").unwrap());
 //! # let (mut sends, mut takes) = (alpha.endpoint::<()>("main").unwrap(), beta.endpoint("main").unwrap());
@@ -141,67 +141,62 @@
 //!
 //! # What happens
 //!
-//! [`on_flow`](Endpoint::on_flow) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//! [`on_connection`](Endpoint::on_connection) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
 //!
 //! # In time
 //!
-//! [`request_within`](Port::request_within) gives up waiting for an answer after a while; [`cancel`](Port::cancel) stops a transfer.
+//! [`request_within`](Endpoint::request_within) gives up waiting for an answer after a while; [`cancel`](Endpoint::cancel) stops a transfer.
 #![forbid(unsafe_code)]
 
 mod awaited;
 mod bulk;
 mod connect;
+mod connection_event;
 mod counters;
 mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
 mod errors;
-mod flow_event;
 mod handler;
 mod ids;
-mod inboxes;
-mod kept;
-mod kept_credits;
 pub mod log;
 mod message;
 mod names;
 mod node;
+mod node_state;
 mod open;
-mod port;
+mod owned_message;
 mod prepare;
 mod reply;
 mod request;
 mod returned;
-mod shared;
 mod target;
 mod transfer;
 pub mod transports;
 
-pub use am_engine::{Clock, Hand, Idle, PinError, pin};
+pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
 pub use am_proto::{Fate, FramingWhy, Peer, ReturnReason, WINDOW};
-pub use am_transport::{IntroduceError, Transport};
+pub use am_transport::{IntroduceError as PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
 pub use connect::{ConnectError, NotOpen};
+pub use connection_event::{ConnectionChange, ConnectionEvent, EndpointName};
 pub use counters::Counters;
 pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
 pub use endpoint::Endpoint;
 pub use errors::RequestError;
-pub use flow_event::FlowEvent;
 pub use ids::{Id, Ids};
-pub use inboxes::FlowChange;
-pub use kept::Kept;
-pub use message::Message;
-pub use names::BadName;
+pub use message::{Message, Request};
+pub use names::InvalidName;
 pub use node::{EndpointError, Node};
 pub use open::{Builder, OpenError};
-pub use port::Port;
+pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
 pub use returned::Returned;
-pub use target::{Handler, Remote};
+pub use target::{Connection, HandlerId};
 pub use transfer::Transfer;

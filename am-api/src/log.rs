@@ -5,7 +5,7 @@
 //! | `connected` | info | a conversation is open | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: the peer asked for it |
 //! | `refused` | warn | a peer refused one | `endpoint`, `peer_node`, `peer_endpoint`, `reason` |
 //! | `unreachable` | warn | a peer did not answer a connect, or was given up | as above |
-//! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`FlowEvent`](crate::FlowEvent::unhandled) |
+//! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
 //! | `returned` | warn | messages came back: one event for all of a conversation that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
 //! | `contested` | warn | two nodes have one name; once a minute as long as it lasts | `name`, `first`, `second`: their addresses |
 //!

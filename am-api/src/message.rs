@@ -1,4 +1,4 @@
-//! A message, as its handler sees it.
+//! What a handler gets: a message, and of a request the right to reply.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,29 +6,58 @@ use std::fmt;
 use am_proto::{Delivery, Words};
 use am_ring::Frame;
 
-use crate::{Handler, Port, Remote};
+use crate::{Connection, Endpoint, HandlerId, Token};
 
-/// A message that has arrived: a view on its frame, which the handler borrows.
+/// What a request handler gets: the message, and the [`Token`] that replies to it.
+///
+/// ```
+/// use am_api::{Endpoint, HandlerId, Request};
+///
+/// const ECHO: HandlerId = HandlerId(0);
+///
+/// fn serve(endpoint: &mut Endpoint<()>) {
+///     endpoint.on_request(ECHO, |(), Request { message, token }| {
+///         token.reply(ECHO, message.words(), message.payload()).unwrap_or_else(|error| eprintln!("{error}"));
+///     });
+/// }
+/// ```
+pub struct Request<'a, S> {
+    /// The message; [`Message::from`] is the connection that it came on.
+    pub message: Message<'a, S>,
+    /// The right to reply. Unless the handler uses or keeps it, the request stays without a reply.
+    pub token: Token,
+}
+
+impl<S> fmt::Debug for Request<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+/// A message that has arrived: a view of its frame, borrowed by the handler.
 ///
 /// ```text
-///   words()    0 to 4 numbers of 64 bits
-///   payload()  bytes, in the memory where the NIC put them
-///   from()     who sent it: requests may be sent there
-///   port()     the endpoint it came to: handlers send requests through it
+///   words()     0 to 4 numbers of 64 bits
+///   payload()   bytes, in the memory where the NIC put them
+///   from()      the connection that it came on: requests may be sent there
+///   endpoint()  the endpoint that it came to: handlers send through it
 /// ```
-#[derive(Clone, Copy)]
-pub struct Message<'a> {
-    pub(crate) port: &'a Port,
+pub struct Message<'a, S> {
+    endpoint: &'a Endpoint<S>,
     pub(crate) delivery: &'a Delivery<Frame>,
-    /// Its place among the messages that handlers keep; none for what comes back.
+    /// Its place among the messages that handlers keep; `None` for a returned message.
     pub(crate) kept: Option<&'a Cell<Option<usize>>>,
     words: Words,
 }
 
-impl<'a> Message<'a> {
+impl<'a, S> Message<'a, S> {
     #[inline]
-    pub(crate) fn new(port: &'a Port, delivery: &'a Delivery<Frame>, kept: Option<&'a Cell<Option<usize>>>) -> Self {
-        Message { port, delivery, kept, words: delivery.words() }
+    pub(crate) fn new(
+        endpoint: &'a Endpoint<S>,
+        delivery: &'a Delivery<Frame>,
+        kept: Option<&'a Cell<Option<usize>>>,
+    ) -> Self {
+        Message { endpoint, delivery, kept, words: delivery.words() }
     }
 
     /// Its word arguments.
@@ -51,24 +80,32 @@ impl<'a> Message<'a> {
 
     /// The handler that it names.
     #[inline]
-    pub fn handler(&self) -> Handler {
-        Handler(self.delivery.handler)
+    pub fn handler(&self) -> HandlerId {
+        HandlerId(self.delivery.handler)
     }
 
-    /// The other side of its conversation.
+    /// Its connection, which names the sender.
     #[inline]
-    pub fn from(&self) -> Remote {
-        Remote(self.delivery.flow)
+    pub fn from(&self) -> Connection {
+        Connection(self.delivery.flow)
     }
 
-    /// The endpoint that it is for, as far as handlers may use it: everything but polling.
+    /// The endpoint that it is for. A handler can do everything with it but poll and set handlers.
     #[inline]
-    pub fn port(&self) -> &'a Port {
-        self.port
+    pub fn endpoint(&self) -> &'a Endpoint<S> {
+        self.endpoint
     }
 }
 
-impl fmt::Debug for Message<'_> {
+impl<S> Clone for Message<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Message<'_, S> {}
+
+impl<S> fmt::Debug for Message<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
             .field("handler", &self.handler())
@@ -78,13 +115,13 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// Bytes as they are printed: a log line is no place for a megabyte.
+/// The length and the first bytes of a payload, for logs.
 pub(crate) struct Head<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Debug for Head<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 16;
-        let (head, more) = (&self.0[..self.0.len().min(MOST)], if self.0.len() > MOST { " ..." } else { "" });
-        write!(f, "{} bytes: {head:02x?}{more}", self.0.len())
+        const MAX_PRINTED: usize = 16;
+        let head = &self.0[..self.0.len().min(MAX_PRINTED)];
+        write!(f, "{} bytes: {head:02x?}{}", self.0.len(), if head.len() < self.0.len() { " ..." } else { "" })
     }
 }

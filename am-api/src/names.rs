@@ -7,10 +7,10 @@ use am_wire::control::{Incarnation, Name, NodeId};
 /// The text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no name: names of nodes and endpoints have 1 to 31 bytes")]
-pub struct BadName(pub String);
+pub struct InvalidName(pub String);
 
-pub(crate) fn parse(text: &str) -> Result<Name, BadName> {
-    Name::new(text).ok_or_else(|| BadName(text.to_owned()))
+pub(crate) fn parse(text: &str) -> Result<Name, InvalidName> {
+    Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))
 }
 
 /// The number of the node with this name (FNV-1a): the same whatever run,
@@ -21,7 +21,7 @@ pub(crate) fn node_id(name: Name) -> NodeId {
 }
 
 /// A peer of a static table.
-pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, BadName> {
+pub(crate) fn fixed(name: &str, address: Address) -> Result<Peer, InvalidName> {
     let name = parse(name)?;
     // Run 0 is before any that a peer will tell of.
     Ok(Peer { node: node_id(name), incarnation: Incarnation(0), name, address })
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn names_are_1_to_31_bytes() {
-        assert_eq!(parse("").unwrap_err(), BadName(String::new()));
+        assert_eq!(parse("").unwrap_err(), InvalidName(String::new()));
         assert!(parse(&"x".repeat(32)).is_err());
         assert_eq!(parse("beta").unwrap().as_str(), "beta");
     }

@@ -1,17 +1,16 @@
 //! Nodes: AM-II's bundle, what is known to the network under one name.
 
-use std::cell::RefCell;
 use std::fmt;
 
 use am_engine::Idle;
 use am_proto::Peer;
-use am_transport::IntroduceError;
+use am_transport::{Command, IntroduceError as PeerAddressError};
 use am_wire::Address;
 use am_wire::control::Name;
 
-use crate::names::{self, BadName};
-use crate::shared::Strong;
-use crate::{Counters, Endpoint, Port};
+use crate::names::{self, InvalidName};
+use crate::node_state::{NodeRc, NodeState};
+use crate::{Counters, Endpoint};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -19,7 +18,7 @@ use crate::{Counters, Endpoint, Port};
 /// Endpoints keep their node running. When the last of them and the `Node` are
 /// dropped, every conversation is closed and the peers are told.
 pub struct Node {
-    pub(crate) shared: Strong,
+    pub(crate) state: NodeRc,
     pub(crate) name: Name,
     pub(crate) idle: Idle,
 }
@@ -29,7 +28,7 @@ pub struct Node {
 pub enum EndpointError {
     /// What it should be called.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// The name is in use.
     #[error("this node has an endpoint named `{0}` already; choose another name or close the first")]
     Taken(Name),
@@ -63,9 +62,8 @@ impl Node {
     /// See [`EndpointError`].
     pub fn endpoint_with_tag<S>(&self, name: &str, tag: u64) -> Result<Endpoint<S>, EndpointError> {
         let name = names::parse(name)?;
-        let id = self.shared.borrow_mut().core().endpoint(name, tag)?;
-        let port = Port { shared: self.shared.clone(), id, name, deadlines: RefCell::default() };
-        Ok(Endpoint::new(port, self.idle.clone()))
+        let id = self.state.borrow_mut().core().endpoint(name, tag)?;
+        Ok(Endpoint::new(self.state.clone(), id, name, self.idle.clone()))
     }
 
     /// Its name.
@@ -74,20 +72,20 @@ impl Node {
     }
 
     /// Its true address on the link.
-    pub fn address(&self) -> Address {
-        self.shared.borrow().transport.caps().address
+    pub fn link_address(&self) -> Address {
+        self.state.borrow().transport.caps().address
     }
 
     /// Name and mode of its transport: `xdp:eth1 (veth copy)`.
     pub fn transport(&self) -> String {
-        let shared = self.shared.borrow();
-        let caps = shared.transport.caps();
+        let node = self.state.borrow();
+        let caps = node.transport.caps();
         format!("{} ({})", caps.name, caps.mode)
     }
 
     /// The nodes that are known, by discovery or from the static table.
     pub fn peers(&self) -> Vec<Peer> {
-        self.shared.borrow().engine.core().peers().copied().collect()
+        self.state.borrow().engine.core().peers().copied().collect()
     }
 
     /// Somebody may be at this place, named as their transport is:
@@ -99,11 +97,11 @@ impl Node {
     /// memory) nobody needs to be introduced.
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    pub fn introduce(&self, place: &str) -> Result<(), IntroduceError> {
-        let mut shared = self.shared.borrow_mut();
-        shared.transport.introduce(place)?;
-        shared.core().seek();
+    /// See [`PeerAddressError`].
+    pub fn add_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
+        let mut node = self.state.borrow_mut();
+        node.transport.control(Command::AddPeer(address))?;
+        node.core().seek();
         Ok(())
     }
 
@@ -111,18 +109,18 @@ impl Node {
     /// whoever was there go on as long as they can: [`Node::remove_peer`] ends them.
     ///
     /// # Errors
-    /// See [`IntroduceError`].
-    pub fn forget(&self, place: &str) -> Result<(), IntroduceError> {
-        self.shared.borrow_mut().transport.forget(place)
+    /// See [`PeerAddressError`].
+    pub fn remove_peer_address(&self, address: &str) -> Result<(), PeerAddressError> {
+        self.state.borrow_mut().transport.control(Command::RemovePeer(address))
     }
 
     /// A peer that is known without discovery, from now on: as [`Builder::peer`](crate::Builder::peer), while the node runs.
     ///
     /// # Errors
     /// The name is none.
-    pub fn add_peer(&self, name: &str, address: Address) -> Result<(), BadName> {
+    pub fn add_peer(&self, name: &str, address: Address) -> Result<(), InvalidName> {
         let peer = names::fixed(name, address)?;
-        self.shared.borrow_mut().core().add_peer(peer);
+        self.state.borrow_mut().core().add_peer(peer);
         Ok(())
     }
 
@@ -131,30 +129,31 @@ impl Node {
     ///
     /// # Errors
     /// The name is none. One that is not known is no error.
-    pub fn remove_peer(&self, name: &str) -> Result<(), BadName> {
+    pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
         let node = names::node_id(names::parse(name)?);
-        self.shared.borrow_mut().core().remove_peer(node);
+        self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }
 
     /// Where this node can be reached, as a text that can be passed to others:
     /// [`Node::introduce`] takes it, if it is of their kind.
-    pub fn place(&self) -> String {
-        self.shared.borrow().transport.caps().name.clone()
+    pub fn local_address(&self) -> String {
+        self.state.borrow().transport.caps().name.clone()
     }
 
     /// Why nothing leaves or arrives now, if that is so: the interface is down,
     /// the socket was closed. Or another thing that needs the user: two nodes that live have one name, or long frames
     /// do not reach a peer.
     pub fn trouble(&self) -> Option<String> {
-        let mut shared = self.shared.borrow_mut();
-        let broken = shared.transport.broken().map(str::to_owned);
-        broken.or_else(|| shared.contested()).or_else(|| shared.shortened())
+        let mut node = self.state.borrow_mut();
+        let NodeState { engine, transport, .. } = &mut *node;
+        let link_error = engine.link_error(&mut **transport);
+        link_error.or_else(|| node.contested()).or_else(|| node.shortened())
     }
 
     /// Everything counted so far, in every layer.
     pub fn counters(&self) -> Counters {
-        Counters::of(&self.shared.borrow())
+        Counters::of(&self.state.borrow())
     }
 }
 

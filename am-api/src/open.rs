@@ -12,9 +12,9 @@ use am_transport::{Caps, Transport};
 use am_wire::control::Incarnation;
 use am_wire::{Address, EtherType, Framing};
 
-use crate::names::{self, BadName};
+use crate::names::{self, InvalidName};
+use crate::node_state::NodeState;
 use crate::request::LARGE;
-use crate::shared::Shared;
 use crate::{Node, transports};
 
 /// Why a node could not be opened.
@@ -25,7 +25,7 @@ pub enum OpenError {
     Transport(#[from] transports::OpenError),
     /// Of the node or of a peer in the static table.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// The transport's frames cannot even carry the set-up.
     #[error("`{transport}` carries frames of at most {longest} bytes, a node needs {}: raise the MTU", FRAME_LEAST)]
     FrameTooSmall {
@@ -146,7 +146,7 @@ impl Builder {
 
     /// Whether small messages that wait for the same peer share frames, as
     /// they do unless this says no. Nothing ever waits for company.
-    pub fn bundles(mut self, on: bool) -> Self {
+    pub fn coalesce(mut self, on: bool) -> Self {
         self.adjust.no_bundles = !on;
         self
     }
@@ -154,7 +154,7 @@ impl Builder {
     /// From so many bytes of words and payload on a message is large, 741
     /// without this, half of a usual frame: it goes to the transport at once, while it is in the
     /// nearest cache, instead of waiting for company until the turn's doorbell.
-    /// What is still copied into its frame need not be: see [`Port::prepare`](crate::Port::prepare).
+    /// What is still copied into its frame need not be: see [`Endpoint::prepare`](crate::Endpoint::prepare).
     pub fn large(mut self, bytes: usize) -> Self {
         self.large = bytes;
         self
@@ -230,9 +230,9 @@ impl Builder {
         let mut core = Core::new(config, self.clock.now());
         peers.into_iter().for_each(|peer| core.add_peer(peer));
         let engine = Engine::new(core, caps.pool.clone());
-        let mut shared = Shared::new(engine, transport, self.clock, self.large);
-        shared.exhale();
-        Ok(Node { shared: Rc::new(RefCell::new(shared)), name, idle: self.idle })
+        let mut node = NodeState::new(engine, transport, self.clock, self.large);
+        node.exhale();
+        Ok(Node { state: Rc::new(RefCell::new(node)), name, idle: self.idle })
     }
 }
 

@@ -10,12 +10,12 @@ use am_ring::Frame;
 use am_wire::frame::SMALLEST;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
 
+use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
 use crate::request::put_words;
-use crate::shared::{Remembered, Shared};
-use crate::{Handler, Port, Remote, RequestError, Token};
+use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
-/// memory. [`Port::prepare`] and [`Token::prepare`] give it,
+/// memory. [`Endpoint::prepare`] and [`Token::prepare`] give it,
 /// [`commit`](Prepared::commit) sends it; dropped, its frame goes back and
 /// nothing is sent: a reply is forgone.
 ///
@@ -23,12 +23,12 @@ use crate::{Handler, Port, Remote, RequestError, Token};
 /// [`space`](Prepared::space). What was not written leaves as zeros: never what
 /// an earlier message left in this memory.
 pub struct Prepared {
-    shared: Remembered,
+    node: NodeWeak,
     /// Until it is sent or dropped.
     frame: Option<Frame>,
     flow: FlowId,
     class: Class,
-    handler: Handler,
+    handler: HandlerId,
     words: u8,
     framing: Framing,
     /// Bytes of payload that there is room for.
@@ -37,15 +37,15 @@ pub struct Prepared {
     written: u32,
 }
 
-impl Port {
+impl<S> Endpoint<S> {
     /// Memory for a request with these words (at most 4) and a payload of at
     /// least `least` bytes: as much as one frame to this peer holds, `most` at
     /// most. Credit is asked for when it is [committed](Prepared::commit).
     ///
     /// ```
-    /// # use am_api::{Handler, Node, Port, Remote, RequestError};
-    /// fn squares(port: &Port, to: Remote) -> Result<(), RequestError> {
-    ///     let mut prepared = port.prepare(to, Handler(7), &[2], 16, 1024)?;
+    /// # use am_api::{Connection, Endpoint, HandlerId, RequestError};
+    /// fn squares(endpoint: &Endpoint<()>, to: Connection) -> Result<(), RequestError> {
+    ///     let mut prepared = endpoint.prepare(to, HandlerId(7), &[2], 16, 1024)?;
     ///     let space = prepared.space();
     ///     space.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * at) as u8);
     ///     let all = space.len();
@@ -54,50 +54,50 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// As for [`Port::request`], except [`NoCredit`](RequestError::NoCredit).
+    /// As for [`Endpoint::try_request`], except [`NoCredit`](RequestError::NoCredit).
     /// [`NoFrame`](RequestError::NoFrame) also when as many requests are
     /// prepared as could be sent.
     pub fn prepare(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         least: usize,
         most: usize,
     ) -> Result<Prepared, RequestError> {
-        let mut shared = self.shared.borrow_mut();
-        let size = shared.size(to.0, words, least, most)?;
-        if shared.engine.core().room() <= shared.prepared {
+        let mut node = self.node.borrow_mut();
+        let size = node.size(to.0, words, least, most)?;
+        if node.engine.core().room() <= node.prepared {
             return Err(RequestError::NoFrame);
         }
-        let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
-        shared.prepared += 1;
-        Ok(size.lay_out(Rc::downgrade(&self.shared), frame, to.0, Class::Request, handler, words))
+        let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        node.prepared += 1;
+        Ok(size.lay_out(Rc::downgrade(&self.node), frame, to.0, Class::Request, handler, words))
     }
 }
 
 impl Token {
-    /// As [`Port::prepare`], for the reply: it needs no credit, and the frame
+    /// As [`Endpoint::prepare`], for the reply: it needs no credit, and the frame
     /// is the one set aside for it.
     ///
     /// # Errors
     /// Those of [`Token::reply`], with the token, which is as good as before.
     pub fn prepare(
         mut self,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         least: usize,
         most: usize,
     ) -> Result<Prepared, (RequestError, Token)> {
-        let Some(shared) = self.shared.upgrade() else { return Err((RequestError::Closed, self)) };
-        let mut shared = shared.borrow_mut();
-        let size = match shared.size(self.flow, words, least, most) {
+        let Some(node) = self.node.upgrade() else { return Err((RequestError::Closed, self)) };
+        let mut node = node.borrow_mut();
+        let size = match node.size(self.flow, words, least, most) {
             Ok(size) => size,
             Err(error) => return Err((error, self)),
         };
-        let Some(frame) = shared.for_replies.pop() else { return Err((RequestError::Closed, self)) };
+        let Some(frame) = node.for_replies.pop() else { return Err((RequestError::Closed, self)) };
         self.valid = false;
-        Ok(size.lay_out(self.shared.clone(), frame, self.flow, Class::Reply, handler, words))
+        Ok(size.lay_out(self.node.clone(), frame, self.flow, Class::Reply, handler, words))
     }
 }
 
@@ -111,11 +111,11 @@ struct Size {
 impl Size {
     fn lay_out(
         self,
-        shared: Remembered,
+        node: NodeWeak,
         mut frame: Frame,
         flow: FlowId,
         class: Class,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
     ) -> Prepared {
         if let Some(space) = frame.space().and_then(|space| space.get_mut(self.framing.body_at()..)) {
@@ -123,7 +123,7 @@ impl Size {
         }
         let words = words.len() as u8;
         let room = self.room as u32;
-        Prepared { shared, frame: Some(frame), flow, class, handler, words, framing: self.framing, room, written: 0 }
+        Prepared { node, frame: Some(frame), flow, class, handler, words, framing: self.framing, room, written: 0 }
     }
 }
 
@@ -149,24 +149,24 @@ impl Prepared {
     /// not copied, unless the frame is so short that Ethernet pads it.
     ///
     /// # Errors
-    /// As for [`Port::request`] and [`Token::reply`]; everything written so far comes back with it.
+    /// As for [`Endpoint::try_request`] and [`Token::reply`]; everything written so far comes back with it.
     pub fn commit(mut self, length: usize) -> Result<(), (RequestError, Prepared)> {
         let room = self.room as usize;
         if length > room {
             return Err((RequestError::TooLarge { needs: length, most: room }, self));
         }
-        let Some(shared) = self.shared.upgrade() else { return Err((RequestError::Closed, self)) };
+        let Some(node) = self.node.upgrade() else { return Err((RequestError::Closed, self)) };
         self.clear_to(length);
         let Some(frame) = self.frame.take() else { return Err((RequestError::Closed, self)) };
-        let mut shared = shared.borrow_mut();
-        match shared.commit(&self, frame, length) {
+        let mut node = node.borrow_mut();
+        match node.commit(&self, frame, length) {
             Ok(()) => {
-                shared.prepared -= usize::from(self.class == Class::Request);
+                node.prepared -= usize::from(self.class == Class::Request);
                 Ok(())
             }
             Err((error, frame)) => {
                 self.frame = Some(frame);
-                drop(shared);
+                drop(node);
                 Err((error, self))
             }
         }
@@ -212,18 +212,18 @@ impl io::Write for Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if self.frame.take().is_some()
-            && let Some(shared) = self.shared.upgrade()
-            && let Ok(mut shared) = shared.try_borrow_mut()
+            && let Some(node) = self.node.upgrade()
+            && let Some(mut node) = borrow_to_drop(&node)
         {
             match self.class {
-                Class::Request => shared.prepared -= 1,
-                Class::Reply => shared.forgo(self.flow),
+                Class::Request => node.prepared -= 1,
+                Class::Reply => node.forgo(self.flow),
             }
         }
     }
 }
 
-impl Shared {
+impl NodeState {
     /// Framing and the most bytes of words and payload of an open conversation.
     pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), RequestError> {
         match self.core().state(flow) {

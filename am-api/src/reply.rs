@@ -6,9 +6,9 @@ use std::io::IoSlice;
 use am_proto::{FlowId, FlowState, ReturnReason};
 use am_wire::{Class, WORD};
 
+use crate::node_state::{NodeWeak, borrow_to_drop};
 use crate::request::Payload;
-use crate::shared::Remembered;
-use crate::{Handler, Remote, RequestError};
+use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,17 +54,17 @@ impl From<RequestError> for ReplyError {
 /// that a reply never fails for lack of room, whatever else goes on.
 ///
 /// ```
-/// use am_api::{Endpoint, Handler, Token};
+/// use am_api::{Endpoint, HandlerId, Token};
 ///
 /// /// Who has asked, and waits.
 /// type Waiting = Vec<Token>;
 ///
 /// fn barrier(endpoint: &mut Endpoint<Waiting>, of: usize) {
-///     endpoint.on_request(Handler(0), move |waiting: &mut Waiting, _, token| {
-///         waiting.push(token);
+///     endpoint.on_request(HandlerId(0), move |waiting: &mut Waiting, request| {
+///         waiting.push(request.token);
 ///         if waiting.len() == of {
 ///             // Those that are gone meanwhile need no answer.
-///             waiting.drain(..).for_each(|token| _ = token.reply(Handler(0), &[], b""));
+///             waiting.drain(..).for_each(|token| _ = token.reply(HandlerId(0), &[], b""));
 ///         }
 ///     });
 /// }
@@ -73,14 +73,14 @@ impl From<RequestError> for ReplyError {
 /// At most one reply is a matter of type:
 ///
 /// ```compile_fail,E0382
-/// # use am_api::{Handler, Token};
+/// # use am_api::{HandlerId, Token};
 /// fn twice(token: Token) {
-///     _ = token.reply(Handler(0), &[1], b"");
-///     _ = token.reply(Handler(0), &[2], b"");
+///     _ = token.reply(HandlerId(0), &[1], b"");
+///     _ = token.reply(HandlerId(0), &[2], b"");
 /// }
 /// ```
 pub struct Token {
-    pub(crate) shared: Remembered,
+    pub(crate) node: NodeWeak,
     pub(crate) flow: FlowId,
     /// Neither used nor forgone.
     pub(crate) valid: bool,
@@ -88,8 +88,8 @@ pub struct Token {
 
 impl Token {
     #[inline]
-    pub(crate) fn new(shared: Remembered, flow: FlowId) -> Self {
-        Token { shared, flow, valid: true }
+    pub(crate) fn new(node: NodeWeak, flow: FlowId) -> Self {
+        Token { node, flow, valid: true }
     }
 
     /// Answer: at the side that asked, its function for `handler` runs with
@@ -98,46 +98,46 @@ impl Token {
     /// # Errors
     /// See [`ReplyError`]. The right to reply is used up all the same.
     #[inline]
-    pub fn reply(self, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
+    pub fn reply(self, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
     }
 
-    /// The same with a payload that lies in several places: see [`Port::request_vectored`](crate::Port::request_vectored).
+    /// The same with a payload that lies in several places: see [`Endpoint::try_request_vectored`](crate::Endpoint::try_request_vectored).
     ///
     /// # Errors
     /// As [`Token::reply`].
-    pub fn reply_vectored(self, handler: Handler, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
+    pub fn reply_vectored(self, handler: HandlerId, words: &[u64], payload: &[IoSlice<'_>]) -> Result<(), ReplyError> {
         self.reply_with(handler, words, payload)
     }
 
     #[inline]
     fn reply_with<P: Payload + ?Sized>(
         mut self,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
     ) -> Result<(), ReplyError> {
-        let shared = self.shared.upgrade().ok_or(ReplyError::Closed)?;
-        let mut shared = shared.borrow_mut();
-        let frame = shared.for_replies.pop().ok_or(ReplyError::Closed)?;
+        let node = self.node.upgrade().ok_or(ReplyError::Closed)?;
+        let mut node = node.borrow_mut();
+        let frame = node.for_replies.pop().ok_or(ReplyError::Closed)?;
         self.valid = false;
-        shared.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
-            shared.for_replies.push(frame);
-            shared.forgo(self.flow);
+        node.send(self.flow, Class::Reply, handler, words, payload, frame).map_err(|(error, frame)| {
+            node.for_replies.push(frame);
+            node.forgo(self.flow);
             error.into()
         })
     }
 
     /// Who asked.
-    pub fn from(&self) -> Remote {
-        Remote(self.flow)
+    pub fn from(&self) -> Connection {
+        Connection(self.flow)
     }
 
     /// The most bytes of payload that a reply with so many words can have; 0
     /// when nobody is left to reply to.
     pub fn max_payload(&self, words: usize) -> usize {
-        let Some(shared) = self.shared.upgrade() else { return 0 };
-        match shared.borrow_mut().core().state(self.flow) {
+        let Some(node) = self.node.upgrade() else { return 0 };
+        match node.borrow_mut().core().state(self.flow) {
             FlowState::Open { max_body, .. } => max_body.saturating_sub(words.saturating_mul(WORD)),
             _ => 0,
         }
@@ -148,10 +148,10 @@ impl Drop for Token {
     #[inline]
     fn drop(&mut self) {
         if self.valid
-            && let Some(shared) = self.shared.upgrade()
-            && let Ok(mut shared) = shared.try_borrow_mut()
+            && let Some(node) = self.node.upgrade()
+            && let Some(mut node) = borrow_to_drop(&node)
         {
-            shared.forgo(self.flow);
+            node.forgo(self.flow);
         }
     }
 }

@@ -6,10 +6,10 @@ use am_proto::FlowId;
 use am_ring::Frame;
 use am_wire::{Class, MAX_WORDS, WORD};
 
-use crate::shared::Shared;
-use crate::{Handler, Port, Remote, RequestError};
+use crate::node_state::NodeState;
+use crate::{Connection, Endpoint, HandlerId, RequestError};
 
-impl Port {
+impl<S> Endpoint<S> {
     /// Send a request: at the other side, its function for `handler` runs with
     /// these words (at most 4) and this payload. Never blocks; the frame
     /// leaves with the next poll or flush.
@@ -17,7 +17,13 @@ impl Port {
     /// # Errors
     /// See [`RequestError`]; those that [are temporary](RequestError::is_temporary) pass with polling.
     #[inline]
-    pub fn request(&self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), RequestError> {
+    pub fn try_request(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &[u8],
+    ) -> Result<(), RequestError> {
         self.request_with(to, handler, words, payload)
     }
 
@@ -26,20 +32,20 @@ impl Port {
     ///
     /// ```
     /// use std::io::IoSlice;
-    /// use am_api::{Handler, Port, Remote, RequestError};
+    /// use am_api::{Connection, Endpoint, HandlerId, RequestError};
     ///
     /// /// A message with a header of its own and a body that lies elsewhere.
-    /// fn pack(port: &Port, to: Remote, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
-    ///     port.request_vectored(to, Handler(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
+    /// fn pack(endpoint: &Endpoint<()>, to: Connection, header: &[u8; 12], body: &[u8]) -> Result<(), RequestError> {
+    ///     endpoint.try_request_vectored(to, HandlerId(4), &[], &[IoSlice::new(header), IoSlice::new(body)])
     /// }
     /// ```
     ///
     /// # Errors
-    /// As [`Port::request`].
-    pub fn request_vectored(
+    /// As [`Endpoint::try_request`].
+    pub fn try_request_vectored(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &[IoSlice<'_>],
     ) -> Result<(), RequestError> {
@@ -49,18 +55,18 @@ impl Port {
     #[inline]
     fn request_with<P: Payload + ?Sized>(
         &self,
-        to: Remote,
-        handler: Handler,
+        to: Connection,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
     ) -> Result<(), RequestError> {
-        let mut shared = self.shared.borrow_mut();
-        let frame = shared.engine.pool().take().ok_or(RequestError::NoFrame)?;
+        let mut node = self.node.borrow_mut();
+        let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
         let bytes = payload.bytes();
-        if bytes >= shared.large {
-            shared.engine.pool().prefetch_next(bytes);
+        if bytes >= node.large {
+            node.engine.pool().prefetch_next(bytes);
         }
-        shared.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
+        node.send(to.0, Class::Request, handler, words, payload, frame).map_err(|(error, _)| error)
     }
 }
 
@@ -102,14 +108,14 @@ impl Payload for [IoSlice<'_>] {
 /// A turn's burst of longer ones would fill the nearest cache.
 pub(crate) const LARGE: usize = am_proto::Config::BUNDLE_BELOW;
 
-impl Shared {
+impl NodeState {
     /// Admit the message, and write it into the frame. On an error the frame comes back.
     #[inline]
     pub(crate) fn send<P: Payload + ?Sized>(
         &mut self,
         flow: FlowId,
         class: Class,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         payload: &P,
         frame: Frame,

@@ -1,39 +1,28 @@
 //! Messages that come back to their sender.
 
 use std::fmt;
-use std::ops::Deref;
 
 use am_proto::{Fate, ReturnReason};
 use am_wire::Class;
 
-use crate::{Message, Remote};
+use crate::{Connection, Message};
 
-/// A message of this endpoint that could not be delivered, with everything it
-/// carried (AM-II's return to sender).
-///
-/// It derefs to the [`Message`] as it was sent. [`Returned::fate`] says whether it may be sent again without being handled twice.
-#[derive(Clone, Copy)]
-pub struct Returned<'a> {
-    pub(crate) message: Message<'a>,
-    pub(crate) reason: ReturnReason,
-    pub(crate) fate: Fate,
+/// A message of this endpoint that could not be delivered, as it was sent (AM-II's return to sender).
+/// [`fate`](Returned::fate) says whether it may be sent again without being handled twice.
+pub struct Returned<'a, S> {
+    /// The message, as it was sent.
+    pub message: Message<'a, S>,
+    /// Why it came back.
+    pub reason: ReturnReason,
+    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only if the peer crashed, was restarted
+    /// or is silent, and the message had left before.
+    pub fate: Fate,
 }
 
-impl<'a> Returned<'a> {
-    /// Why.
-    pub fn reason(&self) -> ReturnReason {
-        self.reason
-    }
-
-    /// Whether a handler of the peer may have had it. It is [unknown](Fate::Unknown) only where the peer crashed, was started
-    /// again or is silent, and of messages that had left before.
-    pub fn fate(&self) -> Fate {
-        self.fate
-    }
-
-    /// The conversation that it was sent on.
-    pub fn to(&self) -> Remote {
-        Remote(self.message.delivery.flow)
+impl<S> Returned<'_, S> {
+    /// The connection that it was sent on.
+    pub fn to(&self) -> Connection {
+        self.message.from()
     }
 
     /// Request or reply.
@@ -42,15 +31,15 @@ impl<'a> Returned<'a> {
     }
 }
 
-impl<'a> Deref for Returned<'a> {
-    type Target = Message<'a>;
-
-    fn deref(&self) -> &Message<'a> {
-        &self.message
+impl<S> Clone for Returned<'_, S> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl fmt::Debug for Returned<'_> {
+impl<S> Copy for Returned<'_, S> {}
+
+impl<S> fmt::Debug for Returned<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Returned")
             .field("reason", &self.reason)

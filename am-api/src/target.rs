@@ -6,14 +6,14 @@ use am_proto::FlowId;
 /// freely, a key for maps. It stays valid as a name when the conversation is
 /// over; a later one with the same peer has another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Remote(pub(crate) FlowId);
+pub struct Connection(pub(crate) FlowId);
 
 /// Index into the receiving endpoint's table of handlers: what a message names
 /// instead of a function. Requests and replies have a table each.
 ///
 /// ```
-/// use am_api::Handler;
-/// const ECHO: Handler = Handler(0);
+/// use am_api::HandlerId;
+/// const ECHO: HandlerId = HandlerId(0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Handler(pub u8);
+pub struct HandlerId(pub u8);

@@ -1,20 +1,19 @@
 //! Bulk transfers, as an endpoint asks for them and hears of them.
 
-use crate::bulk::Over;
-use crate::{Port, Region, RegionId, Remote, Rights, TransferError, TransferId, TransferKind};
+use std::fmt;
 
-/// A transfer is over: what [`on_transfer`](crate::Endpoint::on_transfer) gets,
-/// once for each at either end.
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer<'a> {
+use crate::bulk::Over;
+use crate::{Connection, Endpoint, Region, RegionId, Rights, TransferError, TransferId, TransferKind};
+
+/// What [`on_transfer`](Endpoint::on_transfer)'s handler gets: a transfer has ended. Each transfer ends once at either side.
+pub struct Transfer<'a, S> {
     /// What it was.
     pub kind: TransferKind,
-    /// Which; of [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get) what these calls returned.
+    /// Which one: what the call returned for [`Put`](TransferKind::Put) and [`Get`](TransferKind::Get).
     pub id: TransferId,
     /// The connection that it used.
-    pub remote: Remote,
-    /// The region that was written, or for [`Served`](TransferKind::Served) and
-    /// [`Put`](TransferKind::Put) the peer's.
+    pub connection: Connection,
+    /// The region that was written; of [`Served`](TransferKind::Served) and [`Put`](TransferKind::Put) the peer's.
     pub region: RegionId,
     /// Where in that region it starts.
     pub offset: u64,
@@ -22,22 +21,44 @@ pub struct Transfer<'a> {
     pub length: u64,
     /// How it ended.
     pub result: Result<(), TransferError>,
-    /// The endpoint, as far as handlers may use it.
-    pub port: &'a Port,
+    /// The endpoint: handlers send through it.
+    pub endpoint: &'a Endpoint<S>,
 }
 
-impl<'a> Transfer<'a> {
-    pub(crate) fn of(over: &Over, port: &'a Port) -> Self {
+impl<'a, S> Transfer<'a, S> {
+    pub(crate) fn of(over: &Over, endpoint: &'a Endpoint<S>) -> Self {
         let &Over { kind, flow, transfer, region, offset, length, result, .. } = over;
-        let (id, remote, region) = (TransferId(transfer), Remote(flow), RegionId(region));
-        Transfer { kind, id, remote, region, offset, length, result, port }
+        let (id, connection, region) = (TransferId(transfer), Connection(flow), RegionId(region));
+        Transfer { kind, id, connection, region, offset, length, result, endpoint }
     }
 }
 
-impl Port {
+impl<S> Clone for Transfer<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Transfer<'_, S> {}
+
+impl<S> fmt::Debug for Transfer<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .field("connection", &self.connection)
+            .field("region", &self.region)
+            .field("offset", &self.offset)
+            .field("length", &self.length)
+            .field("result", &self.result)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Endpoint<S> {
     /// Let peers of this endpoint use this memory, as far as `rights` go.
     pub fn register(&self, memory: impl Into<Box<[u8]>>, rights: Rights) -> Region {
-        self.shared.borrow_mut().bulk.register(self.id, memory.into(), rights)
+        self.node.borrow_mut().bulk.register(self.id, memory.into(), rights)
     }
 
     /// Put `data` into the peer's region, from `offset` on: at most 4 GiB.
@@ -53,14 +74,14 @@ impl Port {
     /// of its region comes with the end of the transfer.
     pub fn put(
         &self,
-        to: Remote,
+        to: Connection,
         region: RegionId,
         offset: u64,
         data: impl AsRef<[u8]> + 'static,
     ) -> Result<TransferId, TransferError> {
-        let mut shared = self.shared.borrow_mut();
-        shared.open_flow(to.0)?;
-        shared.bulk.put((self.id, to.0), (region, offset), Box::new(data))
+        let mut node = self.node.borrow_mut();
+        node.open_flow(to.0)?;
+        node.bulk.put((self.id, to.0), (region, offset), Box::new(data))
     }
 
     /// Get `length` bytes of the peer's region, from `offset` on, into one of
@@ -71,24 +92,24 @@ impl Port {
     /// The connection is not open, or our region is too short.
     pub fn get(
         &self,
-        from: Remote,
+        from: Connection,
         region: RegionId,
         offset: u64,
         length: u64,
         into: &Region,
         into_offset: u64,
     ) -> Result<TransferId, TransferError> {
-        let mut shared = self.shared.borrow_mut();
-        shared.open_flow(from.0)?;
-        shared.bulk.get((self.id, from.0), (region, offset), length, (into, into_offset))
+        let mut node = self.node.borrow_mut();
+        node.open_flow(from.0)?;
+        node.bulk.get((self.id, from.0), (region, offset), length, (into, into_offset))
     }
 
-    /// Stop a [`put`](Port::put) or [`get`](Port::get) of this side. What is on its way still arrives; then both ends hear that
+    /// Stop a [`put`](Endpoint::put) or [`get`](Endpoint::get) of this side. What is on its way still arrives; then both ends hear that
     /// it was [cancelled](TransferError::Cancelled), and after which byte. Until then what was lent to it is in use.
     ///
     /// Returns whether there was anything left to stop: a transfer that is over, or on its way as a whole, ends as it would
     /// have without this call. So may a get whose last bytes have left at the other side.
-    pub fn cancel(&self, with: Remote, transfer: TransferId) -> bool {
-        self.shared.borrow_mut().bulk.cancel(self.id, with.0, transfer)
+    pub fn cancel(&self, with: Connection, transfer: TransferId) -> bool {
+        self.node.borrow_mut().bulk.cancel(self.id, with.0, transfer)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{FlowChange, Remote};
+use am_api::{Connection, ConnectionChange};
 use am_netns::{Host, Tap, VethOptions, veth};
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId, Still};
 use am_wire::frame::{self, Link};
@@ -133,16 +133,16 @@ fn work() -> (u64, Duration) {
 }
 
 /// As `wires::serve`, but for what it returns: the flows that are still open in the end, how long after the flood that was, and all counters.
-fn serve(stop: &AtomicBool) -> (HashSet<Remote>, Duration, HashMap<&'static str, u64>) {
+fn serve(stop: &AtomicBool) -> (HashSet<Connection>, Duration, HashMap<&'static str, u64>) {
     let (node, mut endpoint) = node("beta", None);
     let mut seen = Seen::default();
     let open = Rc::new(RefCell::new(HashSet::new()));
     let noted = open.clone();
-    endpoint.on_flow(move |_, event| {
+    endpoint.on_connection(move |_, event| {
         let mut open = noted.borrow_mut();
         match event.change {
-            FlowChange::Accepted => open.insert(event.remote),
-            _ => open.remove(&event.remote),
+            ConnectionChange::Accepted => open.insert(event.connection),
+            _ => open.remove(&event.connection),
         };
     });
     let mut stopped = None;

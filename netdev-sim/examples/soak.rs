@@ -1,11 +1,10 @@
-//! Any number of simulated networks, each from its seed, each with all checkers on:
-//! what `tests/networks/seeds.rs` runs, for as long as you like.
+//! Any number of simulated networks, each from its seed, with all checkers: a longer run of `tests/networks/seeds.rs`.
 //!
 //!     scripts/soak 200000           seeds 0 to 199999
-//!     scripts/soak 5000..6000       those
+//!     scripts/soak 5000..6000       seeds 5000 to 5999
 //!
-//! Exit status 0 only when none failed; the last line says the count and the
-//! rate. `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` are as for `tests/networks/seeds.rs`.
+//! The exit status is 0 if no seed failed. The last line has the count and the rate. `NETDEV_SIM_SETTING` and
+//! `NETDEV_SIM_PLANT` are as for `tests/networks/seeds.rs`.
 #![forbid(unsafe_code)]
 
 #[path = "../tests/networks/nodes/mod.rs"]
@@ -27,7 +26,7 @@ fn main() -> ExitCode {
     let (terminal, begin, total) = (io::stdout().is_terminal(), Instant::now(), seeds.end - seeds.start);
     let tally = nodes::many(seeds, &|done, failed| {
         let mut out = io::stdout().lock();
-        // A terminal that is gone is no reason to stop.
+        // A closed terminal does not stop the run, so write errors are ignored.
         if let Some(why) = failed {
             let _ = writeln!(out, "{}{why}", if terminal { "\r\x1b[K" } else { "" });
         }

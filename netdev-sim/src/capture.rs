@@ -1,4 +1,4 @@
-//! What passed the switch, for tcpdump and Wireshark.
+//! The frames that reached the switch, for tcpdump and Wireshark.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use am_transport::pcap;
 
 use crate::clock::Nanos;
 
-/// A run as a capture file: every frame that reached the switch, at its virtual
-/// time. In memory; whoever wants a file writes it.
+/// A capture file in memory: every frame that reached the switch, with its virtual time. The caller writes it to disk.
 #[derive(Clone, Debug)]
 pub struct Capture {
     file: Vec<u8>,
@@ -27,7 +26,7 @@ impl Capture {
         let _ = pcap::frame(&mut self.file, Duration::from_nanos(now), bytes);
     }
 
-    /// The file.
+    /// The content of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.file
     }

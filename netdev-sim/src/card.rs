@@ -1,11 +1,10 @@
-//! A NIC that asks of its user what AF_XDP asks.
+//! A NIC with AF_XDP's rings and rules.
 
 use std::collections::VecDeque;
 
 use am_ring::{Frame, Pool};
-use am_transport::Steering;
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, EtherType, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Steering};
+use am_wire::{Address, Buffer, EtherType};
 
 use crate::clock::Nanos;
 use crate::driver::Driver;
@@ -16,18 +15,17 @@ use bouncer::Bouncer;
 
 mod bouncer;
 
-/// A NIC without the memory of its node: its rings, and what it does by itself.
-/// It goes to any thread, where the [pool](Pool) of the node does not.
+/// A NIC without the memory of its node: the rings, and the work of the device. It can move to any thread; the
+/// [pool](Pool) of the node cannot.
 ///
 /// ```text
 ///   pool ─▶ fill ─▶ (a frame arrives) ─▶ RX ─▶ receive()
 ///   send() ─▶ TX ─▶ (read, onto the cable) ─▶ completion ─▶ flush() ─▶ pool
 /// ```
 ///
-/// An arriving frame needs a blank from the fill ring and room in the RX ring.
-/// A frame that is sent is read some time after the doorbell, and stays the
-/// NIC's until its completion has been seen; with the completion ring full,
-/// nothing is sent.
+/// An arriving frame needs a buffer from the fill ring and room in the RX ring. The NIC reads a sent frame some time
+/// after the doorbell, and owns it until the completion has been seen. While the completion ring is full, nothing is
+/// sent.
 #[derive(Debug)]
 pub struct Card {
     steering: Steering,
@@ -38,16 +36,16 @@ pub struct Card {
     fill: VecDeque<Frame>,
     rx: VecDeque<Frame>,
     tx: VecDeque<Lent>,
-    /// Read, and when that is known.
+    /// Frames that were read, each with the time when its completion becomes visible.
     sent: VecDeque<(Nanos, Lent)>,
-    /// The doorbell was heard, and there was something in the TX ring.
+    /// The doorbell was rung while the TX ring had frames.
     rung: bool,
-    /// It reads the TX ring.
+    /// The NIC reads the TX ring.
     busy: bool,
     count: NicCount,
 }
 
-/// What a NIC takes from the options.
+/// The options of a NIC.
 #[derive(Clone, Copy, Debug)]
 struct Rings {
     fill: usize,
@@ -65,10 +63,10 @@ struct Rings {
     longest: usize,
 }
 
-/// A frame that the NIC may read, and the sum of its bytes when it was given, where that is looked at.
+/// A frame that the NIC owns. `sum` is the checksum of its bytes when it was sent, if writes are to be detected.
 #[derive(Debug)]
 struct Lent {
-    /// `None`: given back too early.
+    /// `None` when a mutant has freed the frame too early.
     frame: Option<Frame>,
     index: usize,
     sum: Option<u64>,
@@ -84,39 +82,39 @@ impl Lent {
     }
 }
 
-/// What a NIC counts.
+/// A NIC's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicCount {
     /// Frames handed over.
     pub received: u64,
     /// Frames read and put onto the cable.
     pub sent: u64,
-    /// Requests returned to their senders, because the node has no room.
+    /// Requests bounced to their senders, because the node has no room.
     pub bounced: u64,
-    /// Frames for which the fill ring had no blank.
+    /// Frames that found the fill ring empty.
     pub starved: u64,
-    /// Frames for which the RX ring had no room.
+    /// Frames that found the RX ring full.
     pub rx_full: u64,
     /// Frames with a wrong check sequence.
     pub damaged: u64,
-    /// Frames that the driver handed over otherwise than they came.
+    /// Frames that the driver handed over in a wrong form.
     pub misreported: u64,
-    /// Frames longer than a blank.
+    /// Frames longer than a buffer.
     pub too_long: u64,
-    /// Times that the TX ring was full.
+    /// Attempts to send that found the TX ring full.
     pub tx_full: u64,
-    /// Times that nothing more was sent because the completion ring was full.
+    /// Times that the NIC stopped sending because the completion ring was full.
     pub completion_full: u64,
-    /// Completions that were not seen at once.
+    /// Completions that became visible late.
     pub late_completions: u64,
-    /// Doorbells and interrupts that were not heard.
+    /// Doorbells and interrupts that were lost.
     pub wakeups_lost: u64,
-    /// Frames that were written while they were the NIC's. Not the network's fault.
+    /// Frames that the node wrote while the NIC owned them. This is a bug of the node, not a fault of the network.
     pub overwritten: u64,
 }
 
 impl Card {
-    /// With empty rings.
+    /// A card with empty rings.
     pub(crate) fn new(options: &Options, address: Address, dice: Dice, now: Nanos) -> Card {
         let &Options { fill, rx, tx, completion, completion_delay, lost_wakeup, .. } = options;
         let &Options { check, driver, misreports, frees_early, sums, max_frame: longest, .. } = options;
@@ -143,17 +141,17 @@ impl Card {
         Card { steering, bouncer, rings, dice, now, fill, rx, tx, sent, rung, busy, count }
     }
 
-    /// Everything counted.
+    /// The card's counters.
     pub fn count(&self) -> NicCount {
         self.count
     }
 
-    /// Frames in the fill, RX, TX and completion rings.
+    /// How many frames are in the fill, RX, TX and completion rings.
     pub fn held(&self) -> [usize; 4] {
         [self.fill.len(), self.rx.len(), self.tx.len(), self.sent.len()]
     }
 
-    /// The numbers of those, in their pool.
+    /// The pool's numbers of the frames in the four rings.
     pub(crate) fn numbers_held(&self) -> impl Iterator<Item = usize> {
         let lent = self.tx.iter().chain(self.sent.iter().map(|(_, lent)| lent)).map(|lent| lent.index);
         self.fill.iter().chain(&self.rx).map(Frame::index).chain(lent)
@@ -168,7 +166,7 @@ impl Card {
         self.now = now;
     }
 
-    /// Blanks for what arrives.
+    /// Fill the fill ring from the pool.
     pub(crate) fn refill(&mut self, pool: &Pool) {
         while self.fill.len() < self.rings.fill
             && let Some(blank) = pool.take()
@@ -177,7 +175,7 @@ impl Card {
         }
     }
 
-    /// A frame is at the NIC's end of the cable. Whether somebody is woken.
+    /// A frame is at the NIC's end of the cable. Whether the node is woken.
     pub(crate) fn arrive(&mut self, signal: &Signal) -> bool {
         let bytes = signal.bytes();
         if self.drops(signal) {
@@ -195,9 +193,9 @@ impl Card {
         self.take_in(bytes)
     }
 
-    /// The driver has a frame. Whether somebody is woken.
+    /// The driver hands over a frame. Whether the node is woken.
     fn take_in(&mut self, bytes: &[u8]) -> bool {
-        // As the XDP program does, before a blank is spent.
+        // The XDP program steers before a buffer of the fill ring is used.
         if !self.steering.admits(bytes) {
             return false;
         }
@@ -220,8 +218,7 @@ impl Card {
         self.is_heard()
     }
 
-    /// What the program in the driver makes of a frame: the reject of a request
-    /// that the node has no room for.
+    /// The reject that the XDP program makes of a request, if the node has no room for it.
     pub(crate) fn bounce(&mut self, signal: &Signal, buffers: &mut Buffers) -> Option<Signal> {
         let reject = self.bouncer.as_ref()?.reject(signal.bytes()).filter(|_| !self.drops(signal))?;
         self.count.bounced += 1;
@@ -238,24 +235,24 @@ impl Card {
         !lost
     }
 
-    /// Whether the NIC is to start reading its TX ring.
+    /// Whether the NIC starts to read its TX ring now: the doorbell was rung while the NIC was idle.
     pub(crate) fn starts(&mut self) -> bool {
         let starts = std::mem::take(&mut self.rung) && !self.busy;
         self.busy |= starts;
         starts
     }
 
-    /// Whether it has frames of its node to give back, or wants blanks.
+    /// Whether a flush has work to do: the card has frames to give back, or its fill ring is not full.
     pub(crate) fn is_owing(&self) -> bool {
         !self.tx.is_empty() || !self.sent.is_empty() || self.fill.len() < self.rings.fill
     }
 
-    /// Frames that the TX ring has room for.
+    /// How many frames the TX ring has room for.
     pub(crate) fn room(&self) -> usize {
         self.rings.tx - self.tx.len()
     }
 
-    /// As [`read`](Self::read), of a card that goes: its completions are nobody's.
+    /// As [`read`](Self::read), for a card that is unplugged: nobody waits for the completions.
     pub(crate) fn read_last(&mut self, buffers: &mut Buffers) -> Option<Signal> {
         let lent = self.tx.pop_front().filter(|_| self.busy)?;
         self.count.sent += 1;
@@ -266,7 +263,7 @@ impl Card {
         self.busy
     }
 
-    /// The next frame to send; `None` when it goes idle, until the doorbell is rung again.
+    /// Read the next frame to send. `None` when the NIC goes idle until the next doorbell.
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Option<Signal> {
         let has_room = self.sent.len() < self.rings.completion;
         self.count.completion_full += (!has_room && !self.tx.is_empty()) as u64;
@@ -282,7 +279,7 @@ impl Card {
             lent.frame = None;
         }
         let known = self.now + self.dice.up_to(self.rings.completion_delay);
-        // Completions come in the order of the ring.
+        // Completions appear in the order of the ring.
         let known = self.sent.back().map_or(known, |(last, _)| known.max(*last));
         self.count.late_completions += (known > self.now) as u64;
         self.sent.push_back((known, lent));
@@ -298,7 +295,7 @@ impl Card {
         }
     }
 
-    /// See [`Transport::receive`](am_transport::Transport::receive), and so on: what a node does with it.
+    /// See [`Transport::receive`](am_transport::Transport::receive). The next methods are the other calls of the trait.
     pub(crate) fn receive(&mut self, budget: usize, pool: &Pool, each: &mut dyn FnMut(Frame)) -> usize {
         let taken = budget.min(self.rx.len());
         self.rx.drain(..taken).for_each(each);
@@ -307,18 +304,18 @@ impl Card {
         taken
     }
 
-    pub(crate) fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn send(&mut self, frame: &Frame) -> bool {
         if frame.bytes().len() > self.rings.longest {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         if self.tx.len() >= self.rings.tx {
             self.count.tx_full += 1;
-            return Err(frame);
+            return false;
         }
         let (index, sum) = (frame.index(), self.rings.sums.then(|| sum(frame.bytes())));
-        self.tx.push_back(Lent { frame: Some(frame), index, sum });
-        Ok(())
+        self.tx.push_back(Lent { frame: Some(frame.share()), index, sum });
+        true
     }
 
     pub(crate) fn flush(&mut self, pool: &Pool) {
@@ -329,27 +326,15 @@ impl Card {
         }
     }
 
-    pub(crate) fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    pub(crate) fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
         if let Some(bouncer) = &mut self.bouncer {
-            bouncer.steer(flow, open);
+            bouncer.control(command);
         }
+        self.steering.control(command, caps)
     }
 
-    pub(crate) fn way_back(&mut self, flow: Flow, back: &Back) {
-        if let Some(bouncer) = &mut self.bouncer {
-            bouncer.way_back(flow, back);
-        }
-    }
-
-    pub(crate) fn full(&mut self, is_full: bool) {
-        if let Some(bouncer) = &mut self.bouncer {
-            bouncer.full(is_full);
-        }
-    }
-
-    pub(crate) fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
+    pub(crate) fn notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
     }
 
     pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -370,7 +355,7 @@ impl Card {
     }
 }
 
-/// FNV's steps, eight bytes at a time: different bytes, different sums.
+/// A checksum in the manner of FNV, eight bytes at a time. Different bytes give different sums.
 fn sum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Time that is only a number, and what happens when.
+//! Virtual time, and the queue of events.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,8 +12,8 @@ pub const US: Nanos = 1_000;
 /// A millisecond.
 pub const MS: Nanos = 1_000_000;
 
-/// A virtual clock and its queue of events. Events of the same moment happen
-/// in the order in which they were put there: nothing depends on a heap's whims.
+/// A virtual clock and its queue of events. Events of the same time happen in the order in which they were scheduled, so
+/// a run does not depend on the heap's order.
 ///
 /// ```
 /// let mut clock = am_netdev_sim::Clock::default();
@@ -36,7 +36,7 @@ struct Entry<E> {
 }
 
 impl<E> Entry<E> {
-    /// Earliest first in a heap that has the largest on top.
+    /// The heap has the largest key on top, so the earliest event has the largest key.
     fn key(&self) -> (Nanos, u64) {
         (Nanos::MAX - self.at, u64::MAX - self.number)
     }
@@ -74,36 +74,36 @@ impl<E> Clock<E> {
         self.now
     }
 
-    /// Let `event` happen at `at`; what should have been is now.
+    /// Schedule `event` for the time `at`, or for now if `at` is past.
     pub fn at(&mut self, at: Nanos, event: E) {
         self.count += 1;
         self.events.push(Entry { at: at.max(self.now), number: self.count, event });
     }
 
-    /// Have room for as many events.
+    /// Allocate room for this many events.
     pub fn reserve(&mut self, events: usize) {
         self.events.reserve(events);
     }
 
-    /// Let it be `to`: nothing is to happen before.
+    /// Set the clock to `to`. No event is scheduled before.
     pub fn pass(&mut self, to: Nanos) {
         debug_assert!(self.next().is_none_or(|next| next >= to), "{:?} comes first", self.next());
         self.now = self.now.max(to);
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub fn next(&self) -> Option<Nanos> {
         self.events.peek().map(|entry| entry.at)
     }
 
-    /// The next event; the time is then its time.
+    /// Take the next event, and set the clock to its time.
     pub fn pop(&mut self) -> Option<E> {
         let Entry { at, event, .. } = self.events.pop()?;
         self.now = at;
         Some(event)
     }
 
-    /// Events put there since the start.
+    /// How many events were scheduled since the start.
     pub fn events(&self) -> u64 {
         self.count
     }

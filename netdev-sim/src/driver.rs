@@ -1,38 +1,38 @@
-//! What a NIC's driver makes of a frame that arrives: mostly the frame.
+//! How a NIC's driver hands over a frame: whole, or in a wrong form.
 //!
-//! Each variant is the behaviour of a driver in Linux, which `docs/nics.md` names with the place in its source.
-//! None of them counts an error there: each part is a good frame to the XDP program and to its user.
+//! Each wrong form is the behaviour of a driver in Linux. `docs/nics.md` names the driver and the place in its source.
+//! None of these drivers counts an error: to the XDP program and its user, each part is a good frame.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-/// How a driver hands over a frame, now and then.
+/// How a driver hands over some of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// As it came.
+    /// Unchanged.
     Honest,
-    /// In pieces of this many bytes, each as a frame: igb and igc, whose room is counted in KiB; others whose room is
-    /// what the chunk leaves.
+    /// In pieces of this many bytes, each as a frame: igb and igc, which round a buffer down to KiB, and drivers that
+    /// use what the chunk leaves.
     Cuts(usize),
-    /// Its first piece of this many bytes, and nothing else: octeontx2.
+    /// Only the first piece of this many bytes: octeontx2.
     KeepsFirst(usize),
-    /// Its last piece of this many bytes, with the length of the whole, and behind it what lay there: stmmac.
+    /// Only the last piece of this many bytes, with the length of the whole frame. Old memory fills the rest: stmmac.
     KeepsLast(usize),
-    /// With so many bytes of time stamp in front: igb, octeontx2.
+    /// Behind a time stamp of this many bytes: igb, octeontx2.
     Stamps(usize),
-    /// With so many bytes behind it: a check sequence that is counted, or words that are filled up.
+    /// With this many bytes added at the end: the check sequence, or padding to whole words.
     Pads(usize),
-    /// Without four bytes behind the addresses, taken for an 802.1Q tag: Intel's.
+    /// Without the four bytes behind the addresses, which the driver takes for an 802.1Q tag: Intel's.
     Untags,
-    /// Without its second piece of this many bytes: a buffer of a chain that was lost.
+    /// Without the second piece of this many bytes: one buffer of a chain is lost.
     Skips(usize),
 }
 
-/// Rooms that chunks of 2048 and 4096 bytes leave, as drivers round them.
+/// The buffer sizes that drivers use in chunks of 2048 and 4096 bytes.
 const ROOMS: [usize; 6] = [128, 1008, 1024, 1536, 1792, 2048];
 
 impl Driver {
-    /// One of them.
+    /// A random wrong form.
     pub(crate) fn draw(random: &mut SmallRng) -> Driver {
         let room = ROOMS[random.random_range(0..ROOMS.len())];
         match random.random_range(0..8) {
@@ -46,7 +46,7 @@ impl Driver {
         }
     }
 
-    /// The frames that the card gets for one that arrived.
+    /// The frames that the card gets for one that has arrived.
     pub(crate) fn hand_over(self, bytes: &[u8]) -> Vec<Vec<u8>> {
         match self {
             Driver::Honest => vec![bytes.to_vec()],

@@ -1,4 +1,4 @@
-//! Whether a fault strikes.
+//! Random draws: whether a fault strikes.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use crate::clock::Nanos;
 use crate::options::{Options, Partition};
 
-/// The source of all that is random in one part of a network, for as long as faults last.
+/// The random numbers of one part of a network. Faults strike until a given time.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice {
     random: SmallRng,
@@ -18,25 +18,25 @@ impl Dice {
         Dice { random, until }
     }
 
-    /// Whether faults last.
+    /// Whether faults strike at this time.
     pub(crate) fn lasts(&self, now: Nanos) -> bool {
         now < self.until
     }
 
-    /// With this probability, while faults last. Nothing is drawn for what
-    /// never happens, which keeps a run of few faults fast.
+    /// Whether a fault with this probability strikes now. A probability of 0 draws no number, so a run with few faults
+    /// is fast.
     pub(crate) fn strikes(&mut self, now: Nanos, probability: f64) -> bool {
         probability > 0.0 && self.lasts(now) && self.random.random::<f64>() < probability
     }
 
-    /// Up to `most`.
+    /// A number from 0 to `most`.
     pub(crate) fn up_to(&mut self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.random.random_range(0..=most) }
     }
 }
 
 impl Partition {
-    /// Whether frames pass from one node to the other.
+    /// Whether the partition stops frames from one node to the other.
     pub(crate) fn parts(&self, now: Nanos, from: usize, to: usize) -> bool {
         (self.from..self.until).contains(&now) && (self.side >> from ^ self.side >> to) & 1 == 1
     }

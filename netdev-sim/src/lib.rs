@@ -1,65 +1,60 @@
-//! **A network in one thread**: NICs, links and a switch that go wrong in every
-//! way that real ones do, a clock that is only a number, and one seed from which
-//! all of it follows. What failed once fails again, from the same seed.
+//! **A network in one thread**: NICs, links and a switch with the faults of real ones, and a virtual clock. Everything
+//! follows from one seed, so the same seed repeats a failure.
 //!
 //! ```text
 //!   node 0                        node 1                         the caller's: engine, proto, ...
 //!   ──┼── am_transport::Transport ─────┼───────────────────────────────────────
 //!     ▼                             ▼
-//!    Nic ─ fill, RX, TX, completion Nic     finite rings; late completions; lost wake-ups
+//!    Nic ─ fill, RX, TX, completion Nic     finite rings, late completions, lost wake-ups
 //!     │ ▲                           │ ▲
 //!    Link                          Link     rate, delay, loss, duplicates, reordering,
 //!     ▼ │                           ▼ │     damage, partition
 //!   ╔═══╧═══════════════════════════╧════╗
-//!   ║ Switch: learns, buffers, tail-drops║
+//!   ║ Switch: learns, buffers, drops     ║
 //!   ╚════════════════════════════════════╝
-//!        Clock: what happens next, and when      Options: everything, drawn from the seed
-//!        check: did it all go as promised?
+//!        the queue of events, in virtual time     Options: every setting, drawn from the seed
+//!        check: whether each promise was kept
 //! ```
 //!
-//! But for [`live`], nothing here reads a clock, starts a thread, or opens a file. The caller
-//! asks [`Net::step`] for what concerns its nodes next, gives them their turn
-//! on [`Net::nic`], and says so with [`Net::turned`]. Nodes that own their
-//! transport get a [`Plug`]. Against the machine's clock, for nodes on threads of their own, it is
-//! the transport `sim:SEED`: [`live`].
+//! Only [`live`] reads a clock. Nothing else here reads one, starts a thread or opens a file. The caller asks
+//! [`Net::step`] for the next event of a node, runs that node on [`Net::nic`], and then calls [`Net::turned`]. A node
+//! that owns its transport gets a [`Plug`]. [`live`] runs the same network against the machine's clock, for nodes on
+//! threads of their own: the transport `sim:SEED`.
 //!
-//! # What is checked when
+//! # When each checker runs
 //!
 //! | checker | after |
 //! | --- | --- |
-//! | `frames`, `memory` | every event of the network (what was conserved at a turn's end still is), and, counted anew, every turn |
-//! | `credits` | all that arrived in a turn, each message admitted, every turn; to the last one when all is quiet |
-//! | `delivery`, `content` | each message delivered, returned, or kept and looked at again |
-//! | `order` | each message delivered or returned, of flows that keep the order |
-//! | `kept` | every turn: what counts as acknowledged was accepted |
+//! | `frames`, `memory` | every event of the network, compared with the end of the last turn; and a full count every turn |
+//! | `credits` | the frames of a turn, each admitted message, every turn; exactly, when the network is quiet |
+//! | `delivery`, `content` | each message that is delivered, returned, or kept and read again |
+//! | `order` | each message that is delivered or returned, on flows that keep the order |
+//! | `kept` | every turn: an acknowledged message was accepted |
 //! | `endings` | each flow that ends |
-//! | `liveness` | every event, once the faults are over |
+//! | `liveness` | every event after the last fault |
 //!
 //! # A run that fails
 //!
-//! It prints what was promised, and the line that repeats it:
+//! A failing run prints the broken promise, and the command that repeats it:
 //!
 //! ```text
-//! seed 29: endings: flow 0x3000100000002 was given up, but the other side lives and would answer
+//! seed 29: endings: flow 0x3000100000002 was given up, but the other side lives and answers
 //!     NETDEV_SIM_SEED=29 NETDEV_SIM_SETTING=small-windows NETDEV_SIM_PLANT=NeverAsks cargo test -p am-netdev-sim --test networks seeds::one_seed -- --exact --nocapture
 //! ```
 //!
-//! That one has a bug on purpose. `proto` has several behind its feature
-//! `planted`, which only the tests here switch on (they cost nothing without
-//! it), and [`Options`] has two more: each checker must catch its own, or it
-//! checks nothing (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` adds what passed
-//! the switch, for tcpdump.
+//! This run has a mutant: a bug built in on purpose. `proto` has several behind its feature `planted`. Only the tests
+//! here enable it, and it costs nothing elsewhere. [`Options`] has two more. Each mutant shows that its checker works
+//! (`tests/networks/planted.rs`). `NETDEV_SIM_PCAP=FILE` writes the frames that reached the switch, for tcpdump.
 //!
 //! # Read first
 //!
-//! [`Options`], the whole list of what can go wrong; [`Card`], for what AF_XDP
-//! asks of who uses it; then [`check`], one file for each promise. In `tests/`
-//! whole nodes run on it: `tests/networks/seeds.rs` says how to repeat one seed, and
-//! `tests/networks/coverage.rs` what really happens in them.
+//! [`Options`] lists every fault. [`Card`] has the rules that AF_XDP imposes on its user. [`check`] has one file for
+//! each promise. In `tests/` whole nodes run on the network: `tests/networks/seeds.rs` says how to repeat one seed, and
+//! `tests/networks/coverage.rs` shows which faults really strike.
 //!
 //! ```
 //! use am_netdev_sim::{Happening, Net, Options};
-//! use am_transport::Transport;
+//! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut net = Net::new(Options::calm(2));
@@ -73,12 +68,12 @@
 //! frame::body(space, Framing::Split, 5).unwrap().copy_from_slice(b"hello");
 //! let length = frame::emit(space, Framing::Split, &link, &header, 5, None).unwrap();
 //! hello.set_len(length);
-//! net.nic(0).send(link.to, hello).unwrap();
+//! assert!(net.nic(0).send(link.to, &hello), "room");
 //! net.nic(0).flush();
 //! net.turned(0);
 //!
 //! assert_eq!(net.step(), Some(Happening::Wake(1)));
-//! assert!(net.now() > 0, "it took its time");
+//! assert!(net.now() > 0, "time has passed");
 //! assert_eq!(net.nic(1).receive(64, &mut |_| ()), 1);
 //! ```
 #![forbid(unsafe_code)]

@@ -5,36 +5,36 @@ use crate::fault::Dice;
 use crate::options::{Netem, Options};
 use crate::signal::{Buffers, Signal};
 
-/// Preamble, check sequence and the gap between frames.
+/// Bytes of the preamble, the check sequence and the gap between frames.
 const AROUND_A_FRAME: u64 = 24;
 
-/// One direction of a cable, with one sender: a frame after the other, each
-/// for as long as its bits take, and then whatever befalls it.
+/// One direction of a cable, with one sender. It carries one frame after the other, each for the time that its bits
+/// take; then faults may strike the frame.
 #[derive(Debug)]
 pub struct Link {
-    /// The sender is free again.
+    /// When the sender is free again.
     free: Nanos,
-    /// Longer than others by so much.
+    /// The delay that this cable has beyond that of the others.
     farther: Nanos,
     netem: Netem,
     dice: Dice,
     count: LinkCount,
 }
 
-/// What befell the frames of a link.
+/// A link's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCount {
     /// Frames put onto the cable.
     pub carried: u64,
-    /// Of these, lost.
+    /// Frames lost.
     pub lost: u64,
     /// Frames that arrived twice.
     pub duplicated: u64,
-    /// Frames that others may have overtaken.
+    /// Frames that were delayed, so that others may have overtaken them.
     pub late: u64,
-    /// Frames that went before those that waited for their delay.
+    /// Frames that skipped netem's queue.
     pub early: u64,
-    /// Copies of which a bit flipped.
+    /// Copies with a flipped bit.
     pub damaged: u64,
 }
 
@@ -43,13 +43,13 @@ impl Link {
         Link { free: 0, farther, netem, dice, count: LinkCount::default() }
     }
 
-    /// Everything counted.
+    /// The link's counters.
     pub fn count(&self) -> LinkCount {
         self.count
     }
 
-    /// Put a frame onto the cable. `arrives` is told when which copies of it
-    /// are at the other end. Returns when the next can be sent.
+    /// Put a frame onto the cable. `arrives` gets each copy and the time when it reaches the other end. Returns the
+    /// time when the next frame can be sent.
     pub(crate) fn carry(
         &mut self,
         now: Nanos,
@@ -80,7 +80,7 @@ impl Link {
         self.free
     }
 
-    /// How long a frame waits in the queue.
+    /// How long a frame waits in netem's queue.
     fn queued(&mut self, now: Nanos) -> Nanos {
         let Netem { delay, jitter, reorder } = self.netem;
         if !self.dice.lasts(now) || delay == 0 {

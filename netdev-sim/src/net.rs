@@ -1,4 +1,4 @@
-//! All parts together.
+//! The network: its parts, joined by one queue of events.
 
 use am_wire::Address;
 use rand::rngs::SmallRng;
@@ -14,23 +14,23 @@ use crate::options::{Netem, Options};
 use crate::signal::{Buffers, Signal};
 use crate::switch::{Seat, Switch};
 
-/// What concerns the nodes.
+/// An event that concerns a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A frame arrived for this node.
     Wake(usize),
-    /// A time that the caller had asked for, of this node.
+    /// A time has come that the caller asked for, on behalf of this node.
     Alarm(usize),
-    /// The node does nothing from now on, until that time.
+    /// The node does not run until that time.
     Stall(usize, Nanos),
-    /// The node is dead; its NIC is gone with all that it held.
+    /// The node is dead. Its NIC is gone with all frames that it held.
     Death(usize),
     /// The node can start again, with a fresh NIC.
     Restart(usize),
 }
 
 impl Happening {
-    /// Whom it concerns.
+    /// The node that it concerns.
     pub fn node(self) -> usize {
         match self {
             Happening::Wake(node) | Happening::Alarm(node) | Happening::Stall(node, _) => node,
@@ -39,12 +39,12 @@ impl Happening {
     }
 }
 
-/// One event, and where it was.
+/// One event, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What concerns a node, if it does.
+    /// The node's part of the event, if it concerns a node.
     pub happening: Option<Happening>,
-    /// Whose NIC, link or port of the switch.
+    /// The node at whose NIC, link or switch port it happened.
     pub at: usize,
 }
 
@@ -59,7 +59,7 @@ enum Event {
     Tell(Happening),
 }
 
-/// A network: NICs, a link in each direction from each to the switch, a clock.
+/// A network: NICs, a switch, a link in each direction between them, and the queue of events.
 #[derive(Debug)]
 pub struct Net<N = Nic> {
     options: Options,
@@ -67,14 +67,14 @@ pub struct Net<N = Nic> {
     random: SmallRng,
     nics: Vec<N>,
     alive: Vec<bool>,
-    /// So many of the next reads of a NIC were meant for those before it.
+    /// For each NIC, how many of its next reads were scheduled for its predecessors.
     stale_reads: Vec<u32>,
     up: Vec<Link>,
     down: Vec<Link>,
     switch: Switch,
     capture: Option<Capture>,
     buffers: Buffers,
-    /// Ports of the switch where something waits now; empty in between.
+    /// Ports of the switch that have become busy. Empty between two events; kept for its memory.
     woken: Vec<usize>,
 }
 
@@ -82,17 +82,17 @@ impl Net {
     /// The network that the options describe.
     ///
     /// # Panics
-    /// The options ask for a pool that cannot be.
+    /// The options ask for an impossible pool.
     pub fn new(options: Options) -> Net {
         Net::with(options)
     }
 }
 
 impl<N: Station> Net<N> {
-    /// The same, of such stations.
+    /// The network that the options describe, with devices of this type.
     ///
     /// # Panics
-    /// The options ask for a pool that cannot be.
+    /// The options ask for an impossible pool.
     pub fn with(options: Options) -> Net<N> {
         let mut net = Net {
             clock: Clock::default(),
@@ -142,7 +142,7 @@ impl<N: Station> Net<N> {
         }
     }
 
-    /// What it was made from.
+    /// The options of the network.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -152,7 +152,7 @@ impl<N: Station> Net<N> {
         self.clock.now()
     }
 
-    /// Events so far.
+    /// How many events were scheduled so far.
     pub fn events(&self) -> u64 {
         self.clock.events()
     }
@@ -162,7 +162,7 @@ impl<N: Station> Net<N> {
         Address::from_u64((2 << 40) + 1 + node as u64)
     }
 
-    /// A node's NIC, at the present time. Say [`Net::turned`] when done with it.
+    /// A node's NIC, at the present time. Call [`Net::turned`] afterwards.
     pub fn nic(&mut self, node: usize) -> &mut N {
         let now = self.now();
         card(&mut self.nics, node, now);
@@ -174,34 +174,34 @@ impl<N: Station> Net<N> {
         &self.switch
     }
 
-    /// A node's link to the switch, and the one from there.
+    /// A node's link to the switch, and its link from there.
     pub fn links(&self, node: usize) -> [&Link; 2] {
         [&self.up[node], &self.down[node]]
     }
 
-    /// Keep every frame that reaches the switch from now on.
+    /// Capture every frame that reaches the switch from now on.
     pub fn start_capture(&mut self) {
         self.capture = Some(Capture::default());
     }
 
-    /// What was kept.
+    /// The captured frames.
     pub fn capture(&self) -> Option<&Capture> {
         self.capture.as_ref()
     }
 
-    /// Ask for a [`Happening::Alarm`].
+    /// Ask for a [`Happening::Alarm`] at this time.
     pub fn alarm(&mut self, at: Nanos, node: usize) {
         self.clock.at(at, Event::Tell(Happening::Alarm(node)));
     }
 
-    /// The node has used its NIC: if it rang the doorbell, the NIC goes to work.
+    /// The node has used its NIC. If it rang the doorbell, the NIC starts to read its TX ring.
     pub fn turned(&mut self, node: usize) {
         if self.nics[node].card().starts() {
             self.clock.at(self.now(), Event::Read(node));
         }
     }
 
-    /// Let things happen until one concerns a node; `None` when nothing will ever again.
+    /// Run events until one concerns a node. `None` when no event is left.
     pub fn step(&mut self) -> Option<Happening> {
         loop {
             let step = self.step_once()?;
@@ -211,8 +211,7 @@ impl<N: Station> Net<N> {
         }
     }
 
-    /// Let the next thing happen, for who checks what must hold after each;
-    /// `None` when nothing will ever again.
+    /// Run one event, so that the caller can check the network after each. `None` when no event is left.
     pub fn step_once(&mut self) -> Option<Step> {
         let (at, happening) = match self.clock.pop()? {
             Event::Read(node) => (node, self.read(node)),
@@ -224,12 +223,12 @@ impl<N: Station> Net<N> {
         Some(Step { happening, at })
     }
 
-    /// When the next thing happens.
+    /// The time of the next event.
     pub fn next(&self) -> Option<Nanos> {
         self.clock.next()
     }
 
-    /// Let happen what is due by `to`, and let it be then. `each` hears what concerns the nodes.
+    /// Run the events that are due by `to`, and set the clock to `to`. `each` gets those that concern a node.
     pub fn advance(&mut self, to: Nanos, each: &mut dyn FnMut(Happening)) {
         while self.clock.next().is_some_and(|next| next <= to)
             && let Some(step) = self.step_once()
@@ -239,7 +238,7 @@ impl<N: Station> Net<N> {
         self.clock.pass(to);
     }
 
-    /// Have memory for as many frames under way.
+    /// Allocate memory for this many frames under way.
     pub fn reserve(&mut self, frames: usize) {
         self.clock.reserve(4 * frames);
         self.buffers.reserve(frames, self.options.max_frame);
@@ -247,13 +246,13 @@ impl<N: Station> Net<N> {
         self.woken.reserve(self.options.nodes);
     }
 
-    /// Somebody is at this node's cable, with a fresh NIC, and the switch is told its address.
+    /// Plug a fresh NIC into this node's cable, and tell the switch its address.
     pub fn plug(&mut self, node: usize) {
         self.alive[node] = true;
         self.switch.seat(node, Seat::Known(self.address(node)));
     }
 
-    /// Nobody is at this node's cable: its NIC has sent what it was told to send, and is gone with all else that it held.
+    /// Unplug this node's NIC. First it sends the frames of its TX ring; then it is gone with all other frames that it held.
     pub fn unplug(&mut self, node: usize) {
         while let Some(signal) = self.nics[node].card().read_last(&mut self.buffers) {
             self.carry_up(node, signal);
@@ -269,7 +268,7 @@ impl<N: Station> Net<N> {
     }
 
     fn read(&mut self, node: usize) -> Option<Happening> {
-        // Of a NIC that is gone: the new one has its own.
+        // This read was scheduled for an earlier NIC. The new one schedules its own.
         if self.stale_reads[node] > 0 {
             self.stale_reads[node] -= 1;
             return None;
@@ -281,7 +280,7 @@ impl<N: Station> Net<N> {
         None
     }
 
-    /// From a NIC to the switch; when the cable is free again.
+    /// Put a frame onto the cable from a NIC to the switch. Returns the time when the cable is free again.
     fn carry_up(&mut self, node: usize, signal: Signal) -> Nanos {
         let now = self.now();
         let Net { up, options, clock, buffers, .. } = self;
@@ -301,8 +300,7 @@ impl<N: Station> Net<N> {
         None
     }
 
-    /// The first frame of the port's buffer goes onto the cable, and stays in
-    /// the buffer until it has left.
+    /// Put the first frame of a port's buffer onto the cable. It stays in the buffer until it has left.
     fn forward(&mut self, port: usize) {
         let now = self.now();
         let Some(signal) = self.switch.next(port) else { return };
@@ -332,7 +330,7 @@ impl<N: Station> Net<N> {
         None
     }
 
-    /// A fault of the plan strikes; one that makes no sense any more does not.
+    /// Carry out a planned event, and report it, unless the node's state rules it out: a dead node does not die again.
     fn tell(&mut self, happening: Happening) -> Option<Happening> {
         let makes_sense = match happening {
             Happening::Death(node) => std::mem::replace(&mut self.alive[node], false),
@@ -346,7 +344,7 @@ impl<N: Station> Net<N> {
     }
 }
 
-/// The card of a node, at this time.
+/// The card of a node, with its clock set.
 fn card<N: Station>(nics: &mut [N], node: usize, now: Nanos) -> &mut Card {
     let card = nics[node].card();
     card.set_now(now);

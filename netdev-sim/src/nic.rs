@@ -1,29 +1,28 @@
-//! A card in its node.
+//! A card, with the memory of its node.
 
 use am_ring::{Frame, Layout, LayoutError, Pool};
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_wire::Address;
 
 use crate::card::{Card, NicCount};
 use crate::options::Options;
 
-/// A NIC: a [`Card`] with the pool that its frames come from, and so a transport.
+/// A NIC: a [`Card`] and the pool of its frames. Together they are a transport.
 #[derive(Debug)]
 pub struct Nic {
     caps: Caps,
     card: Card,
 }
 
-/// What stands at the end of a network's cable: a [`Nic`], or a [`Card`] alone, whose node is elsewhere.
+/// The device at the end of a cable: a [`Nic`], or a [`Card`] alone, whose pool is on another thread.
 pub trait Station: Sized {
-    /// A new one.
+    /// Open the device around a new card.
     ///
     /// # Errors
-    /// The options ask for a pool that cannot be.
+    /// The options ask for an impossible pool.
     fn open(options: &Options, card: Card, address: Address) -> Result<Self, LayoutError>;
 
-    /// What the network sees of it.
+    /// The part that the network uses.
     fn card(&mut self) -> &mut Card;
 }
 
@@ -49,10 +48,10 @@ impl Station for Nic {
     }
 }
 
-/// What a node sees of its NIC; with a pool of its own.
+/// The capabilities that a node sees of its NIC, with a new pool.
 ///
 /// # Errors
-/// The options ask for a pool that cannot be.
+/// The options ask for an impossible pool.
 pub(crate) fn caps(options: &Options, address: Address) -> Result<Caps, LayoutError> {
     let stride = options.max_frame.next_multiple_of(128);
     Ok(Caps {
@@ -69,23 +68,23 @@ pub(crate) fn caps(options: &Options, address: Address) -> Result<Caps, LayoutEr
 }
 
 impl Nic {
-    /// Everything counted.
+    /// The NIC's counters.
     pub fn count(&self) -> NicCount {
         self.card.count()
     }
 
-    /// Frames in the fill, RX, TX and completion rings.
+    /// How many frames are in the fill, RX, TX and completion rings.
     pub fn held(&self) -> [usize; 4] {
         self.card.held()
     }
 
-    /// Different frames in all four: one that is sent again before its first
-    /// completion is there twice.
+    /// How many different frames are in the four rings. A frame that is sent again before its first completion is there
+    /// twice.
     pub fn frames_held(&self) -> usize {
         distinct(self.caps.pool.layout().frames, self.card.numbers_held())
     }
 
-    /// The same, and those that somebody else holds.
+    /// How many different frames are in the four rings or among `others`.
     pub fn frames_held_with(&self, others: &[usize]) -> usize {
         distinct(self.caps.pool.layout().frames, self.card.numbers_held().chain(others.iter().copied()))
     }
@@ -105,7 +104,7 @@ impl Transport for Nic {
         self.card.receive(budget, &self.caps.pool, each)
     }
 
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         self.card.send(frame)
     }
 
@@ -113,20 +112,12 @@ impl Transport for Nic {
         self.card.flush(&self.caps.pool);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.card.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.card.control(command, &self.caps)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.card.way_back(flow, back);
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.card.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.card.stray()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.card.notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -134,7 +125,7 @@ impl Transport for Nic {
     }
 }
 
-/// How many different ones of so many.
+/// How many different numbers there are, each below `frames`.
 fn distinct(frames: usize, numbers: impl Iterator<Item = usize>) -> usize {
     let mut seen = vec![0_u64; frames.div_ceil(64)];
     numbers.for_each(|number| seen[number / 64] |= 1 << (number % 64));

@@ -1,4 +1,4 @@
-//! Everything about a network, in one place.
+//! Every setting and every fault of a network.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -6,135 +6,132 @@ use rand::{Rng, SeedableRng};
 use crate::clock::{MS, Nanos, US};
 use crate::driver::Driver;
 
-/// A network and all that goes wrong with it. Probabilities are per frame, and
-/// strike until [`faults_until`](Self::faults_until).
+/// A network and its faults. A probability is per frame, and holds until [`faults_until`](Self::faults_until).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What is drawn at random is drawn from this.
+    /// The source of all random numbers.
     pub seed: u64,
     /// Nodes, each with a NIC and a link to the switch.
     pub nodes: usize,
-    /// When the random faults end. Stalls, deaths and partitions have times of their own.
+    /// When the random faults end. Stalls, deaths and partitions have their own times.
     pub faults_until: Nanos,
 
     /// Frames in the pool of each NIC.
     pub frames: usize,
     /// The longest frame, from the destination address on.
     pub max_frame: usize,
-    /// Blanks that the fill ring holds.
+    /// Buffers that the fill ring holds.
     pub fill: usize,
     /// Frames that the RX ring holds.
     pub rx: usize,
     /// Frames that the TX ring holds.
     pub tx: usize,
-    /// Frames that are sent and not yet taken back, at most: the completion ring.
+    /// Frames that the completion ring holds: sent, and not yet taken back.
     pub completion: usize,
-    /// A completion is seen up to so much later than the frame was read.
+    /// The longest time between the read of a frame and its completion.
     pub completion_delay: Nanos,
-    /// A doorbell, or the interrupt of a frame that arrived, is not heard.
+    /// The probability that a doorbell, or the interrupt of an arriving frame, is lost.
     pub lost_wakeup: f64,
-    /// The program in the driver returns requests while the node has no room
-    /// for them, as the XDP program does; otherwise the host does.
+    /// While the node has no room, the NIC bounces requests, as the XDP program does. Otherwise the host rejects them.
     pub bounces: bool,
 
-    /// How the NICs' drivers hand over a frame,
+    /// The wrong form in which the NICs' drivers hand over some frames.
     pub driver: Driver,
-    /// with this probability; the others as they came.
+    /// The probability of the wrong form. All other frames are unchanged.
     pub misreports: f64,
 
-    /// A sum of each frame that is the NIC's is kept, to notice who writes it.
+    /// Whether a NIC keeps a checksum of each frame that it owns, to detect that the node writes the frame.
     pub sums: bool,
 
-    /// A bug on purpose: a frame is free as soon as the NIC has begun to read
-    /// it, before its completion.
+    /// A mutant: a frame is free as soon as the NIC begins to read it, before its completion.
     #[doc(hidden)]
     pub frees_early: bool,
-    /// Another: the switch stores what comes, whether it has room or not.
+    /// A mutant: the switch stores every frame, whether it has room or not.
     #[doc(hidden)]
     pub overfills: bool,
 
     /// Bits per second of each link.
     pub rate: u64,
-    /// From one end of a link to the other.
+    /// The time from one end of a link to the other.
     pub delay: Nanos,
-    /// So much longer it takes on the link of the first node, the second, ...;
-    /// nothing longer where the list ends.
+    /// The additional delay of the first node's link, the second's, and so on. Links beyond the end of the list have
+    /// none.
     pub farther: Vec<Nanos>,
-    /// A frame is lost.
+    /// The probability that a frame is lost.
     pub loss: f64,
-    /// A frame arrives twice.
+    /// The probability that a frame arrives twice.
     pub duplicate: f64,
-    /// A frame is late, by up to `reorder_by`, and others overtake it.
+    /// The probability that a frame is late, so that others overtake it.
     pub reorder: f64,
-    /// See `reorder`.
+    /// The most that such a frame is late.
     pub reorder_by: Nanos,
-    /// What a queue like Linux's netem does to the frames that the first node sends, the second, ...; nothing where
-    /// the list ends.
+    /// A queue like Linux's netem for the frames that the first node sends, the second, and so on. Nodes beyond the end
+    /// of the list have none.
     pub netem: Vec<Netem>,
-    /// Bits of a frame flip.
+    /// The probability that a bit of a frame flips.
     pub corrupt: f64,
-    /// Whether damage is noticed by Ethernet's check sequence, and the frame dropped.
+    /// Whether Ethernet's check sequence detects the damage, so that the frame is dropped.
     pub check: bool,
 
-    /// Bytes that wait at a port of the switch, at most.
+    /// The most bytes that wait at a port of the switch.
     pub switch_buffer: usize,
-    /// Addresses that the switch remembers, at most.
+    /// The most addresses in the switch's table.
     pub switch_addresses: usize,
 
     /// Times when some nodes do not reach the others.
     pub partitions: Vec<Partition>,
-    /// Times when a node does nothing.
+    /// Times when a node does not run.
     pub stalls: Vec<Stall>,
-    /// Nodes that die.
+    /// Deaths of nodes.
     pub deaths: Vec<Death>,
 }
 
-/// `netem delay D J reorder R` on a node's way to the switch. Frames whose delays differ overtake each other.
+/// `netem delay D J reorder R` between a node and the switch. Frames with different delays overtake each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Netem {
-    /// A frame takes so much longer,
+    /// The mean time that a frame waits.
     pub delay: Nanos,
-    /// more or less by up to this,
+    /// The most that the wait of a frame differs from the mean.
     pub jitter: Nanos,
-    /// unless it goes at once, before all that wait.
+    /// The probability that a frame does not wait, and so overtakes all that do.
     pub reorder: f64,
 }
 
 /// In `from..until` no frame passes between the nodes of `side` (a bit for each) and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// It starts.
+    /// When it starts.
     pub from: Nanos,
-    /// It ends.
+    /// When it ends.
     pub until: Nanos,
     /// The nodes of one side, a bit for each.
     pub side: u64,
 }
 
-/// A node is not run for a while: a debugger, another process, a page fault.
+/// A node does not run for a while: because of a debugger, another process, or a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Who.
+    /// The node.
     pub node: usize,
-    /// It stops.
+    /// When it stops.
     pub from: Nanos,
-    /// It goes on.
+    /// When it continues.
     pub until: Nanos,
 }
 
-/// A node dies without a word, and may be started again.
+/// A node dies without closing its flows. It may be started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// Who.
+    /// The node.
     pub node: usize,
-    /// When.
+    /// When it dies.
     pub at: Nanos,
-    /// When it is started again, as a new incarnation.
+    /// When it is started again, as a new incarnation; if it is.
     pub restart: Option<Nanos>,
 }
 
 impl Options {
-    /// A network of so many nodes on which nothing goes wrong.
+    /// A network of this many nodes, without faults.
     pub fn calm(nodes: usize) -> Options {
         Options {
             seed: 0,
@@ -172,8 +169,8 @@ impl Options {
         }
     }
 
-    /// Mixed faults on 2 to 8 nodes, the same for the same seed. Each fault is
-    /// there in some runs only, so that one does not hide what another shows.
+    /// Mixed faults on 2 to 8 nodes, the same for the same seed. Each fault is in some runs only, so no fault always
+    /// hides the effect of another.
     pub fn from_seed(seed: u64) -> Options {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut options = Options::calm(random.random_range(2..=8));
@@ -210,7 +207,7 @@ impl Options {
         self.switch_addresses = random.random_range(4..64);
     }
 
-    /// In a run of four, at some of the nodes.
+    /// One run in four has netem, with delays at some of the nodes.
     fn draw_netem(&mut self, random: &mut SmallRng) {
         for _ in 0..if random.random_bool(0.25) { self.nodes } else { 0 } {
             let delay = maybe(random, |random| random.random_range(10 * US..2 * MS));
@@ -237,12 +234,12 @@ impl Options {
     }
 }
 
-/// In half of all runs.
+/// The drawn number in half of all runs, and 0 in the others.
 fn maybe(random: &mut SmallRng, draw: impl FnOnce(&mut SmallRng) -> u64) -> u64 {
     if random.random_bool(0.5) { draw(random) } else { 0 }
 }
 
-/// A probability up to `most`, in half of all runs; small ones are as likely as large ones.
+/// A probability up to `most` in half of all runs, and 0 in the others. Small values are more likely than large ones.
 fn chance(random: &mut SmallRng, most: f64) -> f64 {
     let some = random.random::<f64>();
     if random.random_bool(0.5) { most * some * some * some } else { 0.0 }

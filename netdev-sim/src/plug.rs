@@ -1,21 +1,18 @@
-//! A NIC as a transport of its own, for nodes that own theirs.
+//! A NIC as a transport of its own, for a node that owns its transport.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
 use am_ring::Frame;
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_wire::Address;
 
 use crate::net::Net;
 
-/// What plugs a node into a [`Net`] that several share: the NIC of that node,
-/// for as long as it is not [cut](Cut).
+/// The NIC of one node on a shared [`Net`], until it is [disconnected](Cut).
 ///
-/// The network must not be borrowed while the node uses it; after that, say
-/// [`Net::turned`].
+/// The caller must not borrow the network while the node uses it, and calls [`Net::turned`] afterwards.
 pub struct Plug {
     net: Rc<RefCell<Net>>,
     node: usize,
@@ -23,26 +20,26 @@ pub struct Plug {
     cut: Cut,
 }
 
-/// Ends a [`Plug`]: its node has died, and neither hears nor says anything any
-/// more, not even farewell.
+/// Disconnects a [`Plug`], as when its node dies: from then on the node receives and sends nothing, not even the frames
+/// of its shutdown.
 #[derive(Clone, Debug, Default)]
 pub struct Cut(Rc<Cell<bool>>);
 
 impl Cut {
-    /// From now on.
+    /// Disconnect it now.
     pub fn cut(&self) {
         self.0.set(true);
     }
 }
 
 impl Plug {
-    /// The NIC that the node has now. Another is there after its death.
+    /// The present NIC of the node. After the node's death there is another.
     pub fn new(net: &Rc<RefCell<Net>>, node: usize) -> Plug {
         let caps = net.borrow_mut().nic(node).caps().clone();
         Plug { net: net.clone(), node, caps, cut: Cut::default() }
     }
 
-    /// What ends it.
+    /// The handle that disconnects it.
     pub fn cut(&self) -> Cut {
         self.cut.clone()
     }
@@ -61,28 +58,20 @@ impl Transport for Plug {
         self.with(|nic| nic.receive(budget, each)).unwrap_or_default()
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.with(|nic| nic.send(to, frame)).unwrap_or(Ok(()))
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        self.with(|nic| nic.send(to, frame)).unwrap_or(true)
     }
 
     fn flush(&mut self) {
         self.with(|nic| nic.flush());
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.with(|nic| nic.steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.with(|nic| nic.control(command)).unwrap_or(Ok(()))
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.with(|nic| nic.way_back(flow, back));
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.with(|nic| nic.full(is_full));
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.with(|nic| nic.stray()).flatten()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.with(|nic| nic.poll_notices(each));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -110,7 +99,7 @@ mod tests {
         let to = net.borrow().address(1);
         let send = |plug: &mut Plug| {
             let frame = plug.caps().pool.copy(&[1; 60]).expect("a frame");
-            plug.send(to, frame).expect("room");
+            assert!(plug.send(to, &frame), "room");
             plug.flush();
             net.borrow_mut().turned(0);
             while net.borrow_mut().step().is_some() {}

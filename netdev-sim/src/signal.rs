@@ -1,4 +1,4 @@
-//! A frame between two NICs: its bytes are nobody's memory.
+//! A frame between two NICs. Its bytes belong to no pool.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// As a NIC reads it from memory.
+    /// A frame with these bytes.
     pub fn new(bytes: &[u8]) -> Signal {
         Signal { bytes: Arc::new(bytes.to_vec()), damaged: false }
     }
 
-    /// From the destination address on.
+    /// The frame, from the destination address on.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -26,7 +26,7 @@ impl Signal {
         self.damaged
     }
 
-    /// With one byte changed by this pattern, which is not 0.
+    /// A copy with one byte XORed with `pattern`, which is not 0.
     pub fn damage(&self, at: usize, pattern: u8) -> Signal {
         let mut bytes = self.bytes.to_vec();
         flip(&mut bytes, at, pattern);
@@ -41,16 +41,17 @@ fn flip(bytes: &mut [u8], at: usize, pattern: u8) {
     }
 }
 
-/// Memory of signals, for the next once they are gone: a network allocates only while more is under way on it than
-/// ever before.
+/// Memory of frames on the wire. It is used again when its frame is gone, so a network allocates only while more frames
+/// are under way than ever before.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(VecDeque<Arc<Vec<u8>>>);
 
-/// So many are looked at for one that is free: what was sent first is there first, but for what is late.
+/// How many buffers are tried for a free one. Frames arrive about in the order in which they were sent, so an old buffer
+/// is probably free.
 const LOOKED_AT: usize = 4;
 
 impl Buffers {
-    /// Have as many, for frames of this length.
+    /// Allocate this many buffers, for frames of this length.
     pub(crate) fn reserve(&mut self, signals: usize, length: usize) {
         let missing = signals.saturating_sub(self.0.len());
         self.0.reserve(missing + LOOKED_AT);
@@ -69,7 +70,7 @@ impl Buffers {
 
     fn copy(&mut self, bytes: &[u8], change: impl FnOnce(&mut [u8])) -> Arc<Vec<u8>> {
         let mut buffer = self.free().unwrap_or_default();
-        // Nobody else has it, so nothing is copied but these.
+        // The buffer has no other owner, so `make_mut` copies nothing.
         let space = Arc::make_mut(&mut buffer);
         space.clear();
         space.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! A switch that learns source addresses, with finite memory for everything.
+//! A switch that learns source addresses. Its table and its buffers are bounded.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use am_wire::Address;
 use crate::options::Options;
 use crate::signal::Signal;
 
-/// A learning switch: store and forward, a buffer for each port, drops at its tail.
+/// A learning switch: store and forward, one buffer for each port. A frame that finds its buffer full is dropped.
 #[derive(Debug)]
 pub struct Switch {
-    /// Address and port, oldest first: the first is forgotten for a new one.
+    /// Address and port, oldest first. A new address replaces the oldest.
     learned: VecDeque<(Address, usize)>,
     ports: Vec<Port>,
     count: SwitchCount,
@@ -23,32 +23,32 @@ struct Port {
     at: Seat,
 }
 
-/// Who is at a port.
+/// What is plugged into a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Seat {
-    /// Somebody, whose address is learned.
+    /// A node. The switch learns its address.
     #[default]
     Taken,
-    /// Somebody whose address the switch was told.
+    /// A node with a configured address.
     Known(Address),
-    /// Nobody: no cable is plugged in.
+    /// No cable.
     Empty,
 }
 
-/// What a switch counts.
+/// A switch's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCount {
-    /// Frames sent to the one port where their destination is.
+    /// Frames sent to the port of their destination.
     pub forwarded: u64,
-    /// Frames sent to all ports but the one that they came from.
+    /// Frames sent to all ports except their own.
     pub flooded: u64,
-    /// Frames for which a port had no room.
+    /// Frames that found the buffer of a port full.
     pub full: u64,
     /// Frames with a wrong check sequence.
     pub damaged: u64,
     /// Frames that a partition stopped.
     pub parted: u64,
-    /// Addresses forgotten for others.
+    /// Addresses removed from the full table.
     pub forgotten: u64,
 }
 
@@ -58,32 +58,32 @@ impl Switch {
         Switch { learned: VecDeque::new(), ports, count: SwitchCount::default() }
     }
 
-    /// Everything counted.
+    /// The switch's counters.
     pub fn count(&self) -> SwitchCount {
         self.count
     }
 
-    /// Bytes that wait at a port.
+    /// How many bytes wait at a port.
     pub fn waiting(&self, port: usize) -> usize {
         self.ports[port].bytes
     }
 
-    /// Addresses that are known.
+    /// How many addresses the table has.
     pub fn learned(&self) -> usize {
         self.learned.len()
     }
 
-    /// Who is at a port from now on.
+    /// Say what is plugged into a port from now on.
     pub(crate) fn seat(&mut self, port: usize, who: Seat) {
         self.ports[port].at = who;
     }
 
-    /// Have room for as many frames at each port.
+    /// Allocate room for this many frames at each port.
     pub(crate) fn reserve(&mut self, frames: usize) {
         self.ports.iter_mut().for_each(|port| port.waiting.reserve(frames));
     }
 
-    /// A frame came in. `woken` gets the ports where something waits that did not before.
+    /// A frame came in. `woken` gets the ports that were idle and now have a frame to send.
     pub(crate) fn arrive(
         &mut self,
         now: u64,
@@ -130,7 +130,7 @@ impl Switch {
         self.learned.push_back((source, port));
     }
 
-    /// Whether the port was idle.
+    /// Put a frame into a port's buffer. Whether the port was idle.
     fn store(&mut self, port: usize, signal: Signal, room: usize) -> bool {
         let port = &mut self.ports[port];
         let length = signal.bytes().len();
@@ -143,12 +143,12 @@ impl Switch {
         port.waiting.len() == 1
     }
 
-    /// The frame that a port sends next; it stays in the buffer until [`Switch::sent`].
+    /// The frame that a port sends next. It stays in the buffer until [`Switch::sent`].
     pub(crate) fn next(&self, port: usize) -> Option<Signal> {
         self.ports[port].waiting.front().cloned()
     }
 
-    /// The port's first frame has left. Whether another waits.
+    /// The port's first frame has left. Remove it. Whether another waits.
     pub(crate) fn sent(&mut self, port: usize) -> bool {
         let port = &mut self.ports[port];
         if let Some(signal) = port.waiting.pop_front() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Fate, FlowChange, Node, NotOpen, Remote};
+use am_api::{Connection, ConnectionChange, Endpoint, Fate, Node, NotOpen};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -23,11 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 struct State {
     book: Book,
-    connections: HashMap<Remote, Connection>,
+    connections: HashMap<Connection, Progress>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct Progress {
     name: u64,
     sent: u32,
     /// Replied, or came back.
@@ -38,7 +38,7 @@ struct Connection {
 
 /// One connection after the other.
 struct Lane {
-    to: Remote,
+    to: Connection,
     /// The requests that it is to send, and whether it is closed while some of them are under way.
     most: u32,
     cuts: bool,
@@ -109,7 +109,7 @@ impl Client {
             let name = self.next;
             self.next += 1;
             book.note(name, Kind::Opened, 0);
-            Connection { name, sent: 0, settled: 0, over: None }
+            Progress { name, sent: 0, settled: 0, over: None }
         });
         send(endpoint, lane, connection, book);
         let is_done = connection.sent == lane.most && (lane.cuts || connection.settled == connection.sent);
@@ -123,7 +123,7 @@ impl Client {
 }
 
 /// As many as go; the book has them before they leave.
-fn send(endpoint: &Endpoint<State>, lane: &Lane, connection: &mut Connection, book: &mut Book) {
+fn send(endpoint: &Endpoint<State>, lane: &Lane, connection: &mut Progress, book: &mut Book) {
     let room = (endpoint.credit(lane.to) as u32).min(lane.most - connection.sent).min(BURST);
     if room == 0 {
         return;
@@ -132,7 +132,7 @@ fn send(endpoint: &Endpoint<State>, lane: &Lane, connection: &mut Connection, bo
     book.sends(name, before + room);
     for number in before..before + room {
         let seal = seal(name, u64::from(number));
-        if endpoint.request(lane.to, WORK, &[name, u64::from(number), seal], payload(seal)).is_err() {
+        if endpoint.try_request(lane.to, WORK, &[name, u64::from(number), seal], payload(seal)).is_err() {
             break;
         }
         connection.sent += 1;
@@ -155,15 +155,15 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
         }
     });
     endpoint.on_returned(|state, back| {
-        let kind = if back.fate() == Fate::NotDelivered { Kind::NotDelivered } else { Kind::Unknown };
-        state.book.because(back.word(0), kind, back.word(1) as u32, Some(back.reason()));
+        let kind = if back.fate == Fate::NotDelivered { Kind::NotDelivered } else { Kind::Unknown };
+        state.book.because(back.message.word(0), kind, back.message.word(1) as u32, Some(back.reason));
         if let Some(connection) = state.connections.get_mut(&back.to()) {
             connection.settled += 1;
         }
     });
-    endpoint.on_flow(|state, event| {
-        if let FlowChange::Ended(reason) = event.change
-            && let Some(connection) = state.connections.get_mut(&event.remote)
+    endpoint.on_connection(|state, event| {
+        if let ConnectionChange::Ended(reason) = event.change
+            && let Some(connection) = state.connections.get_mut(&event.connection)
         {
             connection.over = Some(Instant::now());
             state.book.ended(connection.name, reason, event.unhandled);
@@ -175,7 +175,7 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
 impl State {
     /// Nothing is under way.
     fn is_settled(&self) -> bool {
-        let is_open = |connection: &&Connection| connection.over.is_none();
+        let is_open = |connection: &&Progress| connection.over.is_none();
         self.connections.values().filter(is_open).all(|connection| connection.settled == connection.sent)
     }
 

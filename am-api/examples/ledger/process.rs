@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Handler, Node};
+use am_api::{HandlerId, Node};
 use am_netns::Host;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -20,7 +20,7 @@ use crate::Error;
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ENDPOINT: &str = "ledger";
 /// Request and reply: connection, number, what both make; a reply's fourth word is the server's run.
-pub(crate) const WORK: Handler = Handler(0);
+pub(crate) const WORK: HandlerId = HandlerId(0);
 
 /// How a process is started.
 #[derive(Clone, Debug, clap::Args)]

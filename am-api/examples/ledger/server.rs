@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Fate, FlowChange, Message, Node, Remote, Token};
+use am_api::{Connection, ConnectionChange, Endpoint, Fate, Message, Node, Request, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,7 +17,7 @@ struct State {
     run: u64,
     twice: bool,
     /// The client's name of the connection that was asked on.
-    connections: HashMap<Remote, u64>,
+    connections: HashMap<Connection, u64>,
 }
 
 /// Handle requests until told to leave; drop the endpoint now and then, with all that waits in it.
@@ -40,7 +40,7 @@ pub(crate) fn run(place: &Place, leave: &Leave) -> Result<(), Error> {
 
 fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
     let mut endpoint = node.endpoint::<State>(ENDPOINT)?;
-    endpoint.on_request(WORK, |state, message, token| {
+    endpoint.on_request(WORK, |state, Request { message, token }| {
         state.handle(&message);
         if state.twice && message.word(1) % 1000 == 999 {
             state.handle(&message);
@@ -48,12 +48,12 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
         state.answer(&message, token);
     });
     endpoint.on_returned(|state, back| {
-        let kind = if back.fate() == Fate::NotDelivered { Kind::ReplyNotDelivered } else { Kind::ReplyUnknown };
-        state.book.because(back.word(0), kind, back.word(1) as u32, Some(back.reason()));
+        let kind = if back.fate == Fate::NotDelivered { Kind::ReplyNotDelivered } else { Kind::ReplyUnknown };
+        state.book.because(back.message.word(0), kind, back.message.word(1) as u32, Some(back.reason));
     });
-    endpoint.on_flow(|state, event| {
-        if let FlowChange::Ended(reason) = event.change
-            && let Some(connection) = state.connections.remove(&event.remote)
+    endpoint.on_connection(|state, event| {
+        if let ConnectionChange::Ended(reason) = event.change
+            && let Some(connection) = state.connections.remove(&event.connection)
         {
             state.book.ended(connection, reason, event.unhandled);
         }
@@ -62,7 +62,7 @@ fn endpoint(node: &Node) -> Result<Endpoint<State>, Error> {
 }
 
 impl State {
-    fn handle(&mut self, message: &Message<'_>) {
+    fn handle(&mut self, message: &Message<'_, State>) {
         let (connection, number) = (message.word(0), message.word(1) as u32);
         self.book.note(connection, Kind::Handled, number);
         self.connections.insert(message.from(), connection);
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    fn answer(&mut self, message: &Message<'_>, token: Token) {
+    fn answer(&mut self, message: &Message<'_, State>, token: Token) {
         let [connection, number, seal] = [0, 1, 2].map(|at| message.word(at));
         if token.reply(WORK, &[connection, number, seal, self.run], payload(seal)).is_err() {
             self.book.note(connection, Kind::Refused, number as u32);

@@ -29,7 +29,7 @@ impl Shape {
     }
 
     /// What it claims to be.
-    pub(crate) fn claimed(message: &Message<'_>) -> Shape {
+    pub(crate) fn claimed<S>(message: &Message<'_, S>) -> Shape {
         Shape { number: message.word(0), words: message.words().len(), length: message.payload().len() }
     }
 
@@ -48,7 +48,7 @@ impl Shape {
     }
 
     /// What of this message is not as its sender made it.
-    pub(crate) fn flaw(message: &Message<'_>) -> Option<String> {
+    pub(crate) fn flaw<S>(message: &Message<'_, S>) -> Option<String> {
         let shape = Shape::claimed(message);
         let (length, number) = (shape.length, shape.number);
         if message.words() != shape.words() {

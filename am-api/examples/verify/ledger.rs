@@ -58,7 +58,7 @@ impl Ledger {
     }
 
     /// A message as it was sent, or not.
-    pub(crate) fn check(&mut self, message: &Message<'_>) {
+    pub(crate) fn check<S>(&mut self, message: &Message<'_, S>) {
         self.received += 1;
         self.bytes += message.payload().len() as u64;
         if let Some(flaw) = Shape::flaw(message) {
@@ -67,7 +67,7 @@ impl Ledger {
     }
 
     /// An echo: it is one that was awaited, and is so no longer.
-    pub(crate) fn check_echo(&mut self, message: &Message<'_>) {
+    pub(crate) fn check_echo<S>(&mut self, message: &Message<'_, S>) {
         self.check(message);
         let shape = Shape::claimed(message);
         if self.late.remove(&key(shape)) == Some(shape) {
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// A message of ours that came back. Where only its acknowledgement is missing its echo may have come before.
-    pub(crate) fn check_returned(&mut self, message: &Message<'_>) {
+    pub(crate) fn check_returned<S>(&mut self, message: &Message<'_, S>) {
         self.check(message);
         if self.awaited.remove(&key(Shape::claimed(message))).is_none() {
             self.received -= 1;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Message, Node, Region, Rights, Token};
+use am_api::{Endpoint, Node, Region, Request, Rights, Token};
 use serde_json::json;
 
 use crate::content::{Shape, difference, fill};
@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
     }
     let mut state = State { ledger: Ledger::new("served"), region, shut: None, is_over: false, heard: Instant::now() };
     main.on_request(ECHO, echo);
-    main.on_request(COMPARE, |state, message, token| {
+    main.on_request(COMPARE, |state, Request { message, token }| {
         let bytes = state.region.bytes();
         let flaw = difference(message.word(0), &bytes[..message.word(1) as usize]);
         drop(bytes);
@@ -44,16 +44,16 @@ pub(crate) fn run(settings: &Settings) -> Result<bool, Error> {
         }
         answer(token, flaw.is_none());
     });
-    main.on_request(FILL, |state, message, token| {
+    main.on_request(FILL, |state, Request { message, token }| {
         let bytes = fill(message.word(0), message.word(1) as usize);
         state.region.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
         answer(token, true);
     });
-    main.on_request(SHUT, |state, message, token| {
+    main.on_request(SHUT, |state, Request { message, token }| {
         state.shut = Some((Instant::now(), message.word(0)));
         answer(token, true);
     });
-    main.on_request(BYE, |state, _, token| {
+    main.on_request(BYE, |state, Request { token, .. }| {
         state.is_over = true;
         answer(token, true);
     });
@@ -99,7 +99,7 @@ fn trouble(node: &Node) -> String {
 }
 
 /// What arrived goes back; what is wrong does not.
-fn echo(state: &mut State, message: Message<'_>, token: Token) {
+fn echo(state: &mut State, Request { message, token }: Request<'_, State>) {
     let before = state.ledger.wrong;
     state.ledger.check(&message);
     state.heard = Instant::now();

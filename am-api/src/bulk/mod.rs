@@ -37,9 +37,9 @@ pub struct TransferId(pub(crate) u32);
 /// What a transfer was, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferKind {
-    /// Our [`put`](crate::Port::put) into the peer's region.
+    /// Our [`put`](crate::Endpoint::put) into the peer's region.
     Put,
-    /// Our [`get`](crate::Port::get) out of the peer's region.
+    /// Our [`get`](crate::Endpoint::get) out of the peer's region.
     Get,
     /// A put of the peer, into a region of ours: one of which something has arrived.
     Deposited,
@@ -149,7 +149,7 @@ pub(crate) struct Bulk {
     /// To be told to endpoints.
     over: VecDeque<Over>,
     /// What transfers that are over had lent.
-    spent: Vec<Source>,
+    lent: Vec<Source>,
     next_id: u32,
     /// Which of `arriving` is looked at next for whether its peer is gone.
     look_at: usize,
@@ -218,20 +218,20 @@ impl Bulk {
         pieces.keep(|key| all().any(|left| left == key));
         self.over.retain(|over| over.endpoint != endpoint);
         self.regions.forget(endpoint);
-        mem::take(&mut self.spent)
+        mem::take(&mut self.lent)
     }
 
     /// A transfer from here is over.
     fn end_sending(&mut self, at: usize, result: Result<(), TransferError>) {
         let Some(sending) = self.sending.remove(at) else { return };
         let (over, source) = sending.end();
-        self.spent.push(source);
+        self.lent.push(source);
         self.over.push_back(Over { result, ..over });
     }
 
     /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.
-    pub(crate) fn next_spent(&mut self) -> Option<Source> {
-        self.spent.pop()
+    pub(crate) fn next_lent(&mut self) -> Option<Source> {
+        self.lent.pop()
     }
 }
 

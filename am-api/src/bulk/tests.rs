@@ -7,14 +7,14 @@ use am_wire::bulk::{Notice, Segment, What};
 use am_wire::{Framing, Kind};
 
 use super::{ANSWER, Rights, TransferError, TransferKind};
-use crate::{Endpoint, Node, Remote, TransferId};
+use crate::{Connection, Endpoint, Node, TransferId};
 
 type News = Vec<(TransferKind, TransferId, Result<(), TransferError>)>;
 
 struct Pair {
     alpha: Endpoint<News>,
     beta: Endpoint<News>,
-    to: Remote,
+    to: Connection,
     news: (News, News),
 }
 
@@ -44,10 +44,10 @@ impl Pair {
     /// Alpha sends these bytes as part of a transfer.
     fn forge(&mut self, kind: Kind, body: &[u8]) {
         loop {
-            let mut shared = self.alpha.shared.borrow_mut();
-            let frame = shared.engine.pool().take().unwrap();
-            let sent = shared.core().send_bulk(self.to.0, kind, frame, body.len(), |place| place.copy_from_slice(body));
-            drop(shared);
+            let mut node = self.alpha.node.borrow_mut();
+            let frame = node.engine.pool().take().unwrap();
+            let sent = node.core().send_bulk(self.to.0, kind, frame, body.len(), |place| place.copy_from_slice(body));
+            drop(node);
             if sent.is_ok() {
                 return;
             }
@@ -89,7 +89,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
             && region == open.id().0
             && transfer & ANSWER == 0
             && segment.start.checked_add(segment.total).is_some_and(|end| end <= 1000);
-        while pair.alpha.credit(pair.to) < 20 || pair.beta.shared.borrow().engine.core().has_bulk() {
+        while pair.alpha.credit(pair.to) < 20 || pair.beta.node.borrow().engine.core().has_bulk() {
             pair.poll();
         }
         (0..3).for_each(|_| pair.poll());
@@ -101,7 +101,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
         }
     }
     assert!(closed.bytes().iter().all(|&byte| byte == 0));
-    assert!(pair.beta.shared.borrow().bulk.arriving.len() <= super::MOST);
+    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MOST);
     // Whoever is honest still gets through.
     pair.news.0.clear();
     let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
@@ -123,7 +123,7 @@ fn unfinished_puts_leave_room_to_others() {
     };
     (0..2 * super::MOST as u32).for_each(|transfer| begin(&mut pair, transfer));
     (0..100).for_each(|_| pair.poll());
-    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), super::MOST / 2);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2);
     // The same peer over another conversation, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
@@ -133,7 +133,7 @@ fn unfinished_puts_leave_room_to_others() {
     begin(&mut pair, 9);
     (0..1000).for_each(|_| pair.poll());
     assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
-    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), super::MOST / 2 + 1);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2 + 1);
     assert!(pair.alpha.is_open(first));
 }
 
@@ -145,7 +145,7 @@ fn senseless_bodies_are_counted() {
     pair.forge(Kind::Get, &[1; Notice::BYTES + 1]);
     pair.forge(Kind::Get, &Notice::of(What::Done, 77).to_bytes());
     pair.forge(Kind::Put, &Segment { region: 0, transfer: ANSWER, start: 0, total: 0, at: 0 }.to_bytes());
-    let counted = |pair: &Pair| pair.beta.shared.borrow().bulk.counters.senseless;
+    let counted = |pair: &Pair| pair.beta.node.borrow().bulk.counters.senseless;
     while counted(&pair) < 5 {
         pair.poll();
     }
@@ -171,7 +171,7 @@ fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
         (0..1000).for_each(|_| pair.poll());
     }
     assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::Busy)), "{:?}", pair.news.0);
-    assert_eq!(pair.beta.shared.borrow().bulk.arriving.len(), 0, "nothing is waited for");
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), 0, "nothing is waited for");
     pair.alpha.put(pair.to, region.id(), 0, vec![2; 1 << 18]).unwrap();
     while pair.news.0.len() < 21 {
         pair.poll();
@@ -186,7 +186,7 @@ fn a_dropped_region_is_closed_although_a_transfer_reads_it() {
     let region = pair.beta.register(vec![7; 1 << 20], Rights::BOTH);
     let (id, ours) = (region.id(), pair.alpha.register(vec![0; 1 << 20], Rights::NONE));
     pair.alpha.get(pair.to, id, 0, 1 << 20, &ours, 0).unwrap();
-    while pair.beta.shared.borrow().bulk.sending.is_empty() {
+    while pair.beta.node.borrow().bulk.sending.is_empty() {
         pair.poll();
     }
     drop(region);

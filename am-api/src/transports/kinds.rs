@@ -1,26 +1,26 @@
-//! The kinds of transports: how each is named, what it is, how it is opened.
+//! The kinds of transports: the name, the description and the open function of each.
 
 use am_transport::{Name, Transport};
 
 #[cfg(feature = "xdp")]
 use super::xdp;
 
-/// What opening one comes to.
+/// The result of opening a transport.
 type Opened = Result<Box<dyn Transport>, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A kind of transport: how it is named, and what it is.
+/// A kind of transport: its name and its description.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// What stands before the colon.
+    /// The part of a name before the colon.
     pub scheme: &'static str,
-    /// A name of this kind.
+    /// An example of a name.
     pub example: &'static str,
-    /// What it is, in a line.
+    /// The description, in a line.
     pub what: &'static str,
     pub(super) open: fn(&Name) -> Opened,
 }
 
-/// All of this build, the best first: of several that reach a peer the first is taken.
+/// All kinds of this build, the best first. Of several that reach a peer, the first is used.
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         scheme: "shm",
@@ -39,29 +39,29 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         scheme: "xdp",
         example: "xdp:eth1",
-        what: "AF_XDP: an interface's own rings, past the kernel's network stack",
+        what: "AF_XDP: the rings of an interface, without the kernel's network stack",
         open: |name| Ok(Box::new(am_afxdp::open(&xdp::options(name)?)?)),
     },
     Kind {
         scheme: "udp",
         example: "udp:10.0.0.7:7000",
-        what: "UDP: any network, no rights; a frame is a datagram",
+        what: "UDP: any network, without special rights; each frame is a datagram",
         open: |name| Ok(Box::new(am_sockets::udp::open(&am_sockets::Options::from_name(name)?)?)),
     },
     Kind {
         scheme: "tcp",
         example: "tcp:10.0.0.7:7000",
-        what: "TCP: any network, no rights; nothing is lost while a connection lives",
+        what: "TCP: any network, without special rights; no frame is lost while a connection lives",
         open: |name| Ok(Box::new(am_sockets::tcp::open(&am_sockets::Options::from_name(name)?)?)),
     },
     #[cfg(feature = "sim")]
     Kind {
         scheme: "sim",
         example: "sim:7,loss=0.01",
-        what: "a simulated network, with losses and delays as you like: nodes of one process, for tests",
+        what: "a simulated network with chosen losses and delays: nodes of one process, for tests",
         open: |name| Ok(Box::new(am_netdev_sim::live::open(&am_netdev_sim::live::Settings::from_name(name)?)?)),
     },
 ];
 
-/// Those that a build can leave out: each is a feature of this crate, by the name of its scheme.
+/// The schemes that a build can leave out. Each is a feature of this crate.
 pub(super) const FEATURES: [&str; 3] = ["dpdk", "sim", "xdp"];

@@ -1,17 +1,17 @@
-//! **Every transport by its name.** An application says at run time what carries
-//! its messages: one name, or several, and each peer is reached by the best that both have.
+//! **Every transport by its name.** A program chooses at run time what carries its messages. It gives one name, or
+//! several; then each peer is reached by the best transport that both nodes have.
 //!
 //! ```text
-//!   --on xdp:eth1                          AF_XDP on an interface: past the kernel's stack
+//!   --on xdp:eth1                          AF_XDP on an interface, without the kernel's stack
 //!   --on dpdk:net_memif0,role=server,…     a DPDK device
 //!   --on udp:10.0.0.7:7000                 the kernel's UDP; IPv4 and IPv6
-//!   --on tcp:[::1]:7000                    the kernel's TCP: nothing is lost while a connection lives
+//!   --on tcp:[::1]:7000                    the kernel's TCP: no frame is lost while a connection lives
 //!   --on shm:lab                           processes of this machine
-//!   --on sim:7,loss=0.01                   nodes of this process, on a network that is simulated
-//!   --on shm:lab+udp:10.0.0.7:7000         both: who is here by shm, who is not by UDP
+//!   --on sim:7,loss=0.01                   nodes of this process, on a simulated network
+//!   --on shm:lab+udp:10.0.0.7:7000         both: peers of this machine by shm, all others by UDP
 //! ```
 //!
-//! `xdp`, `dpdk` and `sim` are features of this crate, and on; what else there is needs no library and is always here.
+//! `xdp`, `dpdk` and `sim` are default features of this crate. The other transports need no library and are always there.
 //!
 //! [`Node::open`](crate::Node::open) takes such a name. To open a transport without a node:
 //!
@@ -31,36 +31,36 @@ use am_wire::EtherType;
 pub use kinds::Kind;
 use kinds::{FEATURES, KINDS};
 
-/// What stands between names where there are several.
+/// The character between several names.
 const AND: char = '+';
 
-/// Why there is no such transport.
+/// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The text names none, or asks for what there is not.
+    /// The text names no transport, or has an unknown setting.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A `+` with no name on one side of it.
+    /// A `+` has no name on one side.
     #[error("`{0}` has a `+` that joins nothing: write a name on both sides of it, as in `shm:lab+udp:10.0.0.7:7000`")]
     Missing(String),
-    /// It could not be opened.
+    /// The transport could not be opened.
     #[error("`{name}`: {why}")]
     Kind {
         /// The name.
         name: String,
-        /// What stands in the way, and what to do.
+        /// The cause, and what to do.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// This build has no such transport.
+    /// This build was made without the transport.
     #[error("`{0}` was left out of this program: build it with the feature `{0}` of am-api")]
     LeftOut(&'static str),
-    /// Several could not be joined.
+    /// Several transports could not be joined.
     #[error(transparent)]
     Several(#[from] am_multipath::OpenError),
 }
 
 impl OpenError {
-    /// Another name would do; otherwise something is missing, or in the way.
+    /// Whether another name would help. Otherwise something is missing on this machine, or in use.
     pub fn is_about_the_name(&self) -> bool {
         match self {
             OpenError::Name(_) | OpenError::Missing(_) => true,
@@ -84,13 +84,13 @@ fn is_about_options_of_xdp(_: &(dyn std::error::Error + Send + Sync + 'static)) 
     false
 }
 
-/// All kinds of transports of this build, the best first.
+/// All kinds of transports in this build, the best first.
 pub fn kinds() -> &'static [Kind] {
     KINDS
 }
 
-/// The names of these: where there are several, a `+` stands between them. An interface's name may have one in it, so behind
-/// `xdp:` a `+` joins only where a scheme follows.
+/// Split several names at the `+` between them. An interface's name may contain a `+`, so behind `xdp:` a `+` separates
+/// names only if a scheme follows.
 ///
 /// ```
 /// assert_eq!(am_api::transports::split("shm:lab+udp:10.0.0.7:7000"), ["shm:lab", "udp:10.0.0.7:7000"]);
@@ -112,7 +112,7 @@ pub fn split(names: &str) -> Vec<&str> {
     all
 }
 
-/// Open the transport of this name, or the transports of these, with `+` between them.
+/// Open the transport of this name, or the transports of several names with `+` between them.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -140,7 +140,7 @@ fn open_one(text: &str) -> Result<(usize, Box<dyn Transport>), OpenError> {
     };
     match (KINDS[rank].open)(&name) {
         Ok(transport) => Ok((rank, transport)),
-        // A name that makes no sense says so itself.
+        // The text of a `NameError` has the name already.
         Err(why) => Err(match why.downcast::<NameError>() {
             Ok(error) => OpenError::Name(*error),
             Err(why) => OpenError::Kind { name: text.to_owned(), why },

@@ -5,10 +5,10 @@ use am_transport::{Name, NameError};
 
 const EXAMPLE: &str = "eth1";
 const KEYS: [&str; 4] = ["queue", "frames", "attach", "copy"];
-const HINT: &str = "there are queue=NUMBER, frames=NUMBER, attach=auto, attach=native or attach=generic, and copy=auto, \
+const HINT: &str = "the settings are queue=NUMBER, frames=NUMBER, attach=auto, attach=native or attach=generic, and copy=auto, \
                     copy=never or copy=always";
 
-/// An interface's name may have commas in it: it goes on as long as nothing that follows is a setting.
+/// An interface's name may contain commas. It ends at the first comma that a setting follows.
 fn interface(rest: &str) -> &str {
     let is_setting = |part: &str| part.contains('=') || KEYS.contains(&part);
     let commas = rest.match_indices(',').map(|(at, _)| at);
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(read("xdp:eth1"), Ok(Options::new("eth1")));
     }
 
-    /// Linux lets an interface be called anything without `/`, `:` and spaces.
+    /// Linux allows any character in an interface's name except `/`, `:` and spaces.
     #[test]
     fn a_comma_in_an_interfaces_name_begins_no_setting() {
         for (text, interface, queue) in [

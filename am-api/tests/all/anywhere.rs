@@ -56,7 +56,7 @@ fn over_a_simulated_network_within_one_process_and_no_further() {
     let _beta = serve("sim:8");
     let output = example("ping").args(["beta", "sim:8"]).output().expect("started");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("nobody else of this process"), "{said}");
+    assert!(!output.status.success() && said.contains("no other node of this process"), "{said}");
 }
 
 #[test]

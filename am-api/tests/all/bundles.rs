@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Handler, Remote};
+use am_api::{Connection, HandlerId, Request};
 
-const NUMBER: Handler = Handler(1);
-const ECHO: Handler = Handler(2);
+const NUMBER: HandlerId = HandlerId(1);
+const ECHO: HandlerId = HandlerId(2);
 
 /// What arrived.
 #[derive(Default)]
@@ -15,15 +15,15 @@ struct Got {
 }
 
 fn listen(side: &mut Side<Got>) {
-    side.endpoint.on_request(NUMBER, |got, message, _| got.numbers.push(message.word(0)));
-    side.endpoint.on_request(ECHO, |got, message, token| {
+    side.endpoint.on_request(NUMBER, |got, Request { message, .. }| got.numbers.push(message.word(0)));
+    side.endpoint.on_request(ECHO, |got, Request { message, token }| {
         got.numbers.push(message.word(0));
         token.reply(ECHO, message.words(), message.payload()).expect("a reply");
     });
     side.endpoint.on_reply(ECHO, |got, message| got.numbers.push(message.word(0)));
 }
 
-fn sides() -> (Side<Got>, Side<Got>, Remote) {
+fn sides() -> (Side<Got>, Side<Got>, Connection) {
     let (mut alpha, mut beta, to) = connected();
     listen(&mut alpha);
     listen(&mut beta);
@@ -36,9 +36,9 @@ fn frames(side: &Side<Got>) -> u64 {
     messages + side.counter("bundles_sent") - side.counter("bundled_sent")
 }
 
-fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Remote) -> u64 {
+fn hundred(alpha: &mut Side<Got>, beta: &mut Side<Got>, to: Connection) -> u64 {
     let before = frames(alpha);
-    (0..100).for_each(|n| alpha.endpoint.request(to, NUMBER, &[n], b"small").expect("credit"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, NUMBER, &[n], b"small").expect("credit"));
     until(alpha, beta, "all are there", |_, beta| beta.state.numbers.len() == 100);
     assert_eq!(beta.state.numbers, (0..100).collect::<Vec<_>>());
     frames(alpha) - before
@@ -52,7 +52,7 @@ fn a_hundred_that_wait_share_frames() {
 
 #[test]
 fn switched_off_they_do_not() {
-    let (mut alpha, mut beta) = nodes(plain("alpha").bundles(false), plain("beta"));
+    let (mut alpha, mut beta) = nodes(plain("alpha").coalesce(false), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
     listen(&mut beta);
     assert!(hundred(&mut alpha, &mut beta, to) >= 100);
@@ -62,7 +62,7 @@ fn switched_off_they_do_not() {
 fn their_answers_share_frames_too() {
     let (mut alpha, mut beta, to) = sides();
     let before = frames(&beta);
-    (0..100).for_each(|n| alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, ECHO, &[n], b"small").expect("credit"));
     until(&mut alpha, &mut beta, "all are back", |alpha, _| alpha.state.numbers.len() == 100);
     assert_eq!(alpha.state.numbers, (0..100).collect::<Vec<_>>());
     let sent = frames(&beta) - before;
@@ -74,7 +74,7 @@ fn an_idle_sender_has_a_frame_for_each() {
     let (mut alpha, mut beta, to) = sides();
     let before = [frames(&alpha), frames(&beta)];
     for n in 0..100 {
-        alpha.endpoint.request(to, ECHO, &[n], b"small").expect("credit");
+        alpha.endpoint.try_request(to, ECHO, &[n], b"small").expect("credit");
         // One turn of each is all it takes: nothing waits for company. (A kernel in between has its own time.)
         let start = Instant::now();
         while alpha.state.numbers.last() != Some(&n) {

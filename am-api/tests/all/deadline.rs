@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Fate, Handler, Id, Remote, RequestError, ReturnReason, Token};
+use am_api::{Connection, Fate, HandlerId, Id, Request, RequestError, ReturnReason, Token};
 
-const ASK: Handler = Handler(3);
-const ANSWER: Handler = Handler(4);
+const ASK: HandlerId = HandlerId(3);
+const ANSWER: HandlerId = HandlerId(4);
 const SOON: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ type Outcomes = Vec<(Id, Outcome)>;
 
 /// What was asked: its id, and a number.
 type Kept = Vec<(Token, u64, u64)>;
-type Sides = (Side<Outcomes>, Side<Kept>, Remote);
+type Sides = (Side<Outcomes>, Side<Kept>, Connection);
 
 /// Beta keeps what it is asked.
 fn keeping() -> Sides {
@@ -28,22 +28,22 @@ fn keeping() -> Sides {
 }
 
 fn listening((mut alpha, mut beta, to): Sides) -> Sides {
-    beta.endpoint.on_request(ASK, |kept, request, token| {
+    beta.endpoint.on_request(ASK, |kept, Request { message: request, token }| {
         assert_eq!((request.words().len(), request.payload()), (2, &b"how many?"[..]));
         kept.push((token, request.word(0), request.word(1)));
     });
     alpha.endpoint.on_answer(ANSWER, |all, answer| all.push((Id(answer.word(0)), Outcome::Answered(answer.word(1)))));
     alpha.endpoint.on_returned(|all, back| {
-        all.push((Id(back.word(0)), Outcome::Returned(back.reason(), back.fate())));
+        all.push((Id(back.message.word(0)), Outcome::Returned(back.reason, back.fate)));
     });
     alpha.endpoint.on_late(move |all, late| {
-        assert_eq!((late.to, late.handler, late.port.name()), (to, ASK, "main"));
+        assert_eq!((late.to, late.handler, late.endpoint.name()), (to, ASK, "main"));
         all.push((late.id, Outcome::Late));
     });
     (alpha, beta, to)
 }
 
-fn ask(alpha: &Side<Outcomes>, to: Remote, number: u64, within: Duration) -> Id {
+fn ask(alpha: &Side<Outcomes>, to: Connection, number: u64, within: Duration) -> Id {
     alpha.endpoint.request_within(to, ASK, &[number], b"how many?", within).unwrap()
 }
 

@@ -4,18 +4,18 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, connect, connected, nodes, plain, until};
-use am_api::{Class, Fate, FlowChange, Handler, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Class, Connection, ConnectionChange, Fate, HandlerId, NotOpen, Request, RequestError, ReturnReason};
 use am_transport::loopback;
 
-const WORK: Handler = Handler(3);
+const WORK: HandlerId = HandlerId(3);
 
 /// What came back: why, number, bytes.
 type Back = Vec<(ReturnReason, u64, Vec<u8>)>;
 
-fn note_returned(alpha: &mut Side<Back>, to: Remote) {
+fn note_returned(alpha: &mut Side<Back>, to: Connection) {
     alpha.endpoint.on_returned(move |back, returned| {
-        assert_eq!((returned.to(), returned.handler(), returned.class()), (to, WORK, Class::Request));
-        back.push((returned.reason(), returned.word(0), returned.payload().to_vec()));
+        assert_eq!((returned.to(), returned.message.handler(), returned.class()), (to, WORK, Class::Request));
+        back.push((returned.reason, returned.message.word(0), returned.message.payload().to_vec()));
     });
 }
 
@@ -23,9 +23,9 @@ fn content(number: u64) -> Vec<u8> {
     vec![number as u8; number as usize * 7]
 }
 
-fn send(alpha: &Side<Back>, to: Remote, numbers: std::ops::Range<u64>) {
+fn send(alpha: &Side<Back>, to: Connection, numbers: std::ops::Range<u64>) {
     for number in numbers {
-        alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("a request");
+        alpha.endpoint.try_request(to, WORK, &[number], &content(number)).expect("a request");
     }
 }
 
@@ -43,14 +43,14 @@ fn a_peer_that_says_farewell_is_known_to_be_gone_at_once() {
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));
     alpha.poll();
     assert_eq!(alpha.state, expected(ReturnReason::Closed, 0..20));
-    assert_eq!(alpha.endpoint.request(to, WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));
+    assert_eq!(alpha.endpoint.try_request(to, WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Closed)));
     assert_eq!(alpha.counter("returned"), 20);
 }
 
 #[test]
 fn however_many_conversations_there_were_all_are_ended() {
     let (mut alpha, mut beta) = nodes::<(), ()>(plain("alpha"), plain("beta"));
-    let all: Vec<Remote> = (0..200).map(|_| alpha.endpoint.connect("beta", "main").unwrap()).collect();
+    let all: Vec<Connection> = (0..200).map(|_| alpha.endpoint.connect("beta", "main").unwrap()).collect();
     until(&mut alpha, &mut beta, "all open", |alpha, _| all.iter().all(|to| alpha.endpoint.is_open(*to)));
     drop(beta);
     (0..10).for_each(|_| _ = alpha.poll());
@@ -64,10 +64,11 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
     const ALL: usize = 1500;
     let soon = Duration::from_millis(200);
     let (mut alpha, mut beta) = nodes::<[usize; 3], ()>(plain("alpha").patience(soon).keepalive(soon), plain("beta"));
-    alpha.endpoint.on_flow(|[settled, accepted, ended], event| match event.change {
-        FlowChange::Settled => *settled += 1,
-        FlowChange::Accepted => *accepted += 1,
-        FlowChange::Ended(_) => *ended += 1,
+    alpha.endpoint.on_connection(|[opened, accepted, ended], event| match event.change {
+        ConnectionChange::Opened => *opened += 1,
+        ConnectionChange::Failed(why) => panic!("{why}"),
+        ConnectionChange::Accepted => *accepted += 1,
+        ConnectionChange::Ended(_) => *ended += 1,
     });
     (0..ALL).for_each(|_| _ = alpha.endpoint.connect("beta", "main").unwrap());
     until(&mut alpha, &mut beta, "all open", |alpha, _| alpha.state == [ALL, 0, 0]);
@@ -80,10 +81,10 @@ fn of_all_conversations_that_end_together_the_endpoint_hears() {
 #[test]
 fn conversations_that_came_and_went_unseen_are_no_news() {
     let (mut alpha, mut beta) = nodes::<(), [usize; 2]>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_flow(|[accepted, ended], event| match event.change {
-        FlowChange::Accepted => *accepted += 1,
-        FlowChange::Ended(_) => *ended += 1,
-        FlowChange::Settled => (),
+    beta.endpoint.on_connection(|[accepted, ended], event| match event.change {
+        ConnectionChange::Accepted => *accepted += 1,
+        ConnectionChange::Ended(_) => *ended += 1,
+        ConnectionChange::Opened | ConnectionChange::Failed(_) => (),
     });
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     let mut meet = |alpha: &mut Side<()>| {
@@ -111,7 +112,7 @@ fn conversations_that_came_and_went_unseen_are_no_news() {
 fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
     let patience = Duration::from_millis(400);
     let (mut alpha, mut beta) = nodes::<Back, u64>(plain("alpha").patience(patience), plain("beta"));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     note_returned(&mut alpha, to);
     send(&alpha, to, 0..10);
@@ -132,10 +133,10 @@ fn what_a_silent_peer_did_not_take_comes_back_after_the_patience() {
 fn who_was_away_gives_nobody_up() {
     let patience = Duration::from_millis(20);
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha").patience(patience), plain("beta").patience(patience));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for sent in 1..10 {
-        alpha.endpoint.request(to, WORK, &[], b"").expect("still connected");
+        alpha.endpoint.try_request(to, WORK, &[], b"").expect("still connected");
         alpha.poll();
         std::thread::sleep(2 * patience);
         alpha.poll();
@@ -146,9 +147,10 @@ fn who_was_away_gives_nobody_up() {
 #[test]
 fn replies_come_back_too() {
     let (alpha, mut beta, to) = connected::<(), Vec<(Class, u64)>>();
-    beta.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
-    beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.word(0))));
-    alpha.endpoint.request(to, WORK, &[5], b"").unwrap();
+    beta.endpoint
+        .on_request(WORK, |_, Request { message: request, token }| token.reply(WORK, request.words(), b"").unwrap());
+    beta.endpoint.on_returned(|back, returned| back.push((returned.class(), returned.message.word(0))));
+    alpha.endpoint.try_request(to, WORK, &[5], b"").unwrap();
     alpha.endpoint.flush();
     beta.poll();
     // The reply is on its way, and alpha goes without having taken it.
@@ -173,7 +175,9 @@ fn who_closes_gets_back_what_was_under_way() {
 #[test]
 fn a_reply_that_was_handled_does_not_come_back_though_its_client_leaves_at_once() {
     let (mut server, client) = nodes::<u64, u64>(plain("server"), plain("client"));
-    server.endpoint.on_request(WORK, |_, request, token| token.reply(WORK, request.words(), b"").unwrap());
+    server
+        .endpoint
+        .on_request(WORK, |_, Request { message: request, token }| token.reply(WORK, request.words(), b"").unwrap());
     server.endpoint.on_returned(|back, _| *back += 1);
     let mut clients = vec![client];
     for _ in 0..20 {
@@ -182,7 +186,7 @@ fn a_reply_that_was_handled_does_not_come_back_though_its_client_leaves_at_once(
         until(&mut client, &mut server, "open", |client, _| client.endpoint.is_open(to));
         client.endpoint.on_reply(WORK, |answers, _| *answers += 1);
         let before = client.state;
-        client.endpoint.request(to, WORK, &[], b"").unwrap();
+        client.endpoint.try_request(to, WORK, &[], b"").unwrap();
         until(&mut client, &mut server, "answered", |client, _| client.state > before);
         client.endpoint.close(to);
         client.endpoint.flush();
@@ -211,9 +215,9 @@ struct Heard {
 
 fn listen(client: &mut Side<Heard>) {
     client.endpoint.on_reply(WORK, |heard, reply| heard.answered.push(reply.word(0)));
-    client.endpoint.on_returned(|heard, back| heard.back.push((back.fate(), back.word(0))));
-    client.endpoint.on_flow(|heard, event| {
-        if let FlowChange::Ended(reason) = event.change {
+    client.endpoint.on_returned(|heard, back| heard.back.push((back.fate, back.message.word(0))));
+    client.endpoint.on_connection(|heard, event| {
+        if let ConnectionChange::Ended(reason) = event.change {
             assert_eq!(reason, ReturnReason::Closed);
             (heard.unhandled, heard.is_over) = (event.unhandled[0], true);
         }
@@ -224,7 +228,7 @@ fn listen(client: &mut Side<Heard>) {
 #[test]
 fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
     let (mut client, mut server) = nodes::<Heard, Vec<u64>>(plain("alpha"), plain("beta").window(16));
-    server.endpoint.on_request(WORK, |handled, request, token| {
+    server.endpoint.on_request(WORK, |handled, Request { message: request, token }| {
         handled.push(request.word(0));
         token.reply(WORK, request.words(), b"").unwrap();
     });
@@ -232,13 +236,13 @@ fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
     listen(&mut client);
     let mut next = 0;
     until(&mut client, &mut server, "some handled", |client, server| {
-        next += client.endpoint.request(to, WORK, &[next], b"").is_ok() as u64;
+        next += client.endpoint.try_request(to, WORK, &[next], b"").is_ok() as u64;
         server.state.len() > 40
     });
     // More arrives at the server, and is acknowledged, but no handler gets it any more.
     let mut other = server.node.endpoint::<()>("other").unwrap();
     while next < server.state.len() as u64 + 8 || !client.endpoint.is_accepted(to) {
-        next += client.endpoint.request(to, WORK, &[next], b"").is_ok() as u64;
+        next += client.endpoint.try_request(to, WORK, &[next], b"").is_ok() as u64;
         client.poll();
         other.poll(&mut ());
     }
@@ -256,7 +260,7 @@ fn of_what_a_server_that_leaves_did_not_handle_each_message_is_known() {
 #[test]
 fn the_others_go_on_when_one_endpoint_closes() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    beta.endpoint.on_request(WORK, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     let second = beta.node.endpoint::<()>("second").unwrap();
     let to_second = alpha.endpoint.connect("beta", "second").unwrap();
@@ -264,7 +268,7 @@ fn the_others_go_on_when_one_endpoint_closes() {
     drop(second);
     alpha.poll();
     assert_eq!(alpha.endpoint.ready(to_second), Err(NotOpen::Dead(ReturnReason::Closed)));
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "handled", |_, beta| beta.state == 1);
 }
 
@@ -273,8 +277,8 @@ fn a_node_lives_as_long_as_an_endpoint_of_it() {
     let (mut alpha, beta, to) = connected::<(), u64>();
     let Side { node, mut endpoint, mut state } = beta;
     drop(node);
-    endpoint.on_request(WORK, |count, _, _| *count += 1);
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    endpoint.on_request(WORK, |count, _| *count += 1);
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     alpha.endpoint.flush();
     assert_eq!(endpoint.wait(&mut state, crate::common::LONG), 1);
     drop(endpoint);
@@ -284,20 +288,20 @@ fn a_node_lives_as_long_as_an_endpoint_of_it() {
 
 #[test]
 fn both_sides_hear_of_conversations_that_come_and_go() {
-    type Seen = Vec<(FlowChange, String)>;
+    type Seen = Vec<(ConnectionChange, String)>;
     let (mut alpha, mut beta) = nodes::<Seen, Seen>(plain("alpha"), plain("beta"));
     for endpoint in [&mut alpha.endpoint, &mut beta.endpoint] {
-        endpoint.on_flow(|seen, event| seen.push((event.change, event.to_string())));
+        endpoint.on_connection(|seen, event| seen.push((event.change, event.to_string())));
     }
     let to = connect(&mut alpha, &mut beta);
     until(&mut alpha, &mut beta, "both know", |alpha, beta| alpha.state.len() + beta.state.len() == 2);
     alpha.endpoint.close(to);
     until(&mut alpha, &mut beta, "beta knows", |_, beta| beta.state.len() == 2);
-    assert_eq!(alpha.state, [(FlowChange::Settled, "beta/main: open".to_owned())]);
+    assert_eq!(alpha.state, [(ConnectionChange::Opened, "beta/main: open".to_owned())]);
     let (ended, over) =
-        (FlowChange::Ended(ReturnReason::Closed), format!("alpha/main: over: {}", ReturnReason::Closed));
+        (ConnectionChange::Ended(ReturnReason::Closed), format!("alpha/main: ended: {}", ReturnReason::Closed));
     let accepted = "alpha/main: connected to this endpoint".to_owned();
-    assert_eq!(beta.state, [(FlowChange::Accepted, accepted), (ended, over)]);
+    assert_eq!(beta.state, [(ConnectionChange::Accepted, accepted), (ended, over)]);
 }
 
 #[test]
@@ -311,12 +315,12 @@ fn a_peer_that_was_started_again_is_found_again_where_it_is_now() {
     // As if killed; and started on another machine.
     mem::forget(first);
     let mut second = Side::<u64>::open(plain("beta"), end());
-    second.endpoint.on_request(WORK, |count, _, _| *count += 1);
+    second.endpoint.on_request(WORK, |count, _| *count += 1);
     until(&mut alpha, &mut second, "messages back", |alpha, _| alpha.state.len() == 3);
     assert_eq!(alpha.state, expected(ReturnReason::Restarted, 0..3));
     let again = connect(&mut alpha, &mut second);
     assert_ne!(to, again);
-    alpha.endpoint.request(again, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(again, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut second, "handled", |_, second| second.state == 1);
     assert_eq!(alpha.node.peers().len(), 1, "it is the same node");
 }

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{BUDGET, Handler, RequestError};
+use am_api::{BUDGET, HandlerId, Request, RequestError};
 
-const COUNT: Handler = Handler(0);
+const COUNT: HandlerId = HandlerId(0);
 
 fn count(side: &mut Side<u64>) {
-    side.endpoint.on_request(COUNT, |count, _, _| *count += 1);
+    side.endpoint.on_request(COUNT, |count, _| *count += 1);
 }
 
 #[test]
@@ -18,11 +18,11 @@ fn a_full_window_says_so_and_opens_again() {
     count(&mut beta);
     let to = connect(&mut alpha, &mut beta);
     assert_eq!(alpha.endpoint.credit(to), 8);
-    (0..8).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..8).for_each(|_| alpha.endpoint.try_request(to, COUNT, &[], b"").expect("credit"));
     assert_eq!(alpha.endpoint.credit(to), 0);
-    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Err(RequestError::NoCredit));
+    assert_eq!(alpha.endpoint.try_request(to, COUNT, &[], b""), Err(RequestError::NoCredit));
     until(&mut alpha, &mut beta, "open again", |alpha, _| alpha.endpoint.credit(to) == 8);
-    assert_eq!(alpha.endpoint.request(to, COUNT, &[], b""), Ok(()));
+    assert_eq!(alpha.endpoint.try_request(to, COUNT, &[], b""), Ok(()));
     until(&mut alpha, &mut beta, "all handled", |_, beta| beta.state == 9);
 }
 
@@ -36,7 +36,7 @@ fn a_receiver_that_does_not_handle_holds_its_sender_back() {
     let mut other = beta.node.endpoint::<()>("other").unwrap();
     let mut sent = 0;
     for _ in 0..1000 {
-        sent += alpha.endpoint.request(to, COUNT, &[], b"").is_ok() as u64;
+        sent += alpha.endpoint.try_request(to, COUNT, &[], b"").is_ok() as u64;
         alpha.poll();
         other.poll(&mut ());
     }
@@ -50,7 +50,7 @@ fn a_receiver_that_does_not_handle_holds_its_sender_back() {
 fn requests_are_handled_in_order_and_so_are_replies() {
     const REQUESTS: u64 = 5000;
     let (mut alpha, mut beta) = nodes::<Vec<u64>, Vec<u64>>(plain("alpha"), plain("beta").window(32));
-    beta.endpoint.on_request(COUNT, |seen, request, token| {
+    beta.endpoint.on_request(COUNT, |seen, Request { message: request, token }| {
         seen.push(request.word(0));
         token.reply(COUNT, request.words(), request.payload()).expect("a reply");
     });
@@ -58,7 +58,8 @@ fn requests_are_handled_in_order_and_so_are_replies() {
     let to = connect(&mut alpha, &mut beta);
     let mut next = 0;
     until(&mut alpha, &mut beta, "all answered", |alpha, _| {
-        while next < REQUESTS && alpha.endpoint.request(to, COUNT, &[next], &[7; 90][..next as usize % 90]).is_ok() {
+        while next < REQUESTS && alpha.endpoint.try_request(to, COUNT, &[next], &[7; 90][..next as usize % 90]).is_ok()
+        {
             next += 1;
         }
         alpha.state.len() as u64 == REQUESTS
@@ -71,7 +72,7 @@ fn a_poll_is_bounded_however_much_has_arrived() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     let mut other = beta.node.endpoint::<()>("other").unwrap();
-    (0..100).for_each(|_| alpha.endpoint.request(to, COUNT, &[], b"").expect("credit"));
+    (0..100).for_each(|_| alpha.endpoint.try_request(to, COUNT, &[], b"").expect("credit"));
     (0..1000).for_each(|_| {
         alpha.poll();
         other.poll(&mut ());
@@ -86,7 +87,7 @@ fn waiting_ends_with_a_message_or_with_its_time() {
     let (mut alpha, mut beta, to) = connected::<(), u64>();
     count(&mut beta);
     assert_eq!(beta.endpoint.wait(&mut beta.state, Duration::from_millis(2)), 0);
-    alpha.endpoint.request(to, COUNT, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, COUNT, &[], b"").unwrap();
     alpha.endpoint.flush();
     // What a bad wire loses is sent again by who is polled.
     let has_come = (0..30).any(|_| {
@@ -101,14 +102,14 @@ fn waiting_ends_with_a_message_or_with_its_time() {
 #[test]
 fn a_handler_that_panics_costs_no_credit() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").window(2));
-    beta.endpoint.on_request(COUNT, |count, request, _| {
+    beta.endpoint.on_request(COUNT, |count, Request { message: request, .. }| {
         *count += 1;
         assert_eq!(request.word(0) % 2, 0, "odd: planned to panic");
     });
     let to = connect(&mut alpha, &mut beta);
     for number in 0..10 {
         until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.credit(to) == 2);
-        alpha.endpoint.request(to, COUNT, &[number], b"").unwrap();
+        alpha.endpoint.try_request(to, COUNT, &[number], b"").unwrap();
         alpha.endpoint.flush();
         let polled = catch_unwind(AssertUnwindSafe(|| {
             while beta.poll() == 0 {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
 use crate::doomed::{PLACE, Receiver};
-use am_api::{FlowChange, Handler, Remote, ReturnReason};
+use am_api::{Connection, ConnectionChange, HandlerId, ReturnReason};
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 /// Longer than any test.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -20,11 +20,11 @@ struct Seen {
 fn open(name: &str, on: &str) -> Side<Seen> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<Seen>::open(plain(name).patience(HOUR).keepalive(HOUR), transport);
-    side.endpoint.on_request(TELL, |_, _, _| ());
+    side.endpoint.on_request(TELL, |_, _| ());
     side.endpoint.on_returned(|seen, _| seen.back += 1);
-    side.endpoint.on_flow(|seen, event| {
-        if let FlowChange::Ended(reason) = event.change {
-            seen.ended.push((event.names.0.to_string(), reason));
+    side.endpoint.on_connection(|seen, event| {
+        if let ConnectionChange::Ended(reason) = event.change {
+            seen.ended.push((event.peer.node.to_string(), reason));
         }
     });
     side
@@ -49,7 +49,7 @@ fn until(side: &mut Side<Seen>, what: &str, so: impl Fn(&Side<Seen>) -> bool) {
     }
 }
 
-fn connect(side: &mut Side<Seen>) -> Remote {
+fn connect(side: &mut Side<Seen>) -> Connection {
     let to = side.endpoint.connect("doomed", "main").unwrap();
     side.endpoint.wait_open(&mut side.state, to, LONG).unwrap_or_else(|error| panic!("{error}"));
     to
@@ -64,7 +64,7 @@ fn killed(on: &str) {
         alpha.endpoint.wait(&mut alpha.state, Duration::from_millis(200));
         assert!(alpha.endpoint.is_open(first), "it is only stopped");
         // On the other nothing is on its way.
-        alpha.endpoint.request(second, TELL, &[], b"").unwrap();
+        alpha.endpoint.try_request(second, TELL, &[], b"").unwrap();
         alpha.poll();
         doomed.kill();
         until(&mut alpha, "both are over, and the message is back", |alpha| {

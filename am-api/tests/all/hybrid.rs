@@ -4,23 +4,25 @@ use std::io::Write;
 use std::thread;
 
 use crate::common::{Side, connect, connected, plain, until};
-use am_api::{Handler, Kept, Prepared, Remote, RequestError, ReturnReason, Transport};
+use am_api::{Connection, HandlerId, OwnedMessage, Prepared, Request, RequestError, ReturnReason, Transport};
 use am_transport::loopback;
 
-const SINK: Handler = Handler(3);
+const SINK: HandlerId = HandlerId(3);
 
 type Got = Vec<(Vec<u64>, Vec<u8>)>;
 
 /// Two sides; the second notes what it gets.
-fn sides() -> (Side<()>, Side<Got>, Remote) {
+fn sides() -> (Side<()>, Side<Got>, Connection) {
     let (alpha, mut beta, to) = connected::<(), Got>();
-    beta.endpoint.on_request(SINK, |got, request, _| got.push((request.words().to_vec(), request.payload().to_vec())));
+    beta.endpoint.on_request(SINK, |got, Request { message: request, .. }| {
+        got.push((request.words().to_vec(), request.payload().to_vec()))
+    });
     (alpha, beta, to)
 }
 
 /// Send until credit is over; returns how many.
-fn exhaust(alpha: &Side<()>, to: Remote) -> usize {
-    (0..).take_while(|_| alpha.endpoint.request(to, SINK, &[], b"").is_ok()).count()
+fn exhaust(alpha: &Side<()>, to: Connection) -> usize {
+    (0..).take_while(|_| alpha.endpoint.try_request(to, SINK, &[], b"").is_ok()).count()
 }
 
 #[test]
@@ -53,11 +55,11 @@ fn any_message_may_be_large() {
         let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
         let mut alpha = Side::<()>::open(plain("alpha").large(large), Box::new(left));
         let mut beta = Side::<Vec<usize>>::open(plain("beta"), Box::new(right));
-        beta.endpoint.on_request(SINK, |got, request, _| got.push(request.payload().len()));
+        beta.endpoint.on_request(SINK, |got, Request { message: request, .. }| got.push(request.payload().len()));
         let to = connect(&mut alpha, &mut beta);
         for length in 0..300 {
             until(&mut alpha, &mut beta, "room", |alpha, _| {
-                alpha.endpoint.request(to, SINK, &[], &vec![1; length]).is_ok()
+                alpha.endpoint.try_request(to, SINK, &[], &vec![1; length]).is_ok()
             });
         }
         until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 300);
@@ -84,7 +86,7 @@ fn nothing_of_earlier_messages_leaves() {
     let (mut alpha, mut beta, to) = sides();
     // Each frame of the pool has been full of secrets.
     for _ in 0..10_000 {
-        _ = alpha.endpoint.request(to, SINK, &[], &[0x5e; 1400]);
+        _ = alpha.endpoint.try_request(to, SINK, &[], &[0x5e; 1400]);
         alpha.poll();
         beta.poll();
     }
@@ -182,7 +184,7 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
 #[test]
 fn replies_are_built_in_place_too() {
     let (mut alpha, mut beta, to) = connected::<Got, ()>();
-    beta.endpoint.on_request(SINK, |_, request, token| {
+    beta.endpoint.on_request(SINK, |_, Request { message: request, token }| {
         let most = token.max_payload(2);
         let (error, token) = token.prepare(SINK, &[1, 2], most + 1, most + 1).unwrap_err();
         assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
@@ -194,7 +196,7 @@ fn replies_are_built_in_place_too() {
     alpha.endpoint.on_reply(SINK, |got, reply| got.push((reply.words().to_vec(), reply.payload().to_vec())));
     let sent: Vec<Vec<u8>> = (1..400).map(|round| vec![round as u8; round * 3]).collect();
     for payload in &sent {
-        while alpha.endpoint.request(to, SINK, &[], payload).is_err() {
+        while alpha.endpoint.try_request(to, SINK, &[], payload).is_err() {
             alpha.poll();
             beta.poll();
         }
@@ -207,12 +209,12 @@ fn replies_are_built_in_place_too() {
 #[test]
 fn a_reply_prepared_and_dropped_is_forgone() {
     let (mut alpha, mut beta, to) = connected::<(), usize>();
-    beta.endpoint.on_request(SINK, |dropped, _, token| {
+    beta.endpoint.on_request(SINK, |dropped, Request { token, .. }| {
         drop(token.prepare(SINK, &[], 0, 100).unwrap());
         *dropped += 1;
     });
     for round in 1..5_000 {
-        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.request(to, SINK, &[], b"x").is_ok());
+        until(&mut alpha, &mut beta, "credit", |alpha, _| alpha.endpoint.try_request(to, SINK, &[], b"x").is_ok());
         until(&mut alpha, &mut beta, "dropped", |_, beta| beta.state == round);
     }
     assert_eq!(beta.node.counters().get("no_reply_frame"), 0);
@@ -222,8 +224,8 @@ fn a_reply_prepared_and_dropped_is_forgone() {
 #[test]
 fn a_prepared_reply_outlives_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), Vec<Prepared>>();
-    beta.endpoint.on_request(SINK, |built, _, token| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
-    alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+    beta.endpoint.on_request(SINK, |built, Request { token, .. }| built.push(token.prepare(SINK, &[], 9, 9).unwrap()));
+    alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
     alpha.endpoint.close(to);
     let mut reply = beta.state.pop().unwrap();
@@ -240,16 +242,16 @@ fn a_prepared_reply_outlives_who_asked() {
 }
 
 /// With the pools of beta and alpha.
-fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<Kept>>, Remote) {
+fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<OwnedMessage>>, Connection) {
     let [left, right] = loopback::pair().map(|plug| plug.open().expect("memory"));
     let (left_pool, right_pool) = (left.caps().pool.clone(), right.caps().pool.clone());
     // Each message in a frame of its own: frames are counted here.
-    let mut alpha = Side::<()>::open(plain("alpha").bundles(false), Box::new(left));
-    let mut beta = Side::<Vec<Kept>>::open(plain("beta").window(64), Box::new(right));
-    beta.endpoint.on_request(SINK, |kept, request, _| kept.push(request.keep()));
+    let mut alpha = Side::<()>::open(plain("alpha").coalesce(false), Box::new(left));
+    let mut beta = Side::<Vec<OwnedMessage>>::open(plain("beta").window(64), Box::new(right));
+    beta.endpoint.on_request(SINK, |kept, Request { message: request, .. }| kept.push(request.keep()));
     let to = connect(&mut alpha, &mut beta);
     // What set-up sent is home again, and the frame for a reply at hand.
-    alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "one here", |_, beta| !beta.state.is_empty());
     beta.state.clear();
     for _ in 0..1000 {
@@ -259,9 +261,15 @@ fn with_pools() -> (am_ring::Pool, am_ring::Pool, Side<()>, Side<Vec<Kept>>, Rem
     (right_pool, left_pool, alpha, beta, to)
 }
 
-fn request(alpha: &mut Side<()>, beta: &mut Side<Vec<Kept>>, to: Remote, number: u64, give: impl Fn(Kept)) {
+fn request(
+    alpha: &mut Side<()>,
+    beta: &mut Side<Vec<OwnedMessage>>,
+    to: Connection,
+    number: u64,
+    give: impl Fn(OwnedMessage),
+) {
     let payload = [number as u8; 300];
-    while let Err(error) = alpha.endpoint.request(to, SINK, &[number], &payload) {
+    while let Err(error) = alpha.endpoint.try_request(to, SINK, &[number], &payload) {
         assert!(error.is_temporary(), "{error}");
         beta.state.drain(..).for_each(&give);
         alpha.poll();
@@ -297,7 +305,7 @@ fn they_may_go_to_another_thread() {
     const COUNT: u64 = 20_000;
     let (_, pool, mut alpha, mut beta, to) = with_pools();
     let before = pool.available();
-    let (give, take) = std::sync::mpsc::channel::<Kept>();
+    let (give, take) = std::sync::mpsc::channel::<OwnedMessage>();
     let adder = thread::spawn(move || {
         take.iter()
             .inspect(|kept| assert!(kept.iter().all(|&byte| byte == kept.word(0) as u8)))
@@ -339,11 +347,12 @@ fn they_may_outlive_conversation_and_node() {
 /// All of the credit is used and the receiver keeps what it was for: the two must not wait for each other.
 #[test]
 fn with_a_window_of_one() {
-    let (mut alpha, mut beta) = crate::common::nodes::<(), Vec<Kept>>(plain("alpha"), plain("beta").window(1));
-    beta.endpoint.on_request(SINK, |kept, request, _| kept.extend([request.keep(), request.keep()]));
+    let (mut alpha, mut beta) = crate::common::nodes::<(), Vec<OwnedMessage>>(plain("alpha"), plain("beta").window(1));
+    beta.endpoint
+        .on_request(SINK, |kept, Request { message: request, .. }| kept.extend([request.keep(), request.keep()]));
     let to = connect(&mut alpha, &mut beta);
     for _ in 0..10 {
-        alpha.endpoint.request(to, SINK, &[], b"").unwrap();
+        alpha.endpoint.try_request(to, SINK, &[], b"").unwrap();
         until(&mut alpha, &mut beta, "kept twice", |_, beta| beta.state.len() == 2);
         beta.state.pop();
         (0..100).for_each(|_| _ = (alpha.poll(), beta.poll()));

@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, NotOpen, Remote};
+use am_api::{Connection, HandlerId, NotOpen, Request};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-const ECHO: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
 const LIES: Duration = Duration::from_secs(1);
 const RUNS: u64 = 6;
 /// A connection is not mended by another.
@@ -25,7 +25,7 @@ const HEADER: u64 = 12_288;
 fn open(name: &str, on: &str) -> Side<u64> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<u64>::open(plain(name).patience(HOUR).keepalive(HOUR), transport);
-    side.endpoint.on_request(ECHO, |_, asked, token| _ = token.reply(ECHO, asked.words(), b""));
+    side.endpoint.on_request(ECHO, |_, Request { message: asked, token }| _ = token.reply(ECHO, asked.words(), b""));
     side.endpoint.on_reply(ECHO, |last, reply| *last = reply.word(0));
     side
 }
@@ -59,7 +59,7 @@ fn length(random: &mut SmallRng, lane: u64) -> (u64, u32) {
 
 struct Asker {
     side: Side<u64>,
-    to: Remote,
+    to: Connection,
     number: u64,
 }
 
@@ -71,7 +71,7 @@ impl Asker {
             match endpoint.ready(self.to) {
                 Ok(()) if endpoint.is_accepted(self.to) => {
                     self.number += 1;
-                    _ = endpoint.request(self.to, ECHO, &[self.number], &[7; 200]);
+                    _ = endpoint.try_request(self.to, ECHO, &[self.number], &[7; 200]);
                 }
                 Ok(()) | Err(NotOpen::Connecting) => {}
                 Err(_) => {

@@ -8,13 +8,13 @@
 use std::time::Duration;
 
 use crate::common::{Side, until};
-use am_api::{Builder, Clock, Framing, Hand, Handler, Incarnation, Node, Remote, Transport};
+use am_api::{Builder, Clock, Connection, Framing, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 
-const TELL: Handler = Handler(0);
-const ASK: Handler = Handler(1);
-const ANSWER: Handler = Handler(2);
+const TELL: HandlerId = HandlerId(0);
+const ASK: HandlerId = HandlerId(1);
+const ANSWER: HandlerId = HandlerId(2);
 
 /// Which messages have come, and what is wrong with them.
 #[derive(Default)]
@@ -57,29 +57,30 @@ fn content(number: u64, buffer: &mut [u8; LONGEST]) -> &[u8] {
 }
 
 /// `alpha` and `beta`, each behind a faulty end of a wire, and their clock.
-fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Side<[Ledger; 2]>, Hand) {
-    let (clock, hand) = Clock::by_hand();
+fn faulty(framing: Framing, faults: Faults, bundles: bool) -> (Side<Ledger>, Side<[Ledger; 2]>, ManualClock) {
+    let (clock, hand) = Clock::manual();
     let mut ends = loopback::pair().into_iter().zip([faults, Faults { seed: !faults.seed, ..faults }]);
     let mut end = || -> Box<dyn Transport> {
         let (plug, faults) = ends.next().expect("an end");
         Box::new(Faulty::new(plug.open().expect("memory"), faults))
     };
     let node = |name| -> Builder {
-        Node::builder(name).framing(framing).bundles(bundles).clock(clock.clone(), Incarnation(1))
+        Node::builder(name).framing(framing).coalesce(bundles).clock(clock.clone(), Incarnation(1))
     };
     let mut alpha = Side::open(node("alpha"), end());
     let mut beta = Side::open(node("beta"), end());
     alpha.endpoint.on_reply(ANSWER, |ledger: &mut Ledger, reply| ledger.enter(reply.word(0), reply.payload()));
-    beta.endpoint
-        .on_request(TELL, |[told, _]: &mut [Ledger; 2], request, _| told.enter(request.word(0), request.payload()));
-    beta.endpoint.on_request(ASK, |[_, asked], request, token| {
+    beta.endpoint.on_request(TELL, |[told, _]: &mut [Ledger; 2], Request { message: request, .. }| {
+        told.enter(request.word(0), request.payload())
+    });
+    beta.endpoint.on_request(ASK, |[_, asked], Request { message: request, token }| {
         asked.enter(request.word(0), request.payload());
         token.reply(ANSWER, request.words(), request.payload()).expect("a reply");
     });
     (alpha, beta, hand)
 }
 
-fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) -> Remote {
+fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &ManualClock) -> Connection {
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     until(alpha, beta, "connected", |alpha, _| {
         hand.advance(Duration::from_micros(50));
@@ -90,7 +91,7 @@ fn connect(alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) 
 
 /// Sends `count` messages of each kind in turn and waits for all.
 struct Storm {
-    to: Remote,
+    to: Connection,
     count: u64,
     told: u64,
     asked: u64,
@@ -103,7 +104,7 @@ impl Storm {
         while self.asked < self.count {
             let (handler, number) =
                 if self.told > self.asked { (ASK, &mut self.asked) } else { (TELL, &mut self.told) };
-            if alpha.endpoint.request(self.to, handler, &[*number], content(*number, &mut [0; LONGEST])).is_err() {
+            if alpha.endpoint.try_request(self.to, handler, &[*number], content(*number, &mut [0; LONGEST])).is_err() {
                 break;
             }
             *number += 1;
@@ -111,7 +112,7 @@ impl Storm {
         self.told + self.asked > before
     }
 
-    fn run(mut self, alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &Hand) {
+    fn run(mut self, alpha: &mut Side<Ledger>, beta: &mut Side<[Ledger; 2]>, hand: &ManualClock) {
         let mut still = 0;
         while beta.state[0].count < self.count || alpha.state.count < self.count {
             let moved = self.send(alpha) as usize + alpha.poll() + beta.poll();

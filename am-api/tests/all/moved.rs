@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Side, plain, until};
 use crate::cut::{Cut, State, Switch};
-use am_api::Handler;
+use am_api::{HandlerId, Request};
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 
 fn on(scheme: &str, port: u16) -> String {
     format!("{scheme}:127.0.0.1:{port}")
@@ -27,7 +27,9 @@ fn open(name: &str, on: &str) -> (Side<u64>, Switch) {
     // Beacons come too seldom to help.
     let builder = plain(name).beacon(Duration::from_secs(600));
     let mut side = Side::open(builder, Box::new(transport));
-    side.endpoint.on_request(ECHO, |_, message, token| token.reply(ECHO, message.words(), message.payload()).unwrap());
+    side.endpoint.on_request(ECHO, |_, Request { message, token }| {
+        token.reply(ECHO, message.words(), message.payload()).unwrap()
+    });
     side.endpoint.on_reply(ECHO, |echoes: &mut u64, _| *echoes += 1);
     (side, switch)
 }
@@ -42,7 +44,7 @@ fn talk(alpha: &mut Side<u64>, beta: &mut Side<u64>) {
     let to = crate::common::connect(alpha, beta);
     let wanted = alpha.state + 10;
     until(alpha, beta, "answered", |alpha, _| {
-        _ = alpha.endpoint.request(to, ECHO, &[1], b"hello");
+        _ = alpha.endpoint.try_request(to, ECHO, &[1], b"hello");
         alpha.state >= wanted
     });
 }
@@ -59,7 +61,7 @@ fn for_a_while(side: &mut Side<u64>) {
 fn comes_back(scheme: &str, introduce: impl FnOnce(&mut Side<u64>, &str) -> (Side<u64>, Switch)) {
     let (mut alpha, _switch) = open("alpha", &on(scheme, 0));
     let mut first = open("beta", &on(scheme, 0));
-    alpha.node.introduce(&first.0.node.place()).unwrap();
+    alpha.node.add_peer_address(&first.0.node.local_address()).unwrap();
     talk(&mut alpha, &mut first.0);
     kill(first);
     let (mut second, _switch) = introduce(&mut alpha, &on(scheme, free_port()));
@@ -70,7 +72,7 @@ fn comes_back(scheme: &str, introduce: impl FnOnce(&mut Side<u64>, &str) -> (Sid
 fn it_introduces_itself() {
     comes_back("udp", |alpha, place| {
         let (second, switch) = open("beta", place);
-        second.node.introduce(&alpha.node.place()).unwrap();
+        second.node.add_peer_address(&alpha.node.local_address()).unwrap();
         (second, switch)
     });
 }
@@ -79,7 +81,7 @@ fn it_introduces_itself() {
 fn it_is_introduced() {
     comes_back("udp", |alpha, place| {
         let (second, switch) = open("beta", place);
-        alpha.node.introduce(&second.node.place()).unwrap();
+        alpha.node.add_peer_address(&second.node.local_address()).unwrap();
         (second, switch)
     });
 }
@@ -87,7 +89,7 @@ fn it_is_introduced() {
 #[test]
 fn it_is_introduced_before_it_is_there() {
     comes_back("udp", |alpha, place| {
-        alpha.node.introduce(place).unwrap();
+        alpha.node.add_peer_address(place).unwrap();
         for_a_while(alpha);
         open("beta", place)
     });
@@ -98,10 +100,10 @@ fn its_first_word_is_lost() {
     comes_back("udp", |alpha, place| {
         let (mut second, switch) = open("beta", place);
         switch.set(State::Silent);
-        second.node.introduce(&alpha.node.place()).unwrap();
+        second.node.add_peer_address(&alpha.node.local_address()).unwrap();
         for_a_while(&mut second);
         switch.set(State::Whole);
-        alpha.node.introduce(place).unwrap();
+        alpha.node.add_peer_address(place).unwrap();
         (second, switch)
     });
 }
@@ -109,7 +111,7 @@ fn its_first_word_is_lost() {
 #[test]
 fn over_tcp_too() {
     comes_back("tcp", |alpha, place| {
-        alpha.node.introduce(place).unwrap();
+        alpha.node.add_peer_address(place).unwrap();
         open("beta", place)
     });
 }
@@ -118,7 +120,7 @@ fn over_tcp_too() {
 fn and_at_the_same_place() {
     let port = free_port();
     let (mut alpha, _switch) = open("alpha", "udp:127.0.0.1:0");
-    alpha.node.introduce(&on("udp", port)).unwrap();
+    alpha.node.add_peer_address(&on("udp", port)).unwrap();
     for _ in 0..5 {
         let mut beta = open("beta", &on("udp", port));
         talk(&mut alpha, &mut beta.0);

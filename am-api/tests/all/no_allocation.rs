@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use crate::common::{LONG, Side, connect, plain};
-use am_api::{Handler, Remote, Token};
+use am_api::{Connection, HandlerId, Request, Token};
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
 
-const ONE_WAY: Handler = Handler(0);
-const ECHO: Handler = Handler(1);
-const LATER: Handler = Handler(2);
+const ONE_WAY: HandlerId = HandlerId(0);
+const ECHO: HandlerId = HandlerId(1);
+const LATER: HandlerId = HandlerId(2);
 
 #[derive(Default)]
 struct Asked {
@@ -19,16 +19,16 @@ struct Asked {
 
 /// Two sides whose handlers do all that handlers may do, connected over a wire
 /// on which so much goes wrong.
-fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Remote) {
+fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Connection) {
     let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), faults));
     let mut alpha = Side::<u64>::open(plain("alpha"), Box::new(left));
     let mut beta = Side::<Asked>::open(plain("beta"), Box::new(right));
-    beta.endpoint.on_request(ONE_WAY, |asked, _, _| asked.handled += 1);
-    beta.endpoint.on_request(ECHO, |asked, request, token| {
+    beta.endpoint.on_request(ONE_WAY, |asked, _| asked.handled += 1);
+    beta.endpoint.on_request(ECHO, |asked, Request { message: request, token }| {
         asked.handled += 1;
         token.reply(ECHO, request.words(), request.payload()).expect("a reply");
     });
-    beta.endpoint.on_request(LATER, |asked, _, token| {
+    beta.endpoint.on_request(LATER, |asked, Request { token, .. }| {
         asked.handled += 1;
         asked.kept.push(token);
     });
@@ -38,17 +38,24 @@ fn sides_over(faults: Faults) -> (Side<u64>, Side<Asked>, Remote) {
     (alpha, beta, to)
 }
 
-fn sides() -> (Side<u64>, Side<Asked>, Remote) {
+fn sides() -> (Side<u64>, Side<Asked>, Connection) {
     sides_over(Faults::NONE)
 }
 
 /// Keep the window full until so many are handled.
-fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Handler, payload: &[u8], count: u64) {
+fn stream(
+    alpha: &mut Side<u64>,
+    beta: &mut Side<Asked>,
+    to: Connection,
+    handler: HandlerId,
+    payload: &[u8],
+    count: u64,
+) {
     let end = beta.state.handled + count;
     let mut left = count;
     let start = Instant::now();
     while beta.state.handled < end {
-        while left > 0 && alpha.endpoint.request(to, handler, &[left, 2], payload).is_ok() {
+        while left > 0 && alpha.endpoint.try_request(to, handler, &[left, 2], payload).is_ok() {
             left -= 1;
         }
         alpha.poll();
@@ -58,7 +65,7 @@ fn stream(alpha: &mut Side<u64>, beta: &mut Side<Asked>, to: Remote, handler: Ha
     }
 }
 
-fn allocations_of(handler: Handler, payload: &[u8], faults: Faults) -> u64 {
+fn allocations_of(handler: HandlerId, payload: &[u8], faults: Faults) -> u64 {
     const COUNT: u64 = 100_000;
     let (mut alpha, mut beta, to) = sides_over(faults);
     // Queues grow to the size that they stay at.

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
-use am_api::{Clock, Hand, Handler, Incarnation, IntroduceError, Node, Remote};
+use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError, Request};
 use am_multipath::Paths;
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const TURN: Duration = Duration::from_micros(5);
 
 /// Which messages beta has got, how often; and alpha back.
 type Seen = Vec<u8>;
 
 struct Pair {
-    hand: Hand,
+    hand: ManualClock,
     alpha: Side<Seen>,
     beta: Side<Seen>,
     /// Of alpha's ends of the ways, then of beta's.
@@ -31,7 +31,7 @@ fn pair(names: &[&str], of_beta: usize) -> Pair {
 }
 
 fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
-    let (clock, hand): (Clock, Hand) = Clock::by_hand();
+    let (clock, hand): (Clock, ManualClock) = Clock::manual();
     let mut ends: [Vec<Box<dyn Transport>>; 2] = [vec![], vec![]];
     let mut switches = [vec![], vec![]];
     for name in names {
@@ -49,13 +49,13 @@ fn pair_with(names: &[&str], of_beta: usize, beacon: Duration) -> Pair {
     });
     let node = |name| Node::builder(name).beacon(beacon).clock(clock.clone(), Incarnation(1));
     let (alpha, mut beta) = (Side::open(node("alpha"), alpha), Side::<Seen>::open(node("beta"), beta));
-    beta.endpoint.on_request(TELL, |seen, message, _| {
+    beta.endpoint.on_request(TELL, |seen, Request { message, .. }| {
         let number = message.word(0) as usize;
         seen.resize(seen.len().max(number + 1), 0);
         seen[number] += 1;
     });
     let mut pair = Pair { hand, alpha, beta, switches, sent: 0 };
-    pair.alpha.endpoint.on_returned(|_, returned| panic!("came back: {:?}", returned.reason()));
+    pair.alpha.endpoint.on_returned(|_, returned| panic!("came back: {:?}", returned.reason));
     pair
 }
 
@@ -76,17 +76,17 @@ impl Pair {
         panic!("never: {what}\n{}{}", self.alpha.node.counters(), self.beta.node.counters());
     }
 
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         let to = self.alpha.endpoint.connect("beta", "main").expect("asked");
         self.until("open", |pair| pair.alpha.endpoint.is_open(to));
         to
     }
 
     /// So many more messages, as fast as credit comes; each must arrive once.
-    fn tell(&mut self, to: Remote, count: u64) {
+    fn tell(&mut self, to: Connection, count: u64) {
         let until = self.sent + count;
         self.until("told", |pair| {
-            while pair.sent < until && pair.alpha.endpoint.request(to, TELL, &[pair.sent], &[7; 300]).is_ok() {
+            while pair.sent < until && pair.alpha.endpoint.try_request(to, TELL, &[pair.sent], &[7; 300]).is_ok() {
                 pair.sent += 1;
             }
             pair.sent == until
@@ -99,8 +99,8 @@ impl Pair {
         assert!(self.beta.state.iter().all(|&times| times == 1));
     }
 
-    fn way(&self, to: Remote) -> String {
-        self.alpha.endpoint.describe(to).and_then(|description| description.way).expect("several ways")
+    fn way(&self, to: Connection) -> String {
+        self.alpha.endpoint.describe(to).and_then(|description| description.path).expect("several ways")
     }
 }
 
@@ -196,9 +196,9 @@ fn a_way_may_be_dead_from_the_start() {
 fn all_ways_dead_is_a_dead_peer_and_says_so() {
     let mut pair = pair(&["shm:lab", "udp:1"], 2);
     let to = pair.connect();
-    pair.alpha.endpoint.on_returned(|back, returned| back.push(returned.word(0) as u8));
+    pair.alpha.endpoint.on_returned(|back, returned| back.push(returned.message.word(0) as u8));
     pair.switches[0].iter().for_each(|switch| switch.set(State::Broken));
-    (0..10).for_each(|number| pair.alpha.endpoint.request(to, TELL, &[number], b"").expect("credit"));
+    (0..10).for_each(|number| pair.alpha.endpoint.try_request(to, TELL, &[number], b"").expect("credit"));
     pair.until("returned", |pair| pair.alpha.state.len() == 10);
     assert_eq!(pair.alpha.node.trouble().as_deref(), Some("shm:lab: it was cut; udp:1: it was cut"));
 }
@@ -207,11 +207,14 @@ fn all_ways_dead_is_a_dead_peer_and_says_so() {
 fn a_place_is_introduced_where_its_kind_is() {
     let pair = pair(&["shm:lab", "udp:1"], 2);
     let node = &pair.alpha.node;
-    assert!(matches!(node.introduce("udp:2"), Err(IntroduceError::Needless { .. })), "a wire in memory reaches all");
-    let error = node.introduce("tcp:127.0.0.1:9").unwrap_err();
-    assert!(matches!(error, IntroduceError::NoPlace { .. }), "{error}");
-    assert!(node.introduce("nonsense?").is_err() && node.forget("tcp:1").is_err());
-    assert_eq!(node.place(), "shm:lab+udp:1");
+    assert!(
+        matches!(node.add_peer_address("udp:2"), Err(PeerAddressError::Needless { .. })),
+        "a wire in memory reaches all"
+    );
+    let error = node.add_peer_address("tcp:127.0.0.1:9").unwrap_err();
+    assert!(matches!(error, PeerAddressError::NoPlace { .. }), "{error}");
+    assert!(node.add_peer_address("nonsense?").is_err() && node.remove_peer_address("tcp:1").is_err());
+    assert_eq!(node.local_address(), "shm:lab+udp:1");
 }
 
 #[test]

@@ -1,19 +1,20 @@
 //! What a message says of itself in a log.
 
 use crate::common::{connected, until};
-use am_api::Handler;
+use am_api::{HandlerId, Request};
 
-const SINK: Handler = Handler(3);
+const SINK: HandlerId = HandlerId(3);
 
 /// A log line has a message's length and its first bytes, not a megabyte.
 #[test]
 fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
     let (mut alpha, mut beta, to) = connected::<(), Vec<(String, String)>>();
-    beta.endpoint
-        .on_request(SINK, |said, message, _| said.push((format!("{message:?}"), format!("{:?}", message.keep()))));
+    beta.endpoint.on_request(SINK, |said, Request { message, .. }| {
+        said.push((format!("{message:?}"), format!("{:?}", message.keep())))
+    });
     let payload: Vec<u8> = (0..255).collect();
     for length in [0, 2, 16, 17, 255] {
-        alpha.endpoint.request(to, SINK, &[7], &payload[..length]).unwrap();
+        alpha.endpoint.try_request(to, SINK, &[7], &payload[..length]).unwrap();
     }
     until(&mut alpha, &mut beta, "all here", |_, beta| beta.state.len() == 5);
     let whole = "[00, 01, 02, 03, 04, 05, 06, 07, 08, 09, 0a, 0b, 0c, 0d, 0e, 0f]";
@@ -25,7 +26,7 @@ fn what_is_printed_of_a_message_is_its_length_and_sixteen_bytes() {
         format!("255 bytes: {whole} ..."),
     ];
     for ((message, kept), wanted) in beta.state.iter().zip(wanted) {
-        assert_eq!(*message, format!("Message {{ handler: Handler(3), words: [7], payload: {wanted}, .. }}"));
-        assert_eq!(*kept, format!("Kept {{ words: [7], payload: {wanted}, .. }}"));
+        assert_eq!(*message, format!("Message {{ handler: HandlerId(3), words: [7], payload: {wanted}, .. }}"));
+        assert_eq!(*kept, format!("OwnedMessage {{ words: [7], payload: {wanted}, .. }}"));
     }
 }

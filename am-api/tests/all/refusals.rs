@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, pair, plain, until};
 use am_api::{
-    ConnectError, EndpointError, Handler, Node, NotOpen, OpenError, Refusal, Remote, RequestError, ReturnReason,
+    ConnectError, Connection, EndpointError, HandlerId, Node, NotOpen, OpenError, Refusal, Request, RequestError,
+    ReturnReason,
 };
 
-fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Remote) -> Result<(), NotOpen> {
+fn settled(alpha: &mut Side<()>, beta: &mut Side<()>, to: Connection) -> Result<(), NotOpen> {
     until(alpha, beta, "settled", |alpha, _| alpha.endpoint.ready(to) != Err(NotOpen::Connecting));
     alpha.endpoint.ready(to)
 }
@@ -18,14 +19,17 @@ fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     let (mut alpha, _beta) = nodes::<(), ()>(plain("alpha").patience(patience), plain("beta"));
     let start = Instant::now();
     let to = alpha.endpoint.connect("nobody", "main").unwrap();
-    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Connecting));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Connecting));
     let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
     assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
     let advice = open.unwrap_err().to_string();
     assert!(advice.contains("is its node running") && advice.contains("`introduce`"), "{advice}");
     assert!(!advice.contains("peer="), "not every transport has that setting: {advice}");
     assert!(start.elapsed() >= patience, "{:?}", start.elapsed());
-    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
+    assert_eq!(
+        alpha.endpoint.try_request(to, HandlerId(0), &[], b""),
+        Err(RequestError::Dead(ReturnReason::Unreachable))
+    );
 }
 
 #[test]
@@ -41,7 +45,7 @@ fn an_endpoint_that_is_not_there_is_refused() {
     let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
     let to = alpha.endpoint.connect("beta", "elsewhere").unwrap();
     assert_eq!(settled(&mut alpha, &mut beta, to), Err(NotOpen::Refused(Refusal::NoEndpoint)));
-    let error = alpha.endpoint.request(to, Handler(0), &[], b"").unwrap_err();
+    let error = alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap_err();
     assert_eq!(error, RequestError::Refused(Refusal::NoEndpoint));
     assert!(error.to_string().contains("no endpoint of that name"), "{error}");
 }
@@ -73,46 +77,48 @@ fn a_message_that_is_too_large_is_not_sent() {
     let (alpha, _beta, to) = connected::<(), ()>();
     let most = alpha.endpoint.max_payload(to, 2).unwrap();
     let payload = vec![0; most + 1];
-    let error = alpha.endpoint.request(to, Handler(0), &[1, 2], &payload);
+    let error = alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload);
     assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
-    assert_eq!(alpha.endpoint.request(to, Handler(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
     assert_eq!(alpha.counter("requests_sent"), 0);
-    assert_eq!(alpha.endpoint.request(to, Handler(0), &[1, 2], &payload[..most]), Ok(()));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload[..most]), Ok(()));
 }
 
 #[test]
 fn a_closed_conversation_says_so() {
     let (alpha, _beta, to) = connected::<(), ()>();
     alpha.endpoint.close(to);
-    assert_eq!(alpha.endpoint.request(to, Handler(0), &[], b""), Err(RequestError::Closed));
+    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[], b""), Err(RequestError::Closed));
     assert_eq!(alpha.endpoint.ready(to), Err(NotOpen::Closed));
     assert_eq!((alpha.endpoint.describe(to), alpha.endpoint.max_payload(to, 0)), (None, None));
 }
 
 #[test]
 fn an_unknown_handler_is_counted_and_costs_nothing_else() {
-    let (mut alpha, mut beta) = nodes::<u64, Vec<Handler>>(plain("alpha"), plain("beta").window(16).send_frames(8));
-    beta.endpoint.on_request(Handler(1), |_, request, token| token.reply(Handler(1), request.words(), b"").unwrap());
+    let (mut alpha, mut beta) = nodes::<u64, Vec<HandlerId>>(plain("alpha"), plain("beta").window(16).send_frames(8));
+    beta.endpoint.on_request(HandlerId(1), |_, Request { message: request, token }| {
+        token.reply(HandlerId(1), request.words(), b"").unwrap()
+    });
     beta.endpoint.on_unhandled(|seen, message| seen.push(message.handler()));
-    alpha.endpoint.on_reply(Handler(1), |sum, reply| *sum += reply.word(0));
+    alpha.endpoint.on_reply(HandlerId(1), |sum, reply| *sum += reply.word(0));
     let to = connect(&mut alpha, &mut beta);
     // Ten windows full: were a credit or a place for a reply lost each time,
     // they would come to a halt.
     for n in 0..160 {
         until(&mut alpha, &mut beta, "credit", |alpha, _| {
-            alpha.endpoint.request(to, Handler((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)
+            alpha.endpoint.try_request(to, HandlerId((n % 2) as u8), &[1], b"") != Err(RequestError::NoCredit)
         });
     }
     until(&mut alpha, &mut beta, "all handled", |alpha, beta| alpha.state + beta.counter("unhandled") == 160);
     assert_eq!((alpha.state, beta.state.len()), (80, 80));
-    assert!(beta.state.iter().all(|handler| *handler == Handler(0)));
+    assert!(beta.state.iter().all(|handler| *handler == HandlerId(0)));
 }
 
 #[test]
 fn a_reply_to_an_unknown_handler_is_counted_by_who_asked() {
     let (mut alpha, mut beta, to) = connected::<(), ()>();
-    beta.endpoint.on_request(Handler(0), |(), _, token| token.reply(Handler(9), &[], b"").unwrap());
-    alpha.endpoint.request(to, Handler(0), &[], b"").unwrap();
+    beta.endpoint.on_request(HandlerId(0), |(), Request { token, .. }| token.reply(HandlerId(9), &[], b"").unwrap());
+    alpha.endpoint.try_request(to, HandlerId(0), &[], b"").unwrap();
     until(&mut alpha, &mut beta, "counted", |alpha, _| alpha.counter("unhandled") == 1);
 }
 
@@ -170,7 +176,7 @@ fn settings_that_leave_nothing_are_refused() {
 #[test]
 fn absurd_lengths_are_too_large() {
     let (alpha, _beta, to) = connected::<(), ()>();
-    let prepared = alpha.endpoint.prepare(to, Handler(0), &[1], usize::MAX, usize::MAX).map(drop);
+    let prepared = alpha.endpoint.prepare(to, HandlerId(0), &[1], usize::MAX, usize::MAX).map(drop);
     assert!(matches!(prepared, Err(RequestError::TooLarge { .. })), "{prepared:?}");
     assert_eq!(alpha.endpoint.max_payload(to, 1 << 61), None);
 }

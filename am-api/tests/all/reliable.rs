@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use crate::common::Side;
-use am_api::{Clock, Hand, Handler, Incarnation, Node, Transport};
+use am_api::{Clock, HandlerId, Incarnation, ManualClock, Node, Request, Transport};
 use am_ring::Frame;
 use am_transport::loopback::{self, Loopback};
-use am_transport::{Caps, IntroduceError};
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError};
+use am_wire::Address;
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const TURN: Duration = Duration::from_micros(2);
 const COUNT: u64 = 20_000;
 
@@ -38,17 +38,17 @@ impl Transport for Claims {
         self.inner.receive(budget, each)
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         self.sent += 1;
-        if self.sent.is_multiple_of(self.loses_every) { Ok(()) } else { self.inner.send(to, frame) }
+        self.sent.is_multiple_of(self.loses_every) || self.inner.send(to, frame)
     }
 
     fn flush(&mut self) {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -57,14 +57,17 @@ impl Transport for Claims {
 }
 
 /// Messages told of alpha to beta, each number with how often it came.
-fn tell(hand: &Hand, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
+fn tell(hand: &ManualClock, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Duration) {
     beta.state.resize(COUNT as usize, 0);
-    beta.endpoint.on_request(TELL, |seen, message, _| seen[message.word(0) as usize] += 1);
+    beta.endpoint.on_request(TELL, |seen, Request { message, .. }| seen[message.word(0) as usize] += 1);
     let to = alpha.endpoint.connect("beta", "main").expect("asked");
     let mut number = 0;
     for turn in 0.. {
         alpha.poll();
-        while number < COUNT && alpha.endpoint.is_open(to) && alpha.endpoint.request(to, TELL, &[number], b"").is_ok() {
+        while number < COUNT
+            && alpha.endpoint.is_open(to)
+            && alpha.endpoint.try_request(to, TELL, &[number], b"").is_ok()
+        {
             number += 1;
         }
         // Now and then the receiver is away for longer than any round trip.
@@ -82,10 +85,10 @@ fn tell(hand: &Hand, alpha: &mut Side<()>, beta: &mut Side<Vec<u8>>, pause: Dura
     assert!(beta.state.iter().all(|&times| times == 1), "each once");
 }
 
-fn sides(reliable: bool, loses_every: u64) -> (Hand, Side<()>, Side<Vec<u8>>) {
-    let (clock, hand): (Clock, Hand) = Clock::by_hand();
+fn sides(reliable: bool, loses_every: u64) -> (ManualClock, Side<()>, Side<Vec<u8>>) {
+    let (clock, hand): (Clock, ManualClock) = Clock::manual();
     let [left, right] = loopback::pair().map(|plug| Claims::new(plug.open().expect("memory"), reliable, loses_every));
-    let node = |name| Node::builder(name).bundles(false).clock(clock.clone(), Incarnation(1));
+    let node = |name| Node::builder(name).coalesce(false).clock(clock.clone(), Incarnation(1));
     (hand, Side::open(node("alpha"), Box::new(left)), Side::open(node("beta"), Box::new(right)))
 }
 
@@ -111,6 +114,6 @@ fn what_does_not_keep_its_word_loses_nothing_all_the_same() {
 #[test]
 fn a_link_that_reaches_everybody_needs_no_introduction() {
     let [mut left, _] = loopback::pair().map(|plug| plug.open().expect("memory"));
-    assert!(matches!(left.introduce("10.0.0.1:7000"), Err(IntroduceError::Needless { .. })));
-    assert_eq!(left.broken(), None);
+    assert!(matches!(left.control(Command::AddPeer("10.0.0.1:7000")), Err(IntroduceError::Needless { .. })));
+    left.poll_notices(&mut |notice| panic!("{notice:?}"));
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::doomed::Receiver;
 use crate::example::local;
-use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request, RequestError, ReturnReason};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 /// Several times what it takes.
@@ -24,7 +24,9 @@ fn open(name: &str, on: &str) -> Node {
 fn receives() {
     let node = open("beta", &std::env::var(crate::doomed::PLACE).unwrap());
     let mut endpoint = node.endpoint::<()>("app").unwrap();
-    endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
+    endpoint.on_request(WORK, |(), Request { message: request, token }| {
+        token.reply(WORK, request.words(), request.payload()).unwrap()
+    });
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut (), Duration::from_millis(5));
@@ -34,7 +36,7 @@ fn receives() {
 /// How often a request was answered.
 type Answers = u64;
 
-fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Remote {
+fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Connection {
     loop {
         let to = endpoint.connect("beta", "app").unwrap();
         match endpoint.wait_open(answers, to, SECONDS) {
@@ -49,12 +51,12 @@ fn connect(endpoint: &mut Endpoint<Answers>, answers: &mut Answers) -> Remote {
 fn ask(
     endpoint: &mut Endpoint<Answers>,
     answers: &mut Answers,
-    to: Remote,
+    to: Connection,
     most: u64,
     until: Instant,
 ) -> Option<ReturnReason> {
     while *answers < most {
-        match endpoint.request(to, WORK, &[], b"") {
+        match endpoint.try_request(to, WORK, &[], b"") {
             Ok(()) | Err(RequestError::NoCredit | RequestError::NoFrame) => {}
             Err(RequestError::Dead(reason)) => return Some(reason),
             Err(error) => panic!("{error}"),
@@ -76,7 +78,7 @@ fn noticed(serving: &str, asking: &str, is_busy: bool, as_what: &[ReturnReason])
         let most = answers + 200;
         ask(&mut endpoint, &mut answers, to, most, Instant::now() + SECONDS);
         if is_busy {
-            while endpoint.request(to, WORK, &[], b"").is_ok() {}
+            while endpoint.try_request(to, WORK, &[], b"").is_ok() {}
             endpoint.flush();
         }
         drop(first);

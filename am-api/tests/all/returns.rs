@@ -5,10 +5,12 @@ use std::mem;
 use std::time::Duration;
 
 use crate::common::{Side, plain};
-use am_api::{Builder, Class, Clock, Hand, Handler, Incarnation, Remote, RequestError, ReturnReason};
+use am_api::{
+    Builder, Class, Clock, Connection, HandlerId, Incarnation, ManualClock, Request, RequestError, ReturnReason,
+};
 use am_transport::loopback::{self, Options, Plug};
 
-const WORK: Handler = Handler(3);
+const WORK: HandlerId = HandlerId(3);
 
 /// What a turn of all nodes takes.
 const TURN: Duration = Duration::from_micros(5);
@@ -16,13 +18,13 @@ const TURN: Duration = Duration::from_micros(5);
 /// Nodes on one wire, and the hand of their clock.
 struct Wire {
     clock: Clock,
-    hand: Hand,
+    hand: ManualClock,
     ends: Vec<Plug>,
 }
 
 impl Wire {
     fn new(ends: usize, options: Options) -> Wire {
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         Wire { clock, hand, ends: loopback::wire_with(ends, options) }
     }
 
@@ -44,7 +46,7 @@ fn see(seen: &mut Seen, number: u64) {
 }
 
 fn note_requests(side: &mut Side<Seen>) {
-    side.endpoint.on_request(WORK, |seen, request, _| see(seen, request.word(0)));
+    side.endpoint.on_request(WORK, |seen, Request { message: request, .. }| see(seen, request.word(0)));
 }
 
 /// So many conversations with the endpoint "main" of a node.
@@ -54,8 +56,8 @@ fn connect_all(
     mut others: [&mut Side<Seen>; 2],
     to: &str,
     count: usize,
-) -> Vec<Remote> {
-    let all: Vec<Remote> = (0..count).map(|_| alpha.endpoint.connect(to, "main").expect("asked for")).collect();
+) -> Vec<Connection> {
+    let all: Vec<Connection> = (0..count).map(|_| alpha.endpoint.connect(to, "main").expect("asked for")).collect();
     for _ in 0..100_000 {
         if all.iter().all(|to| alpha.endpoint.is_open(*to)) {
             return all;
@@ -85,10 +87,10 @@ fn more_than_the_receiver_has_room_for_is_sent_again_until_it_has() {
     let mut number = 0;
     for (round, to) in flows.into_iter().enumerate() {
         for _ in 0..EACH {
-            alpha.endpoint.request(to, WORK, &[number], b"").expect("credit");
+            alpha.endpoint.try_request(to, WORK, &[number], b"").expect("credit");
             number += 1;
         }
-        alpha.endpoint.request(to_gamma, WORK, &[round as u64], b"").expect("credit");
+        alpha.endpoint.try_request(to_gamma, WORK, &[round as u64], b"").expect("credit");
         for _ in 0..4 {
             _ = (alpha.poll(), other.poll(&mut ()), gamma.poll());
             wire.hand.advance(TURN);
@@ -119,19 +121,19 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
     let flows = connect_all(&wire, &mut alpha, [&mut beta, &mut gamma], "beta", 25);
     let to_gamma = connect_all(&wire, &mut alpha, [&mut beta, &mut gamma], "gamma", 1)[0];
     alpha.endpoint.on_returned(|back, returned| {
-        assert_eq!((returned.reason(), returned.class()), (ReturnReason::Unreachable, Class::Request));
-        assert_eq!(returned.payload(), content(returned.word(0)));
-        see(back, returned.word(0));
+        assert_eq!((returned.reason, returned.class()), (ReturnReason::Unreachable, Class::Request));
+        assert_eq!(returned.message.payload(), content(returned.message.word(0)));
+        see(back, returned.message.word(0));
     });
     for number in 0..COUNT {
         let to = flows[number as usize % flows.len()];
-        alpha.endpoint.request(to, WORK, &[number], &content(number)).expect("credit");
+        alpha.endpoint.try_request(to, WORK, &[number], &content(number)).expect("credit");
     }
     // As if killed: no farewell, and nobody polls it any more.
     mem::forget(beta);
     let mut fresh = 0;
     for _ in 0..2_000_000 / TURN.as_micros() {
-        match alpha.endpoint.request(to_gamma, WORK, &[fresh], b"") {
+        match alpha.endpoint.try_request(to_gamma, WORK, &[fresh], b"") {
             Ok(()) => fresh += 1,
             Err(error) => assert_eq!(error, RequestError::NoCredit),
         }
@@ -141,7 +143,10 @@ fn ten_thousand_messages_under_way_to_a_receiver_that_is_killed_come_back_within
     assert_eq!(alpha.state.len(), COUNT as usize, "{}", alpha.node.counters());
     assert!(alpha.state.iter().all(|&times| times == 1), "each once");
     assert!(gamma.state.len() > 100_000 && gamma.state.iter().all(|&times| times == 1), "{fresh} to gamma");
-    assert_eq!(alpha.endpoint.request(flows[0], WORK, &[], b""), Err(RequestError::Dead(ReturnReason::Unreachable)));
+    assert_eq!(
+        alpha.endpoint.try_request(flows[0], WORK, &[], b""),
+        Err(RequestError::Dead(ReturnReason::Unreachable))
+    );
 }
 
 fn content(number: u64) -> Vec<u8> {

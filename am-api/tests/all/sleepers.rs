@@ -6,16 +6,16 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, Idle};
+use am_api::{HandlerId, Idle, Request};
 
-const ECHO: Handler = Handler(0);
-const ECHOED: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
+const ECHOED: HandlerId = HandlerId(0);
 const PINGS: u64 = 300;
 
 fn side(name: &str, on: &str) -> Side<u64> {
     let transport = am_api::transports::open(on).unwrap_or_else(|error| panic!("{error}"));
     let mut side = Side::<u64>::open(plain(name).idle(Idle::sleeping()), transport);
-    side.endpoint.on_request(ECHO, |seen, request, token| {
+    side.endpoint.on_request(ECHO, |seen, Request { message: request, token }| {
         *seen += 1;
         token.reply(ECHOED, request.words(), request.payload()).expect("a reply");
     });
@@ -36,7 +36,7 @@ fn ping_pong(on: &'static str) {
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     alpha.endpoint.wait_open(&mut alpha.state, to, LONG).expect("beta is there");
     for number in 1..=PINGS {
-        alpha.endpoint.request(to, ECHO, &[number], b"hello").expect("credit");
+        alpha.endpoint.try_request(to, ECHO, &[number], b"hello").expect("credit");
         let answered = alpha.endpoint.wait_until(&mut alpha.state, LONG, |last| *last == number);
         assert!(answered, "no answer to {number}\n{}", alpha.node.counters());
     }

@@ -4,11 +4,11 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, Fate, FlowChange, Handler, Node, ReturnReason};
+use am_api::{ConnectionChange, Endpoint, Fate, HandlerId, Node, Request, ReturnReason};
 
 use crate::common::LONG;
 
-const WORK: Handler = Handler(0);
+const WORK: HandlerId = HandlerId(0);
 const REQUESTS: usize = 100;
 const HANDLING: Duration = Duration::from_millis(3);
 
@@ -22,14 +22,14 @@ struct Heard {
 /// The server's part, until its one connection has ended.
 fn serve(node: &Node) -> Heard {
     let mut endpoint: Endpoint<Heard> = node.endpoint("main").unwrap();
-    endpoint.on_request(WORK, |heard, _, token| {
+    endpoint.on_request(WORK, |heard, Request { token, .. }| {
         heard.handled += 1;
         thread::sleep(HANDLING);
         _ = token.reply(WORK, &[], b"done");
     });
-    endpoint.on_returned(|heard, back| heard.back.push((back.reason(), back.fate())));
-    endpoint.on_flow(|heard, event| {
-        if let FlowChange::Ended(reason) = event.change {
+    endpoint.on_returned(|heard, back| heard.back.push((back.reason, back.fate)));
+    endpoint.on_connection(|heard, event| {
+        if let ConnectionChange::Ended(reason) = event.change {
             heard.ended = Some(reason);
         }
     });
@@ -46,7 +46,7 @@ fn leaves_a_slow_server(serving: &str, asking: impl FnOnce(&str) -> String) {
     let (say, place) = std::sync::mpsc::channel();
     let server = thread::spawn(move || {
         let node = open("beta", &on);
-        say.send(node.place()).unwrap();
+        say.send(node.local_address()).unwrap();
         serve(&node)
     });
     let client = open("alpha", &asking(&place.recv().unwrap()));
@@ -55,7 +55,7 @@ fn leaves_a_slow_server(serving: &str, asking: impl FnOnce(&str) -> String) {
     endpoint.wait_open(&mut (), to, LONG).unwrap();
     let bytes = vec![7; endpoint.max_payload(to, 0).unwrap().min(15_000)];
     for _ in 0..REQUESTS {
-        endpoint.request_blocking(&mut (), to, WORK, &[], &bytes).unwrap();
+        endpoint.request(&mut (), to, WORK, &[], &bytes).unwrap();
     }
     drop((endpoint, client));
     let heard = server.join().unwrap();

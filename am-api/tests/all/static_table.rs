@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{Side, connect, pair, until};
 use crate::least::Least;
-use am_api::{Address, Builder, Framing, Handler, Node, NotOpen, ReturnReason};
+use am_api::{Address, Builder, Framing, HandlerId, Node, NotOpen, Request, ReturnReason};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -26,9 +26,10 @@ fn a_peer_in_the_table_is_found_without_a_broadcast() {
     for framing in [None, Some(Framing::Bare), Some(Framing::Split), Some(Framing::Plain)] {
         let (mut alpha, mut beta) = nodes(framing, |builder, address| builder.peer("beta", address));
         assert_eq!(alpha.node.peers().len(), 1, "known before anything was sent");
-        beta.endpoint
-            .on_request(Handler(0), |(), request, token| token.reply(Handler(0), request.words(), b"").unwrap());
-        alpha.endpoint.on_reply(Handler(0), |word, reply| *word = reply.word(0));
+        beta.endpoint.on_request(HandlerId(0), |(), Request { message: request, token }| {
+            token.reply(HandlerId(0), request.words(), b"").unwrap()
+        });
+        alpha.endpoint.on_reply(HandlerId(0), |word, reply| *word = reply.word(0));
         let to = connect(&mut alpha, &mut beta);
         let found = alpha.endpoint.describe(to).unwrap().framing;
         let best = match alpha.node.transport() {
@@ -39,7 +40,7 @@ fn a_peer_in_the_table_is_found_without_a_broadcast() {
             _ => Framing::Bare,
         };
         assert_eq!(found, framing.unwrap_or(best), "found out over a wire on which nothing learns");
-        alpha.endpoint.request(to, Handler(0), &[7], b"").unwrap();
+        alpha.endpoint.try_request(to, HandlerId(0), &[7], b"").unwrap();
         until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state == 7);
     }
 }

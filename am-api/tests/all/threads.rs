@@ -5,11 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{LONG, Side, plain};
-use am_api::{Handler, Node, NotOpen, ReturnReason};
+use am_api::{HandlerId, Node, NotOpen, Request, ReturnReason};
 use am_transport::loopback::{self, Plug};
 
-const ECHO: Handler = Handler(0);
-const ECHOED: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
+const ECHOED: HandlerId = HandlerId(0);
 
 /// What a side has seen.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ struct Seen {
 
 fn open(name: &str, plug: Plug) -> Side<Seen> {
     let mut side = Side::<Seen>::open(plain(name), Box::new(plug.open().expect("memory")));
-    side.endpoint.on_request(ECHO, |seen, request, token| {
+    side.endpoint.on_request(ECHO, |seen, Request { message: request, token }| {
         seen.requests += 1;
         token.reply(ECHOED, request.words(), request.payload()).expect("a reply");
     });
@@ -49,7 +49,7 @@ fn talk(name: &str, peer: &str, plug: Plug, count: u64, done: &AtomicU64) -> See
     let to = side.endpoint.connect(peer, "main").unwrap();
     side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
     for number in 0..count {
-        let sent = side.endpoint.request_blocking(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
+        let sent = side.endpoint.request(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
         sent.expect("a request");
     }
     assert!(side.endpoint.wait_until(&mut side.state, 4 * LONG, |seen| seen.replies == count), "{:?}", side.state);
@@ -79,7 +79,7 @@ fn one_at_a_time_there_and_back() {
             let to = side.endpoint.connect("beta", "main").unwrap();
             side.endpoint.wait_open(&mut side.state, to, LONG).unwrap();
             for number in 1..=20_000u64 {
-                side.endpoint.request(to, ECHO, &[number], &number.to_be_bytes()).unwrap();
+                side.endpoint.try_request(to, ECHO, &[number], &number.to_be_bytes()).unwrap();
                 assert!(side.endpoint.wait_until(&mut side.state, LONG, |seen| seen.replies == number));
             }
             stop.store(1, SeqCst);
@@ -101,7 +101,7 @@ fn a_slow_receiver_gets_everything() {
             let mut side = open("alpha", plug);
             let to = side.endpoint.connect("beta", "main").unwrap();
             for number in 0..COUNT {
-                let sent = side.endpoint.request_blocking(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
+                let sent = side.endpoint.request(&mut side.state, to, ECHO, &[number], &number.to_be_bytes());
                 sent.expect("a request");
             }
             assert!(side.endpoint.wait_until(&mut side.state, 4 * LONG, |seen| seen.replies == COUNT));
@@ -129,12 +129,12 @@ fn a_peer_that_dies_in_the_middle_is_noticed_and_its_messages_come_back() {
         |plug| {
             let node = Node::open_on("alpha", Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<u64>("main").unwrap();
-            endpoint.on_returned(|returned, message| *returned += u64::from(message.reason() == ReturnReason::Closed));
+            endpoint.on_returned(|returned, message| *returned += u64::from(message.reason == ReturnReason::Closed));
             let to = endpoint.connect("beta", "main").unwrap();
             let mut returned = 0;
             endpoint.wait_open(&mut returned, to, LONG).unwrap();
             let mut sent = 0u64;
-            while endpoint.request_blocking(&mut returned, to, ECHO, &[sent], &sent.to_be_bytes()).is_ok() {
+            while endpoint.request(&mut returned, to, ECHO, &[sent], &sent.to_be_bytes()).is_ok() {
                 sent += 1;
             }
             assert_eq!(endpoint.ready(to), Err(NotOpen::Dead(ReturnReason::Closed)));

@@ -1,10 +1,10 @@
 //! The right to reply.
 
 use crate::common::{Side, connect, connected, in_memory, nodes, pair, plain, until};
-use am_api::{Handler, Remote, ReplyError, Token};
+use am_api::{Connection, HandlerId, ReplyError, Request, Token};
 
-const ASK: Handler = Handler(0);
-const TOLD: Handler = Handler(0);
+const ASK: HandlerId = HandlerId(0);
+const TOLD: HandlerId = HandlerId(0);
 
 /// Numbers of the replies that arrived.
 type Replies = Vec<u64>;
@@ -13,7 +13,7 @@ type Replies = Vec<u64>;
 type Kept = Vec<(u64, Token)>;
 
 fn keep(beta: &mut Side<Kept>) {
-    beta.endpoint.on_request(ASK, |kept, request, token| kept.push((request.word(0), token)));
+    beta.endpoint.on_request(ASK, |kept, Request { message: request, token }| kept.push((request.word(0), token)));
 }
 
 fn note(alpha: &mut Side<Replies>) {
@@ -25,7 +25,7 @@ fn asked(count: u64) -> (Side<Replies>, Side<Kept>) {
     let (mut alpha, mut beta, to) = connected();
     keep(&mut beta);
     note(&mut alpha);
-    (0..count).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"the question").expect("a request"));
+    (0..count).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"the question").expect("a request"));
     until(&mut alpha, &mut beta, "all asked", |_, beta| beta.state.len() as u64 == count);
     (alpha, beta)
 }
@@ -42,7 +42,7 @@ fn a_kept_token_answers_later_and_in_any_order() {
 
 /// The same, but `beta` has so few places to send from that a right to reply
 /// which were neither used nor given back would soon be missed.
-fn tight() -> (Side<Replies>, Side<Kept>, Remote) {
+fn tight() -> (Side<Replies>, Side<Kept>, Connection) {
     let (mut alpha, mut beta) = nodes::<Replies, Kept>(plain("alpha"), plain("beta").send_frames(8));
     keep(&mut beta);
     note(&mut alpha);
@@ -53,7 +53,7 @@ fn tight() -> (Side<Replies>, Side<Kept>, Remote) {
 #[test]
 fn a_dropped_token_forgoes_its_reply_and_others_are_answered() {
     let (mut alpha, mut beta, to) = tight();
-    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"").expect("a request"));
     until(&mut alpha, &mut beta, "the odd ones answered", |alpha, beta| {
         for (number, token) in beta.state.drain(..).filter(|(number, _)| number % 2 == 1) {
             token.reply(TOLD, &[number], b"").expect("a reply");
@@ -69,7 +69,7 @@ fn a_reply_that_fails_gives_up_what_was_set_aside_for_it() {
     let (mut alpha, mut beta, to) = tight();
     let too_much = vec![0; 2000];
     let mut failed = 0;
-    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"").expect("a request"));
     until(&mut alpha, &mut beta, "all tried", |_, beta| {
         failed += beta.state.drain(..).filter_map(|(_, token)| token.reply(TOLD, &[], &too_much).err()).count();
         failed == 100
@@ -81,7 +81,7 @@ fn kept_tokens_leave_room_for_requests_with_other_credit() {
     // Every place to send from is promised to a reply, and nothing hangs:
     // what arrives waits for the promises to be kept.
     let (mut alpha, mut beta, to) = tight();
-    (0..20).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    (0..20).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"").expect("a request"));
     until(&mut alpha, &mut beta, "8 kept", |_, beta| beta.state.len() == 8);
     (0..100).for_each(|_| _ = alpha.poll() + beta.poll());
     assert_eq!(beta.state.len(), 8, "no more than there are places to reply from");
@@ -141,17 +141,17 @@ fn without_memory_for_a_reply_requests_wait_and_replies_do_not() {
     let (left, right) = in_memory();
     let memory = right.caps().pool.clone();
     let (mut alpha, mut beta) = (Side::<()>::open(plain("alpha"), left), Side::<Both>::open(plain("beta"), right));
-    alpha.endpoint.on_request(ASK, |(), _, token| token.reply(TOLD, &[], b"").expect("a reply"));
-    beta.endpoint.on_request(ASK, |both, _, token| both.asked.push(token));
+    alpha.endpoint.on_request(ASK, |(), Request { token, .. }| token.reply(TOLD, &[], b"").expect("a reply"));
+    beta.endpoint.on_request(ASK, |both, Request { token, .. }| both.asked.push(token));
     beta.endpoint.on_reply(TOLD, |both, _| both.answered += 1);
     let to_beta = connect(&mut alpha, &mut beta);
     let to_alpha = beta.endpoint.connect("alpha", "main").unwrap();
     until(&mut alpha, &mut beta, "both ways", |_, beta| beta.endpoint.is_open(to_alpha));
-    beta.endpoint.request(to_alpha, ASK, &[], b"").unwrap();
+    beta.endpoint.try_request(to_alpha, ASK, &[], b"").unwrap();
     beta.endpoint.flush();
     // All the memory that there is, and what comes home meanwhile.
     let mut hoard = Vec::new();
-    (0..10).for_each(|_| alpha.endpoint.request(to_beta, ASK, &[], b"").unwrap());
+    (0..10).for_each(|_| alpha.endpoint.try_request(to_beta, ASK, &[], b"").unwrap());
     until(&mut alpha, &mut beta, "answered, and asked in vain", |_, beta| {
         hoard.extend(std::iter::from_fn(|| memory.take()));
         beta.state.answered == 1 && beta.counter("no_reply_frame") > 0
@@ -172,7 +172,7 @@ fn frames_come_home_however_tokens_end() {
     let to = connect(&mut alpha, &mut beta);
     let idle = memory.available();
     for round in 0..4 {
-        (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+        (0..100).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"").expect("a request"));
         until(&mut alpha, &mut beta, "all kept", |_, beta| beta.state.len() == 100);
         let too_much = vec![0; 2000];
         for (number, token) in beta.state.drain(..).rev() {
@@ -188,7 +188,7 @@ fn frames_come_home_however_tokens_end() {
         until(&mut alpha, &mut beta, "frames are home", |_, _| memory.available() + 2 >= idle);
     }
     // The last are kept until the one who asked is gone, and the endpoint too.
-    (0..100).for_each(|n| alpha.endpoint.request(to, ASK, &[n], b"").expect("a request"));
+    (0..100).for_each(|n| alpha.endpoint.try_request(to, ASK, &[n], b"").expect("a request"));
     until(&mut alpha, &mut beta, "all kept", |_, beta| beta.state.len() == 100);
     drop(alpha);
     (0..10).for_each(|_| _ = beta.poll());

@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Handler, Remote};
+use am_api::{Connection, HandlerId, Request};
 use am_transport::loopback;
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 
-const WORK: Handler = Handler(0);
+const WORK: HandlerId = HandlerId(0);
 
 /// Never the only one. Of a single dispatcher `tracing` takes the word of the thread that comes by an event
 /// first, and the thread of another test has none: the event would be off for all.
@@ -57,13 +57,13 @@ fn of<'a>(lines: &'a [String], node: &str) -> Vec<&'a str> {
 }
 
 /// Beta counts; so many messages, all handled.
-fn worked(count: u64) -> (Side<u64>, Side<u64>, Remote) {
+fn worked(count: u64) -> (Side<u64>, Side<u64>, Connection) {
     let (mut alpha, mut beta, to) = connected::<u64, u64>();
     alpha.endpoint.on_returned(|back, _| *back += 1);
-    beta.endpoint.on_request(WORK, |handled, _, _| *handled += 1);
+    beta.endpoint.on_request(WORK, |handled, _| *handled += 1);
     let mut sent = 0;
     until(&mut alpha, &mut beta, "handled", |alpha, beta| {
-        sent += u64::from(sent < count && alpha.endpoint.request(to, WORK, &[], b"").is_ok());
+        sent += u64::from(sent < count && alpha.endpoint.try_request(to, WORK, &[], b"").is_ok());
         beta.state == count && alpha.endpoint.is_accepted(to)
     });
     (alpha, beta, to)
@@ -100,7 +100,7 @@ fn all_that_comes_back_together_is_one_event() {
     let (lines, _guard) = Lines::listen();
     let (mut alpha, beta, to) = worked(1);
     lines.take();
-    (0..100).for_each(|_| alpha.endpoint.request(to, WORK, &[], b"").unwrap());
+    (0..100).for_each(|_| alpha.endpoint.try_request(to, WORK, &[], b"").unwrap());
     drop(beta);
     let start = Instant::now();
     while alpha.state < 100 {
@@ -117,13 +117,13 @@ fn all_that_comes_back_together_is_one_event() {
 #[test]
 fn what_comes_back_on_a_peers_connection_has_its_names() {
     let (lines, _guard) = Lines::listen();
-    let (mut alpha, mut beta, to) = connected::<u64, Vec<Remote>>();
-    beta.endpoint.on_request(WORK, |from, request, _| from.push(request.from()));
+    let (mut alpha, mut beta, to) = connected::<u64, Vec<Connection>>();
+    beta.endpoint.on_request(WORK, |from, Request { message: request, .. }| from.push(request.from()));
     beta.endpoint.on_returned(|from, _| from.clear());
-    alpha.endpoint.request(to, WORK, &[], b"").unwrap();
+    alpha.endpoint.try_request(to, WORK, &[], b"").unwrap();
     until(&mut alpha, &mut beta, "asked", |_, beta| !beta.state.is_empty());
     let back = beta.state[0];
-    (0..3).for_each(|_| beta.endpoint.request(back, WORK, &[], b"").unwrap());
+    (0..3).for_each(|_| beta.endpoint.try_request(back, WORK, &[], b"").unwrap());
     drop(alpha);
     let start = Instant::now();
     while !beta.state.is_empty() {
@@ -185,7 +185,7 @@ fn two_of_one_name() {
         sides.iter_mut().for_each(|side| _ = side.poll());
         assert!(start.elapsed() < LONG);
     }
-    let (told, [first, second]) = (lines.take(), [1, 2].map(|at: usize| sides[at].node.address().to_string()));
+    let (told, [first, second]) = (lines.take(), [1, 2].map(|at: usize| sides[at].node.link_address().to_string()));
     let told = of(&told, "alpha");
     let [line] = told[..] else { panic!("{told:?}") };
     assert!(line.starts_with("WARN contested node=alpha name=beta first="), "{line}");

@@ -2,7 +2,7 @@
 
 #[test]
 fn a_setting_is_said_once() {
-    let twice = |key: &str| format!("says `{key}` twice");
+    let twice = |key: &str| format!("has the setting `{key}` twice");
     for (text, key) in [
         ("shm:lab,mode=600,mode=660", "mode"),
         ("dpdk:net_memif0,role=server,am.frames=64,am.frames=64", "am.frames"),

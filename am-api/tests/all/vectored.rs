@@ -3,16 +3,16 @@
 use std::io::IoSlice;
 
 use crate::common::{Side, connect, nodes, plain, until};
-use am_api::{Handler, RequestError};
+use am_api::{HandlerId, Request, RequestError};
 
-const ECHO: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(2);
 
 /// Payloads as they came back.
 type Seen = Vec<(u64, Vec<u8>)>;
 
-fn echoing() -> (Side<Seen>, Side<()>, am_api::Remote) {
+fn echoing() -> (Side<Seen>, Side<()>, am_api::Connection) {
     let (mut alpha, mut beta) = nodes::<Seen, ()>(plain("alpha"), plain("beta"));
-    beta.endpoint.on_request(ECHO, |(), request, token| {
+    beta.endpoint.on_request(ECHO, |(), Request { message: request, token }| {
         let (first, second) = request.payload().split_at(request.payload().len() / 3);
         let parts = [IoSlice::new(first), IoSlice::new(b""), IoSlice::new(second)];
         token.reply_vectored(ECHO, request.words(), &parts).expect("alpha is there");
@@ -38,7 +38,7 @@ fn parts_arrive_in_order_and_as_one() {
                 IoSlice::new(part)
             })
             .collect();
-        alpha.endpoint.request_vectored(to, ECHO, &[number as u64], &parts).expect("credit");
+        alpha.endpoint.try_request_vectored(to, ECHO, &[number as u64], &parts).expect("credit");
         expected.push((number as u64, bytes[..lengths.iter().sum()].to_vec()));
     }
     until(&mut alpha, &mut beta, "all back", |alpha, _| alpha.state.len() == expected.len());
@@ -53,7 +53,7 @@ fn too_much_is_refused_whatever_its_parts() {
     let most = alpha.endpoint.describe(to).expect("open").max_body;
     let (half, rest) = (vec![1; most / 2], vec![2; most - most / 2 + 1]);
     let parts = [IoSlice::new(&half), IoSlice::new(&rest)];
-    let error = alpha.endpoint.request_vectored(to, ECHO, &[], &parts).unwrap_err();
+    let error = alpha.endpoint.try_request_vectored(to, ECHO, &[], &parts).unwrap_err();
     assert_eq!(error, RequestError::TooLarge { needs: most + 1, most });
-    assert!(alpha.endpoint.request_vectored(to, ECHO, &[], &parts[..1]).is_ok());
+    assert!(alpha.endpoint.try_request_vectored(to, ECHO, &[], &parts[..1]).is_ok());
 }

@@ -3,21 +3,21 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{Side, connect, nodes, pair, plain, until};
-use am_api::{Builder, Clock, Framing, Hand, Handler, Idle, Incarnation, Node};
+use am_api::{Builder, Clock, Framing, HandlerId, Idle, Incarnation, ManualClock, Node};
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 const MS: Duration = Duration::from_millis(1);
 
 /// Two nodes on one clock that is moved by hand, connected.
-fn by_hand() -> (Side<()>, Side<u64>, am_api::Remote, Hand) {
-    let (clock, hand) = Clock::by_hand();
+fn by_hand() -> (Side<()>, Side<u64>, am_api::Connection, ManualClock) {
+    let (clock, hand) = Clock::manual();
     let node = |name| -> Builder {
         let builder = Node::builder(name).framing(Framing::Plain).idle(Idle::spinning());
         builder.clock(clock.clone(), Incarnation(1))
     };
     let (left, right) = pair();
     let (mut alpha, mut beta) = (Side::<()>::open(node("alpha"), left), Side::<u64>::open(node("beta"), right));
-    beta.endpoint.on_request(TELL, |count, _, _| *count += 1);
+    beta.endpoint.on_request(TELL, |count, _| *count += 1);
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| {
         hand.advance(MS / 10);
@@ -34,7 +34,7 @@ fn a_flood_does_not_keep_a_wait_from_ending() {
         turns += 1;
         assert!(turns < 1000, "still waiting after {turns} ms");
         hand.advance(MS);
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
         alpha.poll();
         false
     });
@@ -78,7 +78,7 @@ fn who_polls_once_a_millisecond_is_told_nothing_three_times() {
     let mut rounds = |count: u64| {
         let before = alpha.counter("retransmitted");
         for _ in 0..count {
-            alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+            alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
             for _ in 0..8 {
                 hand.advance(MS / 8);
                 alpha.poll();
@@ -96,7 +96,7 @@ fn who_polls_once_a_millisecond_is_told_nothing_three_times() {
 fn two_endpoints_polled_in_turn_get_what_is_theirs() {
     let (mut alpha, mut beta, to, hand) = by_hand();
     let mut other = beta.node.endpoint::<u64>("other").expect("an endpoint");
-    other.on_request(TELL, |count, _, _| *count += 1);
+    other.on_request(TELL, |count, _| *count += 1);
     let second = alpha.endpoint.connect("beta", "other").expect("a connection asked for");
     until(&mut alpha, &mut beta, "connected", |alpha, _| {
         hand.advance(MS / 10);
@@ -104,8 +104,8 @@ fn two_endpoints_polled_in_turn_get_what_is_theirs() {
     });
     let mut seen = 0;
     for _ in 0..1000 {
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
-        alpha.endpoint.request(second, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(second, TELL, &[], b"").expect("credit");
         alpha.poll();
         for _ in 0..2 {
             hand.advance(MS / 100);
@@ -121,10 +121,10 @@ fn two_endpoints_polled_in_turn_get_what_is_theirs() {
 #[test]
 fn a_waiter_is_woken_by_what_arrives() {
     let (mut alpha, mut beta) = nodes::<(), u64>(plain("alpha"), plain("beta").idle(Idle::sleeping()));
-    beta.endpoint.on_request(TELL, |count, _, _| *count += 1);
+    beta.endpoint.on_request(TELL, |count, _| *count += 1);
     let to = connect(&mut alpha, &mut beta);
     for count in 1..20 {
-        alpha.endpoint.request(to, TELL, &[], b"").expect("credit");
+        alpha.endpoint.try_request(to, TELL, &[], b"").expect("credit");
         alpha.endpoint.flush();
         assert_eq!(beta.endpoint.wait(&mut beta.state, crate::common::LONG), 1);
         assert_eq!(beta.state, count);

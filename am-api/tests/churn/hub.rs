@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_ring::Pool;
 
 use crate::visitor::Visitor;
 use crate::{NAMES, VISITORS};
 
 /// The load: a number, and bytes that follow from it.
-pub(crate) const LOAD: Handler = Handler(1);
+pub(crate) const LOAD: HandlerId = HandlerId(1);
 /// Somebody says his number, and hears it again.
-pub(crate) const HELLO: Handler = Handler(2);
+pub(crate) const HELLO: HandlerId = HandlerId(2);
 /// Longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// Nobody who is there is silent for so long, though all turn on one thread, and each word to everybody is a frame to
@@ -58,20 +58,20 @@ impl Hub {
         let free = pool.available();
         let node = Node::builder("hub").patience(PATIENCE).open_on(transport).unwrap();
         let mut endpoint = node.endpoint::<Seen>("main").unwrap();
-        endpoint.on_request(LOAD, |seen, message, token| {
+        endpoint.on_request(LOAD, |seen, Request { message, token }| {
             let number = message.word(0);
             assert_eq!(message.payload(), content(number));
             seen.handled(number);
             token.reply(LOAD, &[number], b"").unwrap();
         });
-        endpoint.on_request(HELLO, |_, message, token| token.reply(HELLO, message.words(), b"").unwrap());
+        endpoint.on_request(HELLO, |_, Request { message, token }| token.reply(HELLO, message.words(), b"").unwrap());
         endpoint.on_reply(HELLO, |seen, message| *seen.answers.entry(message.word(0)).or_default() += 1);
         Hub { node, endpoint, seen: Seen::default(), pool, free }
     }
 
     /// Where it is by sockets, if it is.
     pub(crate) fn place(&self) -> Option<String> {
-        self.node.place().split('+').find(|place| place.starts_with("udp:")).map(str::to_owned)
+        self.node.local_address().split('+').find(|place| place.starts_with("udp:")).map(str::to_owned)
     }
 
     /// Messages of the load that were handled.

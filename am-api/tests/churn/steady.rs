@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Node, Remote};
+use am_api::{Connection, Endpoint, Node};
 
 use crate::hub::{Hub, LOAD, LONG, PATIENCE, content};
 
@@ -36,7 +36,7 @@ fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
     let transport = am_api::transports::open(link).unwrap_or_else(|error| panic!("{error}"));
     let node = Node::builder("steady").patience(PATIENCE).open_on(transport).unwrap();
     if let Some(place) = hub {
-        node.introduce(place).unwrap();
+        node.add_peer_address(place).unwrap();
     }
     let mut endpoint = node.endpoint::<HashSet<u64>>("main").unwrap();
     endpoint.on_reply(LOAD, |waiting, message| assert!(waiting.remove(&message.word(0)), "answered twice"));
@@ -58,8 +58,8 @@ fn load(link: &str, hub: Option<&str>, stop: &AtomicBool) -> u64 {
 }
 
 /// One more, if there is credit.
-fn send(endpoint: &mut Endpoint<HashSet<u64>>, to: Remote, number: u64, waiting: &mut HashSet<u64>) -> u64 {
-    match endpoint.request(to, LOAD, &[number], &content(number)) {
+fn send(endpoint: &mut Endpoint<HashSet<u64>>, to: Connection, number: u64, waiting: &mut HashSet<u64>) -> u64 {
+    match endpoint.try_request(to, LOAD, &[number], &content(number)) {
         Ok(()) => u64::from(waiting.insert(number)),
         Err(error) if error.is_temporary() => 0,
         Err(error) => panic!("{error}"),

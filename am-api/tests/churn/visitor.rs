@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use am_api::{Endpoint, Node, Remote};
+use am_api::{Connection, Endpoint, Node, Request};
 
 use crate::NAMES;
 use crate::cut::{Cut, State, Switch};
@@ -19,7 +19,7 @@ pub(crate) struct Visitor {
     /// Its place, where the hub was told of it.
     introduced: Option<String>,
     /// The conversation, at who began it: the visitor or the hub.
-    to: Remote,
+    to: Connection,
     by_hub: bool,
     said: u64,
 }
@@ -42,7 +42,7 @@ impl Visitor {
         let (name, link) = (format!("visitor{}", number % NAMES), at_port(link));
         let mut introduced = place(&link).filter(|_| !number.is_multiple_of(4));
         let (is_early, is_mutual) = (number % 4 == 1, number % 4 == 2);
-        let tell = |hub: &Hub| introduced.iter().for_each(|place| hub.node.introduce(place).unwrap());
+        let tell = |hub: &Hub| introduced.iter().for_each(|place| hub.node.add_peer_address(place).unwrap());
         if is_early {
             tell(hub);
             hub.poll();
@@ -52,13 +52,13 @@ impl Visitor {
         let builder = Node::builder(&name).patience(PATIENCE).receive_frames(64).send_frames(64);
         let node = builder.open_on(Box::new(transport)).unwrap();
         if introduced.is_none() || is_mutual {
-            hub.place().iter().for_each(|place| node.introduce(place).unwrap());
+            hub.place().iter().for_each(|place| node.add_peer_address(place).unwrap());
         }
         if !is_early {
             tell(hub);
         }
         let mut endpoint = node.endpoint::<u64>("main").unwrap();
-        endpoint.on_request(HELLO, |_, message, token| token.reply(HELLO, message.words(), b"").unwrap());
+        endpoint.on_request(HELLO, |_, Request { message, token }| token.reply(HELLO, message.words(), b"").unwrap());
         endpoint.on_reply(HELLO, |answers, _| *answers += 1);
         let by_hub = number / 4 % 2 == 1;
         let to = if by_hub { hub.endpoint.connect(&name, "main") } else { endpoint.connect("hub", "main") };
@@ -77,9 +77,9 @@ impl Visitor {
         let number = self.number as u64;
         if self.said < WORDS {
             let said = if self.by_hub {
-                hub.endpoint.request(self.to, HELLO, &[number], b"")
+                hub.endpoint.try_request(self.to, HELLO, &[number], b"")
             } else {
-                self.endpoint.request(self.to, HELLO, &[number], b"")
+                self.endpoint.try_request(self.to, HELLO, &[number], b"")
             };
             self.said += u64::from(said.is_ok());
         }
@@ -112,7 +112,7 @@ impl Visitor {
         let (name, to) = (self.name(), self.to);
         let Visitor { introduced, by_hub, endpoint, .. } = self;
         drop(endpoint);
-        introduced.iter().for_each(|place| hub.node.forget(place).unwrap());
+        introduced.iter().for_each(|place| hub.node.remove_peer_address(place).unwrap());
         if is_killed {
             hub.node.remove_peer(&name).unwrap();
         }

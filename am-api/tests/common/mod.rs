@@ -5,7 +5,7 @@ mod over;
 
 use std::time::{Duration, Instant};
 
-use am_api::{Builder, Endpoint, Framing, Node, Remote, Transport};
+use am_api::{Builder, Connection, Endpoint, Framing, Node, Transport};
 use am_transport::loopback;
 
 /// Which transport the tests run over, of those in [`over`]; a wire in memory without it.
@@ -83,14 +83,14 @@ pub(crate) fn until<A: Default, B: Default>(
 }
 
 /// `alpha` connected to `beta`.
-pub(crate) fn connect<A: Default, B: Default>(alpha: &mut Side<A>, beta: &mut Side<B>) -> Remote {
+pub(crate) fn connect<A: Default, B: Default>(alpha: &mut Side<A>, beta: &mut Side<B>) -> Connection {
     let to = alpha.endpoint.connect("beta", "main").expect("a connection asked for");
     until(alpha, beta, "connected", |alpha, _| alpha.endpoint.is_open(to));
     to
 }
 
 /// Two plain nodes, connected.
-pub(crate) fn connected<A: Default, B: Default>() -> (Side<A>, Side<B>, Remote) {
+pub(crate) fn connected<A: Default, B: Default>() -> (Side<A>, Side<B>, Connection) {
     let (mut alpha, mut beta) = nodes(plain("alpha"), plain("beta"));
     let to = connect(&mut alpha, &mut beta);
     (alpha, beta, to)

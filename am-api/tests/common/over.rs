@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use am_api::Transport;
 use am_netns::{Host, VethOptions, veth};
+use am_transport::TransportExt;
 use am_transport::faulty::{Faults, Faulty};
 use nix::sched::{CloneFlags, setns};
 
@@ -54,7 +55,7 @@ fn simulated(settings: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
 /// Either side may know of the other first: here it is the left one.
 fn sockets(name: &str) -> (Box<dyn Transport>, Box<dyn Transport>) {
     let (mut left, right) = (open(name), open(name));
-    left.introduce(&right.caps().name).unwrap_or_else(|error| panic!("{error}"));
+    left.add_peer(&right.caps().name).unwrap_or_else(|error| panic!("{error}"));
     (left, right)
 }
 
@@ -63,7 +64,7 @@ fn several() -> (Box<dyn Transport>, Box<dyn Transport>) {
     let name = format!("udp:127.0.0.1:0,frame=1514+shm:am-api-test-{}-{}", process::id(), number());
     let (mut left, right) = (open(&name), open(&name));
     let place = right.caps().name.split('+').find(|name| name.starts_with("udp:")).map(str::to_owned);
-    left.introduce(&place.expect("one is by UDP")).unwrap_or_else(|error| panic!("{error}"));
+    left.add_peer(&place.expect("one is by UDP")).unwrap_or_else(|error| panic!("{error}"));
     (left, right)
 }
 

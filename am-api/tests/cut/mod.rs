@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use am_api::{Address, Transport};
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError};
-use am_wire::Flow;
+use am_transport::{Caps, Command, IntroduceError, Notice};
 
 /// How a way is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,11 +51,11 @@ impl Transport for Cut {
         0
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         match self.state.get() {
             State::Whole => self.inner.send(to, frame),
-            State::Silent | State::Broken => Ok(()),
-            State::Full => Err(frame),
+            State::Silent | State::Broken => true,
+            State::Full => false,
         }
     }
 
@@ -64,16 +63,14 @@ impl Transport for Cut {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.introduce(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        (self.state.get() == State::Broken).then_some("it was cut")
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        if self.state.get() == State::Broken {
+            each(Notice::LinkError("it was cut"));
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

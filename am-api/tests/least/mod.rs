@@ -2,8 +2,7 @@
 
 use am_api::{Address, Transport};
 use am_ring::Frame;
-use am_transport::Caps;
-use am_wire::Flow;
+use am_transport::{Caps, Command, IntroduceError};
 
 /// Another transport, as far as the least of them go. It is not told what a
 /// program that bounces needs, and frames to addresses that it does not carry are lost.
@@ -23,16 +22,16 @@ impl Transport for Least {
         self.inner.receive(budget, each)
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        if (self.carries)(to) { self.inner.send(to, frame) } else { Ok(()) }
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        !(self.carries)(to) || self.inner.send(to, frame)
     }
 
     fn flush(&mut self) {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

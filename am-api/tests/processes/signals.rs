@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, plain};
 use crate::doomed::{PLACE, Receiver};
-use am_api::{Handler, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, HandlerId, NotOpen, Request, RequestError, ReturnReason};
 use nix::sys::signal::Signal;
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 /// Of one who waits for the end.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Long enough that all queues on the way are full.
@@ -35,7 +35,9 @@ impl Fates {
 fn receives() {
     let transport = am_api::transports::open(&env::var(PLACE).unwrap()).unwrap();
     let mut side: Side<()> = Side::open(plain("beta").patience(LONG), transport);
-    side.endpoint.on_request(ECHO, |(), asked, token| token.reply(ECHO, asked.words(), asked.payload()).unwrap());
+    side.endpoint.on_request(ECHO, |(), Request { message: asked, token }| {
+        token.reply(ECHO, asked.words(), asked.payload()).unwrap()
+    });
     crate::doomed::is_open();
     loop {
         side.endpoint.wait(&mut (), LONG);
@@ -49,7 +51,7 @@ fn content(number: u64) -> Vec<u8> {
 struct Talk {
     alpha: Side<Fates>,
     beta: Receiver,
-    to: Remote,
+    to: Connection,
 }
 
 impl Talk {
@@ -65,12 +67,12 @@ impl Talk {
             }
         });
         alpha.endpoint.on_returned(|fates, back| {
-            fates.returned[back.word(0) as usize] += 1;
-            if back.reason() != ReturnReason::Unreachable {
+            fates.returned[back.message.word(0) as usize] += 1;
+            if back.reason != ReturnReason::Unreachable {
                 fates.wrong.push(format!("{back:?}"));
             }
         });
-        let beta = Receiver::start("signals::receives", &there(&alpha.node.place()));
+        let beta = Receiver::start("signals::receives", &there(&alpha.node.local_address()));
         let to = alpha.endpoint.connect("beta", "main").unwrap();
         let mut talk = Talk { alpha, beta, to };
         talk.until("connected", |talk| talk.alpha.endpoint.is_open(to));
@@ -90,7 +92,7 @@ impl Talk {
         let start = Instant::now();
         while start.elapsed() < time {
             let number = self.alpha.state.answered.len() as u64;
-            match self.alpha.endpoint.request(self.to, ECHO, &[number], &content(number)) {
+            match self.alpha.endpoint.try_request(self.to, ECHO, &[number], &content(number)) {
                 Ok(()) => {
                     self.alpha.state.answered.push(0);
                     self.alpha.state.returned.push(0);

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 use crate::least::Least;
-use am_api::{Framing, Handler, Node, Remote, Transport};
+use am_api::{Connection, Framing, HandlerId, Node, Request, Transport};
 use am_netns::{Host, VethOptions, veth};
 
-const WORK: Handler = Handler(3);
+const WORK: HandlerId = HandlerId(3);
 const FLOWS: u64 = 40;
 /// Of the 4 credits of each: what comes back is not to be asked about.
 const EACH: u64 = 3;
@@ -28,7 +28,7 @@ type Served = (Vec<u8>, u64, u64);
 fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> Served {
     let node = Node::builder("beta").framing(framing).receive_frames(16).open_on(open(told)).unwrap();
     let mut endpoint = node.endpoint::<Vec<u8>>("app").unwrap();
-    endpoint.on_request(WORK, |seen, request, _| seen[request.word(0) as usize] += 1);
+    endpoint.on_request(WORK, |seen, Request { message: request, .. }| seen[request.word(0) as usize] += 1);
     let mut other = node.endpoint::<()>("other").unwrap();
     let mut seen = vec![0; (FLOWS * EACH) as usize];
     while !stop.load(Relaxed) {
@@ -47,10 +47,10 @@ fn beta(told: bool, framing: Framing, take: &AtomicBool, stop: &AtomicBool) -> S
 fn alpha(framing: Framing, together: u64, take: &AtomicBool) {
     let node = Node::builder("alpha").framing(framing).open_on(open(true)).unwrap();
     let mut endpoint = node.endpoint::<()>("app").unwrap();
-    let flows: Vec<Remote> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
+    let flows: Vec<Connection> = (0..FLOWS).map(|_| endpoint.connect("beta", "app").unwrap()).collect();
     flows.iter().for_each(|to| endpoint.wait_open(&mut (), *to, crate::wires::SECONDS).unwrap());
     for number in 0..FLOWS * EACH {
-        endpoint.request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
+        endpoint.try_request(flows[(number / EACH) as usize], WORK, &[number], &[7; 100]).unwrap();
         if (number + 1).is_multiple_of(together) {
             endpoint.poll(&mut ());
         }

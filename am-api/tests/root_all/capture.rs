@@ -19,7 +19,7 @@ fn captured(framing: Framing, payload: &[u8]) -> Vec<u8> {
         let (_node, mut endpoint) = node("alpha", Some(framing));
         let mut seen = Seen::default();
         let to = connect(&mut endpoint, &mut seen);
-        endpoint.request(to, crate::wires::ECHO, &[], payload).unwrap();
+        endpoint.try_request(to, crate::wires::ECHO, &[], payload).unwrap();
         assert!(endpoint.wait_until(&mut seen, crate::wires::SECONDS, |seen| seen.replies == 1));
     });
     let mut buffer = [0; 2048];

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::doomed::Receiver;
 use crate::wires::{ECHO, SECONDS, payload};
-use am_api::{Endpoint, Framing, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node, NotOpen, RequestError, ReturnReason};
 use am_netns::{Bridge, BridgeOptions, Host, VethOptions, veth};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 const UNDER_WAY: u64 = 10_000;
 /// What the sender is promised with the usual settings.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -36,13 +36,13 @@ fn content(number: u64) -> Vec<u8> {
     payload(number, (number % 1400) as usize)
 }
 
-fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_>) {
-    let number = returned.word(0);
+fn note_returned(noted: &mut Noted, returned: am_api::Returned<'_, Noted>) {
+    let number = returned.message.word(0);
     noted.came_back += 1;
     noted.echoes_before_the_last = noted.echoes;
     noted.back[number as usize] += 1;
-    let what = (returned.reason(), returned.handler(), returned.words());
-    if what != (ReturnReason::Unreachable, WORK, &[number]) || returned.payload() != content(number) {
+    let what = (returned.reason, returned.message.handler(), returned.message.words());
+    if what != (ReturnReason::Unreachable, WORK, &[number]) || returned.message.payload() != content(number) {
         noted.wrong.push(format!("{returned:?}"));
     }
 }
@@ -60,7 +60,7 @@ fn receives() {
     // Three quarters are for requests, and of those half for credits of replies.
     let node = open("beta", "am0", [usize::from(WINDOW) * 2 * 32, 64]);
     let mut endpoint = node.endpoint::<u64>("app").unwrap();
-    endpoint.on_request(WORK, |handled, _, _| *handled += 1);
+    endpoint.on_request(WORK, |handled, _| *handled += 1);
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut 0, Duration::from_millis(5));
@@ -90,14 +90,14 @@ impl Sender {
         Sender { endpoint, node, noted, asked: 0 }
     }
 
-    fn connect(&mut self, peer: &str) -> Remote {
+    fn connect(&mut self, peer: &str) -> Connection {
         let to = self.endpoint.connect(peer, "app").unwrap();
         self.endpoint.wait_open(&mut self.noted, to, SECONDS).unwrap_or_else(|error| panic!("{peer}: {error}"));
         to
     }
 
     /// So many conversations that all of it may be under way at once.
-    fn connect_widely(&mut self, peer: &str) -> Vec<Remote> {
+    fn connect_widely(&mut self, peer: &str) -> Vec<Connection> {
         let mut flows = Vec::new();
         let mut credit = 0;
         while credit < UNDER_WAY as usize {
@@ -110,10 +110,10 @@ impl Sender {
     }
 
     /// Send them all.
-    fn send(&mut self, flows: &[Remote]) {
+    fn send(&mut self, flows: &[Connection]) {
         let mut number = 0;
         for &to in flows.iter().cycle() {
-            match self.endpoint.request(to, WORK, &[number], &content(number)) {
+            match self.endpoint.try_request(to, WORK, &[number], &content(number)) {
                 Ok(()) => number += 1,
                 Err(RequestError::NoCredit) => {}
                 Err(error) => panic!("message {number}: {error}"),
@@ -129,8 +129,8 @@ impl Sender {
     }
 
     /// A request to one that echoes, where there is room, and a turn.
-    fn ask(&mut self, to: Remote) {
-        match self.endpoint.request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
+    fn ask(&mut self, to: Connection) {
+        match self.endpoint.try_request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
             Ok(()) => self.asked += 1,
             Err(RequestError::NoCredit | RequestError::NoFrame) => {}
             Err(error) => panic!("to the other peer: {error}"),
@@ -139,7 +139,7 @@ impl Sender {
     }
 
     /// Talk to this one until it is so.
-    fn talk(&mut self, to: Remote, until: impl Fn(&Noted) -> bool) {
+    fn talk(&mut self, to: Connection, until: impl Fn(&Noted) -> bool) {
         let start = Instant::now();
         while !until(&self.noted) {
             self.ask(to);

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node, Remote};
+use am_api::{Connection, Endpoint, HandlerId, Node, Request};
 use am_multipath::Paths;
 use am_netns::{Host, VethOptions, veth};
 use am_transport::Transport;
 use am_wire::EtherType;
 
-const TELL: Handler = Handler(1);
+const TELL: HandlerId = HandlerId(1);
 const LONG: Duration = Duration::from_secs(20);
 const CABLES: [&str; 2] = ["am0", "am1"];
 
@@ -35,7 +35,7 @@ fn set(host: &Host, state: &str) {
 
 struct Sender<'a> {
     endpoint: Endpoint<()>,
-    to: Remote,
+    to: Connection,
     sent: u64,
     seen: &'a Mutex<Vec<u8>>,
 }
@@ -44,7 +44,7 @@ impl Sender<'_> {
     fn tell(&mut self, count: u64) {
         let (until, start) = (self.sent + count, Instant::now());
         while self.sent < until {
-            match self.endpoint.request(self.to, TELL, &[self.sent], &[self.sent as u8; 700]) {
+            match self.endpoint.try_request(self.to, TELL, &[self.sent], &[self.sent as u8; 700]) {
                 Ok(()) => self.sent += 1,
                 Err(error) if error.is_temporary() => _ = self.endpoint.poll(&mut ()),
                 Err(error) => panic!("after {}: {error}", self.sent),
@@ -62,7 +62,7 @@ impl Sender<'_> {
     }
 
     fn way(&self) -> String {
-        self.endpoint.describe(self.to).and_then(|how| how.way).unwrap_or_default()
+        self.endpoint.describe(self.to).and_then(|how| how.path).unwrap_or_default()
     }
 
     /// Everything that was sent so far has arrived, once.
@@ -78,7 +78,7 @@ impl Sender<'_> {
 fn serve(seen: &Mutex<Vec<u8>>, stop: &AtomicBool) {
     let node = node("beta");
     let mut endpoint = node.endpoint::<&Mutex<Vec<u8>>>("app").unwrap();
-    endpoint.on_request(TELL, |seen, message, _| {
+    endpoint.on_request(TELL, |seen, Request { message, .. }| {
         assert!(message.payload().iter().all(|&byte| byte == message.word(0) as u8));
         seen.lock().unwrap()[message.word(0) as usize] += 1;
     });

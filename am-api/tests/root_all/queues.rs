@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_netns::{Host, VethOptions, veth};
 
-const ECHO: Handler = Handler(1);
+const ECHO: HandlerId = HandlerId(1);
 const LONG: Duration = Duration::from_secs(60);
 const MESSAGES: u64 = 5_000;
 
@@ -44,7 +44,9 @@ fn until(done: &AtomicBool) {
 /// Answer until told to stop.
 fn serve(name: &str, queue: u32, stop: &AtomicBool) {
     let (_node, mut endpoint) = node(name, queue);
-    endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
+    endpoint.on_request(ECHO, |_, Request { message: request, token }| {
+        token.reply(ECHO, request.words(), request.payload()).unwrap()
+    });
     while !stop.load(Relaxed) {
         endpoint.wait(&mut Seen::default(), Duration::from_millis(5));
     }
@@ -62,7 +64,7 @@ fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), may_go_
     let to = endpoint.connect(peer, "app").unwrap();
     endpoint.wait_open(&mut seen, to, LONG).unwrap_or_else(|error| panic!("{name}: {error}: {:?}", node.trouble()));
     for number in 0..MESSAGES {
-        while let Err(error) = endpoint.request(to, ECHO, &[number], &payload(name, number)) {
+        while let Err(error) = endpoint.try_request(to, ECHO, &[number], &payload(name, number)) {
             assert!(error.is_temporary(), "{name}: {error}");
             endpoint.poll(&mut seen);
         }

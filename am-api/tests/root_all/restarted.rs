@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::doomed::Receiver;
 use crate::wires::{SECONDS, payload};
-use am_api::{Endpoint, Handler, Node, NotOpen, Remote, RequestError, ReturnReason};
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request, RequestError, ReturnReason};
 use am_netns::{Host, VethOptions, veth};
 
-const WORK: Handler = Handler(2);
+const WORK: HandlerId = HandlerId(2);
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
@@ -25,7 +25,9 @@ fn open(name: &str, lost_per_million: u32) -> Node {
 fn receives() {
     let node = open("beta", 0);
     let mut endpoint = node.endpoint::<()>("app").unwrap();
-    endpoint.on_request(WORK, |(), request, token| token.reply(WORK, request.words(), request.payload()).unwrap());
+    endpoint.on_request(WORK, |(), Request { message: request, token }| {
+        token.reply(WORK, request.words(), request.payload()).unwrap()
+    });
     crate::doomed::is_open();
     loop {
         endpoint.wait(&mut (), Duration::from_millis(5));
@@ -48,7 +50,7 @@ struct Sender {
 
 impl Sender {
     /// The run that is found first may be over already.
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         loop {
             let to = self.endpoint.connect("beta", "app").unwrap();
             match self.endpoint.wait_open(&mut self.seen, to, SECONDS) {
@@ -60,9 +62,9 @@ impl Sender {
     }
 
     /// Send as much as goes, until it is so or the connection is dead.
-    fn send(&mut self, to: Remote, until: impl Fn(&Seen) -> bool) {
+    fn send(&mut self, to: Connection, until: impl Fn(&Seen) -> bool) {
         while !until(&self.seen) {
-            match self.endpoint.request(to, WORK, &[self.next], &payload(self.next, 100)) {
+            match self.endpoint.try_request(to, WORK, &[self.next], &payload(self.next, 100)) {
                 Ok(()) => self.next += 1,
                 Err(RequestError::NoCredit | RequestError::NoFrame) => {}
                 Err(RequestError::Dead(ReturnReason::Restarted)) => return,
@@ -81,8 +83,8 @@ fn alpha(lost_per_million: u32, there: &Host) {
         seen.wrong += u64::from(reply.payload() != payload(reply.word(0), 100));
     });
     endpoint.on_returned(|seen, back| {
-        seen.back.push((back.reason(), back.word(0)));
-        seen.wrong += u64::from(back.payload() != payload(back.word(0), 100));
+        seen.back.push((back.reason, back.message.word(0)));
+        seen.wrong += u64::from(back.message.payload() != payload(back.message.word(0), 100));
     });
     let mut sender = Sender { endpoint, seen: Seen::default(), next: 0 };
     for _ in 0..5 {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use am_api::{Endpoint, Framing, Handler, Node, Remote};
+use am_api::{Connection, Endpoint, Framing, HandlerId, Node, Request};
 use am_netns::Host;
 
-pub const ECHO: Handler = Handler(1);
+pub const ECHO: HandlerId = HandlerId(1);
 pub const SECONDS: Duration = Duration::from_secs(10);
 
 /// What the handlers of these tests count.
@@ -30,7 +30,7 @@ pub fn node(name: &str, framing: Option<Framing>) -> (Node, Endpoint<Seen>) {
     }
     let node = builder.open_on(Box::new(transport)).unwrap();
     let mut endpoint = node.endpoint::<Seen>("app").unwrap();
-    endpoint.on_request(ECHO, |seen, message, token| {
+    endpoint.on_request(ECHO, |seen, Request { message, token }| {
         seen.requests += 1;
         token.reply(ECHO, message.words(), message.payload()).unwrap();
     });
@@ -78,17 +78,17 @@ pub fn against<T: Send>(
 }
 
 /// Connect to "app" of the node called "beta".
-pub fn connect(endpoint: &mut Endpoint<Seen>, seen: &mut Seen) -> Remote {
+pub fn connect(endpoint: &mut Endpoint<Seen>, seen: &mut Seen) -> Connection {
     let to = endpoint.connect("beta", "app").unwrap();
     endpoint.wait_open(seen, to, SECONDS).unwrap_or_else(|error| panic!("beta: {error}"));
     to
 }
 
 /// Send `count` requests with payloads of `length` bytes and wait for all replies.
-pub fn exchange(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, to: Remote, count: u64, length: usize) {
+pub fn exchange(endpoint: &mut Endpoint<Seen>, seen: &mut Seen, to: Connection, count: u64, length: usize) {
     let goal = seen.replies + count;
     for number in 0..count {
-        endpoint.request_blocking(seen, to, ECHO, &[number], &payload(number, length)).unwrap();
+        endpoint.request(seen, to, ECHO, &[number], &payload(number, length)).unwrap();
     }
     assert!(endpoint.wait_until(seen, 6 * SECONDS, |seen| seen.replies >= goal), "{seen:?}, wanted {goal} replies");
     assert_eq!(seen.wrong, 0);

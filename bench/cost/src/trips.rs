@@ -4,12 +4,11 @@ use std::io::{Write, stdout};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-use am_api::{Clock, Endpoint, Framing, Handler, Incarnation, Node, Remote, Transport};
+use am_api::{Clock, Connection, Endpoint, Framing, HandlerId, Incarnation, Node, Request, Transport};
 use am_ring::Frame;
 use am_sockets::udp;
-use am_transport::{Caps, IntroduceError, loopback};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, loopback};
+use am_wire::Address;
 
 use crate::Error;
 
@@ -25,7 +24,7 @@ const FRAMES: usize = 1024;
 /// Requests that wait for the same doorbell, and so share frames, and so do their replies.
 pub(crate) const TOGETHER: u64 = 32;
 
-const ECHO: Handler = Handler(0);
+const ECHO: HandlerId = HandlerId(0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
@@ -64,7 +63,7 @@ impl Over {
                     .map_err(Error::from)
                 };
                 let (mut left, right) = (open()?, open()?);
-                left.introduce(&right.caps().name)?;
+                left.control(Command::AddPeer(&right.caps().name))?;
                 [marked(left), marked(right)]
             }
         })
@@ -163,7 +162,7 @@ impl<T: Transport> Transport for Marked<T> {
         count
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let before = enter(Step::Send as u8);
         let sent = self.0.send(to, frame);
         enter(before);
@@ -176,28 +175,12 @@ impl<T: Transport> Transport for Marked<T> {
         enter(before);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.0.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.0.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.0.way_back(flow, back);
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.0.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.0.stray()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.0.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.0.introduce(place)
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.0.poll_notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -214,7 +197,7 @@ struct Side {
 impl Side {
     fn open(node: &Node) -> Result<Side, Error> {
         let mut endpoint = node.endpoint("main")?;
-        endpoint.on_request(ECHO, |count, message, token| {
+        endpoint.on_request(ECHO, |count, Request { message, token }| {
             *count += 1;
             _ = token.reply(ECHO, &[], message.payload());
         });
@@ -238,7 +221,7 @@ impl Side {
 }
 
 pub(crate) fn run(over: Over) -> Result<(), Error> {
-    let (clock, hand) = Clock::by_hand();
+    let (clock, hand) = Clock::manual();
     let [left, right] = over.open()?;
     let open = |name: &str, on| {
         let builder = Node::builder(name).framing(Framing::Split).clock(clock.clone(), Incarnation(1));
@@ -264,10 +247,10 @@ pub(crate) fn run(over: Over) -> Result<(), Error> {
     Ok(())
 }
 
-fn trip(alpha: &mut Side, beta: &mut Side, to: Remote, messages: u64) -> Result<(), Error> {
+fn trip(alpha: &mut Side, beta: &mut Side, to: Connection, messages: u64) -> Result<(), Error> {
     let before = (alpha.state, beta.state);
     enter(Step::Request as u8);
-    let asked = (0..messages).try_for_each(|_| alpha.endpoint.request(to, ECHO, &[], &[7; 16]));
+    let asked = (0..messages).try_for_each(|_| alpha.endpoint.try_request(to, ECHO, &[], &[7; 16]));
     enter(Step::Leave as u8);
     alpha.endpoint.flush();
     enter(Step::Serve as u8);

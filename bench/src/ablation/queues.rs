@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use am_ring::Frame;
-use am_transport::Transport;
+use am_transport::{Command, Transport, TransportExt};
 use am_wire::frame::{ETHERNET, Link, Parsed, SMALLEST, body, emit, parse};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -56,7 +56,7 @@ impl<T: Transport> Queues<T> {
     pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
         transport.steer(flow_of(DATA), true);
         // As many blanks as wait for raw frames: a window, and its echoes or notes.
-        transport.promise(2 * WINDOW as usize);
+        transport.control(Command::RxCredit(2 * WINDOW as usize)).unwrap();
         let caps = transport.caps();
         let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET);
         Queues {
@@ -97,7 +97,7 @@ impl<T: Transport> Queues<T> {
         };
         let Some(length) = length else { return false };
         frame.set_len(length);
-        self.transport.send(self.link.to, frame).is_ok()
+        self.transport.send(self.link.to, &frame)
     }
 
     /// Written anew for each.
@@ -236,7 +236,7 @@ impl<T: Transport> Port for Queues<T> {
         });
         frame.set_len(length.unwrap_or(SMALLEST));
         // Where there is no room, who waits asks again.
-        let _ = self.transport.send(self.link.to, frame);
+        _ = self.transport.send(self.link.to, &frame);
         self.transport.flush();
         Ok(())
     }

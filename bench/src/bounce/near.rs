@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, NotOpen, Remote};
+use am_api::{Connection, Endpoint, HandlerId, NotOpen};
 
 use super::seam::Seen;
 use super::{Ask, By, ENDPOINT, Ending, Open, Plan, ROOM, Turn, open};
@@ -13,7 +13,7 @@ use crate::plan::Amount;
 use crate::via::am::facility;
 use crate::watch::Watch;
 
-const WORK: Handler = Handler(0);
+const WORK: HandlerId = HandlerId(0);
 /// Conversations: each sends what was rejected again at its own pace, ever more rarely, so that
 /// many are needed for many round trips, and few enough that one at a time is on its way.
 const FLOWS: usize = 64;
@@ -44,7 +44,7 @@ pub(super) fn measure(
 }
 
 /// All conversations, open.
-fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Remote>, Error> {
+fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Connection>, Error> {
     let begin = Instant::now();
     let mut flows = Vec::with_capacity(FLOWS);
     while flows.len() < FLOWS {
@@ -69,7 +69,7 @@ fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Remote>, Er
 /// One request on each, and then more until one comes back.
 fn fill(
     endpoint: &mut Endpoint<()>,
-    flows: &[Remote],
+    flows: &[Connection],
     size: usize,
     (seen, watch): (&Seen, &Watch),
 ) -> Result<(), Error> {
@@ -77,7 +77,7 @@ fn fill(
     let mut sent = 0;
     while sent < FLOWS.max(2 * ROOM) {
         let to = flows[sent % FLOWS];
-        match endpoint.request(to, WORK, &[], &payload) {
+        match endpoint.try_request(to, WORK, &[], &payload) {
             Ok(()) => sent += 1,
             Err(error) if error.is_temporary() => {}
             Err(error) => return Err(Error::Lost(error.to_string())),

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
 use am_wire::frame::parse;
-use am_wire::{Address, Buffer, EtherType, Flow, Kind};
+use am_wire::{Address, Buffer, EtherType, Kind};
 
 /// What is not back after so long does not come back.
 const LONG: Duration = Duration::from_millis(200);
@@ -104,8 +103,8 @@ impl Transport for Seam {
         })
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        if let Some(number) = number(&frame, Kind::Request) {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        if let Some(number) = number(frame, Kind::Request) {
             self.seen.leaves(number);
         }
         self.inner.send(to, frame)
@@ -115,28 +114,15 @@ impl Transport for Seam {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
-    }
-
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        if !self.untold {
-            self.inner.way_back(flow, back);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::RejectTemplate { .. } | Command::RxFull(_) if self.untold => Ok(()),
+            _ => self.inner.control(command),
         }
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.stray()
-    }
-
-    fn full(&mut self, is_full: bool) {
-        if !self.untold {
-            self.inner.full(is_full);
-        }
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.inner.promise(frames);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

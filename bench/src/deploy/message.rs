@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, Handler, Message, NotOpen, Remote, RequestError};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Message, NotOpen, Request, RequestError};
 
 use crate::error::Error;
 use crate::out::note;
@@ -16,7 +16,7 @@ use super::ANSWER;
 use super::anchor::Anchor;
 
 const ENDPOINT: &str = "am-bench-plans";
-const PLAN: Handler = Handler(0);
+const PLAN: HandlerId = HandlerId(0);
 /// A side that waits looks so often whether it still should.
 const LOOK: Duration = Duration::from_millis(50);
 /// A peer that is there has answered in less; for another one the user learns what is waited for.
@@ -78,7 +78,7 @@ impl Asking<'_> {
         answer: &mut Option<Answer>,
         waiting: &mut Waiting,
         watch: &Watch,
-    ) -> Result<Remote, Error> {
+    ) -> Result<Connection, Error> {
         let mut to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
         loop {
             match endpoint.ready(to) {
@@ -99,13 +99,13 @@ impl Asking<'_> {
         &self,
         endpoint: &mut Endpoint<Option<Answer>>,
         answer: &mut Option<Answer>,
-        to: Remote,
+        to: Connection,
         payload: &[u8],
         waiting: &mut Waiting,
         watch: &Watch,
     ) -> Result<(), Error> {
         loop {
-            match endpoint.request(to, PLAN, &[], payload) {
+            match endpoint.try_request(to, PLAN, &[], payload) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_temporary() => {}
                 Err(RequestError::Dead(_)) => return Err(self.unknown()),
@@ -130,7 +130,7 @@ impl Asking<'_> {
     }
 }
 
-fn parse(reply: &Message<'_>) -> Answer {
+fn parse<S>(reply: &Message<'_, S>) -> Answer {
     serde_json::from_slice(reply.payload())
         .unwrap_or_else(|e| Answer::Refused(format!("its answer makes no sense: {e}")))
 }
@@ -152,13 +152,13 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
     let node = link.node(how, watch)?;
     let mut endpoint: Endpoint<Listening> = node.endpoint(ENDPOINT).map_err(facility)?;
     let here = link.clone();
-    endpoint.on_request(PLAN, move |listening, request, token| {
+    endpoint.on_request(PLAN, move |listening, Request { message: request, token }| {
         let answer = listening.hear(&request, here.here());
         let payload = serde_json::to_vec(&answer).unwrap_or_default();
         // Refused only where the one who asked is gone.
         let _ = token.reply(PLAN, &[], &payload);
     });
-    endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
+    endpoint.on_connection(|listening, event| listening.hung_up |= matches!(event.change, ConnectionChange::Ended(_)));
 
     let (mut listening, mut looked, mut known) = (Listening::default(), Instant::now(), None);
     ready();
@@ -186,7 +186,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
 }
 
 impl Listening {
-    fn hear(&mut self, request: &Message<'_>, here: Result<Place, Error>) -> Answer {
+    fn hear(&mut self, request: &Message<'_, Listening>, here: Result<Place, Error>) -> Answer {
         let plan: Plan = match serde_json::from_slice(request.payload()) {
             Ok(plan) => plan,
             Err(error) => return Answer::Refused(format!("the plan makes no sense to it: {error}")),

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use am_api::{Endpoint, Message, Node, Region, Rights, Token, Transfer, TransferKind};
+use am_api::{Endpoint, Message, Node, Region, Request, Rights, Transfer, TransferKind};
 
 use super::children::Line;
 use super::ledger::Ledger;
@@ -49,7 +49,7 @@ pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error>
 /// The endpoint that takes them, and what its handlers work on.
 fn open(node: &Node, recipe: Recipe) -> Result<(Endpoint<State>, State), Error> {
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
-    endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
+    endpoint.on_request(DATA, |state: &mut State, Request { message, .. }| _ = on_request(state, &message, Sort::Data));
     endpoint.on_request(ASK, on_ask);
     endpoint.on_returned(|state, _| state.outcome.returned += 1);
     endpoint.on_transfer(|state, over| on_transfer(state, &over));
@@ -61,7 +61,7 @@ fn open(node: &Node, recipe: Recipe) -> Result<(Endpoint<State>, State), Error> 
 }
 
 /// Its number, if it is one that was sent so.
-fn on_request(state: &mut State, message: &Message<'_>, sort: Sort) -> Option<u64> {
+fn on_request(state: &mut State, message: &Message<'_, State>, sort: Sort) -> Option<u64> {
     let found = state.recipe.recognise(message.words(), message.payload());
     let Some((number, shape)) = found.filter(|(number, _)| Recipe::sort(*number) == sort) else {
         state.outcome.wrong += 1;
@@ -72,7 +72,7 @@ fn on_request(state: &mut State, message: &Message<'_>, sort: Sort) -> Option<u6
     Some(number)
 }
 
-fn on_ask(state: &mut State, message: Message<'_>, token: Token) {
+fn on_ask(state: &mut State, Request { message, token }: Request<'_, State>) {
     let Some(number) = on_request(state, &message, Sort::Ask) else { return };
     let shape = state.recipe.shape(number + 1);
     state.recipe.fill(number + 1, &mut state.scratch[..shape.payload]);
@@ -80,7 +80,7 @@ fn on_ask(state: &mut State, message: Message<'_>, token: Token) {
     state.outcome.wrong += said.is_err() as u64;
 }
 
-fn on_transfer(state: &mut State, over: &Transfer<'_>) {
+fn on_transfer(state: &mut State, over: &Transfer<'_, State>) {
     let number = state.outcome.puts;
     let bytes = state.region.bytes();
     let is_whole = (over.kind, over.result, over.length) == (TransferKind::Deposited, Ok(()), PUT as u64);
@@ -162,7 +162,7 @@ mod tests {
                 let mut payload = vec![0; shape.payload];
                 recipe.fill(number, &mut payload);
                 spoil(&mut payload);
-                while sender.request(to, DATA, shape.words(), &payload).is_err() {
+                while sender.try_request(to, DATA, shape.words(), &payload).is_err() {
                     sender.poll(&mut ());
                     receiver.poll(&mut state);
                 }

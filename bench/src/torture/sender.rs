@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Message, Node, RegionId, Remote, RequestError, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, Message, Node, RegionId, RequestError, Transfer, TransferKind};
 
 use super::children::Line;
 use super::ledger::Ledger;
@@ -36,7 +36,7 @@ struct Sender<'a> {
     endpoint: Endpoint<State>,
     node: Node,
     state: State,
-    flows: Vec<Remote>,
+    flows: Vec<Connection>,
     region: RegionId,
     scratch: Vec<u8>,
     /// Transfers begun.
@@ -66,7 +66,7 @@ pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> 
     conclude(&sender.node, Outcome { arrived: answers.came, twice: answers.twice, ..outcome })
 }
 
-fn on_answer(state: &mut State, message: &Message<'_>) {
+fn on_answer(state: &mut State, message: &Message<'_, State>) {
     match state.recipe.recognise(message.words(), message.payload()) {
         Some((number, shape)) if Recipe::sort(number) == Sort::Answer => {
             state.answers.note(number / 4);
@@ -76,7 +76,7 @@ fn on_answer(state: &mut State, message: &Message<'_>) {
     }
 }
 
-fn on_transfer(state: &mut State, over: &Transfer<'_>) {
+fn on_transfer(state: &mut State, over: &Transfer<'_, State>) {
     state.putting = false;
     match (over.kind, over.result) {
         (TransferKind::Put, Ok(())) => state.outcome.puts += 1,
@@ -129,14 +129,14 @@ impl Sender<'_> {
         }
         self.state.recipe.fill(number, &mut self.scratch[..shape.payload]);
         loop {
-            match self.endpoint.request(to, handler(number), shape.words(), &self.scratch[..shape.payload]) {
+            match self.endpoint.try_request(to, handler(number), shape.words(), &self.scratch[..shape.payload]) {
                 Ok(()) => return Ok(()),
                 Err(error) => self.rest(error)?,
             }
         }
     }
 
-    fn send_in_place(&mut self, to: Remote, number: u64, shape: &Shape) -> Result<(), Error> {
+    fn send_in_place(&mut self, to: Connection, number: u64, shape: &Shape) -> Result<(), Error> {
         let length = shape.payload;
         let mut prepared = loop {
             match self.endpoint.prepare(to, handler(number), shape.words(), length, length) {
@@ -178,6 +178,6 @@ impl Sender<'_> {
     }
 }
 
-fn handler(number: u64) -> am_api::Handler {
+fn handler(number: u64) -> am_api::HandlerId {
     if Recipe::sort(number) == Sort::Ask { ASK } else { DATA }
 }

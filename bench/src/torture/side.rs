@@ -5,7 +5,7 @@ use std::io::stdout;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use am_api::{Handler, Node};
+use am_api::{HandlerId, Node};
 
 use super::children::Line;
 use super::verdict::Outcome;
@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::watch::Watch;
 
 pub(super) const ENDPOINT: &str = "torture";
-pub(super) const DATA: Handler = Handler(0);
-pub(super) const ASK: Handler = Handler(1);
-pub(super) const ANSWER: Handler = Handler(2);
+pub(super) const DATA: HandlerId = HandlerId(0);
+pub(super) const ASK: HandlerId = HandlerId(1);
+pub(super) const ANSWER: HandlerId = HandlerId(2);
 
 /// Neither side closes while the other still moves frames: some devices' memory goes with whoever does.
 const STAYS: Duration = Duration::from_millis(300);
@@ -48,7 +48,7 @@ pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {
     let losses = Losses { per_million: lost_per_million, seed: recipe.seed.wrapping_add(which as u64) };
     let (transport, _) = open(&plan.on, how, losses, watch)?;
     let name = NODES[which];
-    let builder = Node::builder(name).bundles(how.bundles);
+    let builder = Node::builder(name).coalesce(how.bundles);
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
         None => builder,

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Idle, Message, Node, NotOpen, Remote, RequestError, Token, Transfer, Transport};
+use am_api::{
+    Connection, Endpoint, HandlerId, Idle, Message, Node, NotOpen, Request, RequestError, Transfer, Transport,
+};
 use am_transport::trace::Trace;
 use am_wire::bulk::Segment;
 
@@ -24,9 +26,9 @@ use crate::watch::Watch;
 /// The endpoint's name, on both sides.
 const ENDPOINT: &str = "am-bench";
 
-const DATA: Handler = Handler(0);
-const NOTE: Handler = Handler(1);
-const REGION: Handler = Handler(2);
+const DATA: HandlerId = HandlerId(0);
+const NOTE: HandlerId = HandlerId(1);
+const REGION: HandlerId = HandlerId(2);
 
 /// With bundles a doorbell is for more messages than there are frames in a batch: two full bundles of
 /// the smallest. A number between would end with a frame that is nearly empty.
@@ -46,7 +48,7 @@ struct State {
     content: Content,
     echo: bool,
     /// The other side, known from what it says.
-    other: Option<Remote>,
+    other: Option<Connection>,
     notes: VecDeque<Note>,
     told: Told,
 }
@@ -85,7 +87,7 @@ pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Resul
 /// # Errors
 /// As [`node`].
 pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Transport>) -> Result<Node, Error> {
-    let builder = Node::builder(name).idle(idle).bundles(how.bundles);
+    let builder = Node::builder(name).idle(idle).coalesce(how.bundles);
     let builder = if how.bundles { builder.window(WINDOW) } else { builder };
     let builder = match how.framing.fixed() {
         Some(framing) => builder.framing(framing),
@@ -128,7 +130,9 @@ impl Am {
         let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
         endpoint.on_request(DATA, on_data);
         endpoint.on_request(NOTE, on_note);
-        endpoint.on_request(REGION, |state, region, _| state.told.on_region([region.word(0), region.word(1)]));
+        endpoint.on_request(REGION, |state, Request { message: region, .. }| {
+            state.told.on_region([region.word(0), region.word(1)])
+        });
         endpoint.on_reply(DATA, on_echo);
         endpoint.on_transfer(on_transfer);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
@@ -175,7 +179,7 @@ impl Am {
     fn tell_region(&mut self) -> Result<(), Error> {
         let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
         if let Some(words) = transfers.untold(&self.state.told)
-            && settle(self.endpoint.request(to, REGION, &words, &[]))?.is_some()
+            && settle(self.endpoint.try_request(to, REGION, &words, &[]))?.is_some()
         {
             transfers.was_told();
         }
@@ -196,7 +200,7 @@ impl Am {
     }
 
     /// Ask until there is an answer: the far side may need a while to open.
-    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Remote, Error> {
+    fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Connection, Error> {
         let mut pace = Pace::new(watch, Via::Am, "connecting", Patience::default().open);
         let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
         loop {
@@ -219,7 +223,7 @@ pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }
 
-fn on_data(state: &mut State, message: Message<'_>, token: Token) {
+fn on_data(state: &mut State, Request { message, token }: Request<'_, State>) {
     count(state, &message);
     if state.echo {
         // Refused only where the other side is gone, which shows by its silence.
@@ -227,16 +231,16 @@ fn on_data(state: &mut State, message: Message<'_>, token: Token) {
     }
 }
 
-fn on_echo(state: &mut State, message: Message<'_>) {
+fn on_echo(state: &mut State, message: Message<'_, State>) {
     count(state, &message);
 }
 
 #[inline]
-fn count(state: &mut State, message: &Message<'_>) {
+fn count(state: &mut State, message: &Message<'_, State>) {
     state.content.count(message.payload(), &mut state.arrived);
 }
 
-fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
+fn on_transfer(state: &mut State, transfer: Transfer<'_, State>) {
     if let Some(is_right) = state.told.over(&transfer) {
         state.arrived.messages += 1;
         state.arrived.bytes += transfer.length;
@@ -245,7 +249,7 @@ fn on_transfer(state: &mut State, transfer: Transfer<'_>) {
     }
 }
 
-fn on_note(state: &mut State, message: Message<'_>, _: Token) {
+fn on_note(state: &mut State, Request { message, .. }: Request<'_, State>) {
     state.other = Some(message.from());
     let words = [0, 1, 2, 3].map(|at| message.word(at));
     state.notes.extend(Note::from_words(words));
@@ -338,7 +342,7 @@ impl Port for Am {
         }
         let count = if self.bundles && count > 1 { BUNDLED } else { count };
         let mut sent = 0;
-        while sent < count && settle(self.endpoint.request(to, DATA, &[], self.state.content.bytes()))?.is_some() {
+        while sent < count && settle(self.endpoint.try_request(to, DATA, &[], self.state.content.bytes()))?.is_some() {
             sent += 1;
         }
         if sent > 0 {
@@ -363,7 +367,7 @@ impl Port for Am {
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
         let Some(to) = self.state.other else { return Ok(()) };
-        settle(self.endpoint.request(to, NOTE, &note.to_words(), &[])).map(drop)
+        settle(self.endpoint.try_request(to, NOTE, &note.to_words(), &[])).map(drop)
     }
 
     /// Credits are the window, and nothing is lost.

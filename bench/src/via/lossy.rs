@@ -9,9 +9,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use am_wire::Address;
 
 use crate::loss::Loss;
 
@@ -68,7 +67,7 @@ impl<T: Transport> Transport for Lossy<T> {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         self.inner.send(to, frame)
     }
 
@@ -77,52 +76,16 @@ impl<T: Transport> Transport for Lossy<T> {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.inner.way_back(flow, back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.stray()
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.inner.full(is_full);
-    }
-
-    fn gone(&mut self) -> Option<Address> {
-        self.inner.gone()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.inner.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.introduce(place)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.forget(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.inner.broken()
-    }
-
-    fn suspect(&mut self, to: Address) {
-        self.inner.suspect(to);
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        self.inner.way_to(to)
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        self.inner.place_of(to)
+    fn peer(&self, at: Address) -> PeerInfo {
+        self.inner.peer(at)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -133,6 +96,7 @@ impl<T: Transport> Transport for Lossy<T> {
 
 #[cfg(test)]
 mod tests {
+    use am_transport::TransportExt;
     use am_transport::loopback::wire;
 
     use super::*;
@@ -149,7 +113,7 @@ mod tests {
             let mut arrived = 0;
             for _ in 0..20_000 {
                 let frame = near.caps().pool.copy(&[&head[..], &[0; 46]].concat()).unwrap();
-                near.send(to, frame).unwrap();
+                assert!(near.send(to, &frame), "room");
                 near.flush();
                 far.receive(8, &mut |_| arrived += 1);
                 far.flush();

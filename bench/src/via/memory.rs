@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use am_ring::Frame;
-use am_transport::Transport;
 use am_transport::loopback::{Loopback, Plug};
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{ETHERNET, Link, SMALLEST, emit};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -85,7 +85,7 @@ fn send(transport: &mut impl Transport, to: Address, head: &[u8; ETHERNET], payl
         space[ETHERNET..][..payload.len()].copy_from_slice(payload);
     }
     frame.set_len((ETHERNET + payload.len()).max(SMALLEST));
-    transport.send(to, frame).is_ok()
+    transport.send(to, &frame)
 }
 
 pub(crate) fn flow_of(id: u16) -> Flow {

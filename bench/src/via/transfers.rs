@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use am_api::{Endpoint, Region, RegionId, Remote, Rights, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, Region, RegionId, Rights, Transfer, TransferKind};
 
 use crate::content::{Content, SHARE};
 use crate::error::Error;
@@ -100,7 +100,7 @@ impl Told {
     }
 
     /// A transfer is over; of one that arrived returns whether it is what was sent.
-    pub(super) fn over(&mut self, transfer: &Transfer<'_>) -> Option<bool> {
+    pub(super) fn over<S>(&mut self, transfer: &Transfer<'_, S>) -> Option<bool> {
         match (transfer.result, transfer.kind) {
             (Err(error), _) => self.failed = Some(error.to_string()),
             (Ok(()), TransferKind::Put) => self.free.push(transfer.offset as usize / self.size.max(1)),
@@ -180,7 +180,7 @@ impl Transfers {
         &self,
         endpoint: &Endpoint<S>,
         told: &mut Told,
-        to: Remote,
+        to: Connection,
         count: usize,
     ) -> Result<usize, Error> {
         if let Some(why) = told.failed.take() {

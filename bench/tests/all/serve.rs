@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{QUICK, json, run, start};
-use am_api::{Endpoint, Handler, Node, Remote};
+use am_api::{Connection, Endpoint, HandlerId, Node};
 use nix::sys::signal::Signal;
 
 const SERVER: &str = "udp:127.77.1.2:7000";
@@ -14,10 +14,10 @@ const PLANS: &str = "am-bench-plans";
 const VIA: &str = "am-bench";
 /// A plan; data, notes and regions.
 /// A plan; data, notes and regions.
-const PLAN: Handler = Handler(0);
-const DATA: Handler = Handler(0);
-const NOTE: Handler = Handler(1);
-const REGION: Handler = Handler(2);
+const PLAN: HandlerId = HandlerId(0);
+const DATA: HandlerId = HandlerId(0);
+const NOTE: HandlerId = HandlerId(1);
+const REGION: HandlerId = HandlerId(2);
 /// The note that says that nothing comes any more.
 const GIVE_UP: [u64; 4] = [10, 0, 0, 0];
 
@@ -36,7 +36,7 @@ impl Babbler {
     }
 
     /// The server leaves between two measurements: until it is there again.
-    fn connect(&mut self, endpoint: &str) -> Remote {
+    fn connect(&mut self, endpoint: &str) -> Connection {
         for _ in 0..20 {
             let to = self.endpoint.connect("beta", endpoint).unwrap();
             if self.endpoint.wait_open(&mut self.answers, to, SECONDS).is_ok() {
@@ -48,8 +48,8 @@ impl Babbler {
         panic!("no {endpoint} at beta")
     }
 
-    fn say(&mut self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) {
-        self.endpoint.request(to, handler, words, payload).unwrap();
+    fn say(&mut self, to: Connection, handler: HandlerId, words: &[u64], payload: &[u8]) {
+        self.endpoint.try_request(to, handler, words, payload).unwrap();
         self.endpoint.wait(&mut self.answers, Duration::from_millis(1));
     }
 
@@ -104,7 +104,7 @@ fn clients_that_make_no_sense() {
     // A measurement of transfers, by a side that says no region and sends something else.
     babbler.say(to, NOTE, &[1 | 3 << 8 | 1 << 32, 1 << 20, 0, u64::MAX], &[]);
     babbler.say(to, DATA, &[1, 2, 3], &[7; 1000]);
-    babbler.say(to, Handler(200), &[], &[]);
+    babbler.say(to, HandlerId(200), &[], &[]);
     babbler.say(to, NOTE, &GIVE_UP, &[]);
     drop(babbler);
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use am_fm::{Cluster, Fm, Handler, Rank};
+use am_fm::{Cluster, Fm, HandlerId, Rank};
 
 use crate::code::{self, Code, Failure};
 use crate::here::{self, HandlerFn, Here, Message};
@@ -37,9 +37,9 @@ fn rank(number: c_int) -> Result<Rank, Failure> {
     usize::try_from(number).map(Rank).map_err(|_| bad())
 }
 
-fn index(number: c_int) -> Result<Handler, Failure> {
+fn index(number: c_int) -> Result<HandlerId, Failure> {
     let bad = || Failure::new(Code::Handler, format!("{number} is no handler: they are numbered from 0 to 255"));
-    u8::try_from(number).map(Handler).map_err(|_| bad())
+    u8::try_from(number).map(HandlerId).map_err(|_| bad())
 }
 
 fn milliseconds(number: c_int) -> Result<Duration, Failure> {

@@ -26,7 +26,7 @@ pub struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(node: am_fm::Rank, handler: am_fm::Handler, i: [u64; 4], bytes: &[u8]) -> Message {
+    pub(crate) fn new(node: am_fm::Rank, handler: am_fm::HandlerId, i: [u64; 4], bytes: &[u8]) -> Message {
         let node = c_int::try_from(node.0).unwrap_or(-1);
         Message { node, handler: handler.0.into(), i, buf: bytes.as_ptr().cast(), size: bytes.len() }
     }
@@ -59,7 +59,7 @@ thread_local! {
 /// What a call finds: it was made in a handler, or outside of all.
 pub(crate) enum Here<'a> {
     /// In the handler of this message.
-    Handler(&'a am_fm::Message<'a>),
+    Handler(&'a am_fm::Message<'a, ()>),
     /// Outside, on a thread with this node.
     Outside(&'a mut Fm<()>),
 }
@@ -72,7 +72,7 @@ pub(crate) fn here<T>(work: impl FnOnce(Here<'_>) -> Result<T, Failure>) -> Resu
         // borrows until it takes it away again; it has not returned, since we
         // are called, on the same thread, by the handler that it called. The
         // reference made here ends with this call, before the handler does.
-        let message = unsafe { message.cast::<am_fm::Message<'_>>().as_ref() };
+        let message = unsafe { message.cast::<am_fm::Message<'_, ()>>().as_ref() };
         return work(Here::Handler(message));
     }
     outside(|node| work(Here::Outside(node)))
@@ -98,7 +98,7 @@ pub(crate) fn slot<T>(work: impl FnOnce(&mut Option<Fm<()>>) -> Result<T, Failur
 
 /// Run a handler of the program's.
 #[inline]
-pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Message<'_>) {
+pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Message<'_, ()>) {
     let view = Message::new(message.source(), message.handler(), message.words(), message.bytes());
     let _current = Current::set(message);
     // SAFETY: `fm.h` asks of the program for a function of this type, that may be
@@ -111,7 +111,7 @@ pub(crate) fn run(handler: HandlerFn, context: *mut c_void, message: &am_fm::Mes
 struct Current;
 
 impl Current {
-    fn set(message: &am_fm::Message<'_>) -> Current {
+    fn set(message: &am_fm::Message<'_, ()>) -> Current {
         CURRENT.set(Some(NonNull::from(message).cast()));
         Current
     }

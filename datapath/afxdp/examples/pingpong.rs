@@ -127,7 +127,7 @@ fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
         space[12..ETHERNET].copy_from_slice(&EtherType::DEFAULT.hidden().to_be_bytes());
     }
     frame.set_len(size);
-    xdp.send(to, frame).is_ok()
+    xdp.send(to, &frame)
 }
 
 fn flood(xdp: &mut Xdp, to: Address, plan: &Plan) {

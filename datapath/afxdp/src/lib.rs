@@ -71,7 +71,7 @@
 //!
 //! ```no_run
 //! use am_afxdp::{Options, open};
-//! use am_transport::Transport;
+//! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Buffer, Flow};
 //!
 //! let mut eth1 = open(&Options::new("eth1"))?;

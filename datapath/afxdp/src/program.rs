@@ -126,21 +126,21 @@ impl Attached {
     }
 
     /// How the program can return requests of this flow.
-    pub(crate) fn way_back(&self, flow: Flow, back: &Back) {
+    pub(crate) fn set_reject_template(&self, flow: Flow, template: &Back) {
         if let Some(steer) = self.steer_program() {
-            steer.set_back(flow, Some(back));
+            steer.set_back(flow, Some(template));
         }
     }
 
     /// Whether it has to.
-    pub(crate) fn full(&self, is_full: bool) {
+    pub(crate) fn set_rx_full(&self, is_full: bool) {
         if let Some(steer) = self.steer_program() {
             steer.set_full(is_full);
         }
     }
 
     /// The last flow that a frame came for though it is not open, once.
-    pub(crate) fn stray(&self) -> Option<Flow> {
+    pub(crate) fn unknown_flow(&self) -> Option<Flow> {
         self.steer_program()?.stray()
     }
 

@@ -13,7 +13,6 @@
 
 use std::time::{Duration, Instant};
 
-use am_transport::Transport;
 use am_wire::Reason;
 
 use crate::anew::Anew;
@@ -156,7 +155,7 @@ impl Xdp {
         let promised = *promised;
         (self.path, self.mode, self.caps.mode) = (path, mode.clone(), mode.to_string());
         self.caps.pool = pool;
-        self.promise(promised);
+        self.set_rx_credit(promised);
         Ok(())
     }
 }

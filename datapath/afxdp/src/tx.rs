@@ -55,29 +55,26 @@ impl Tx {
         self.outgoing.fd().as_raw_fd()
     }
 
-    /// Queue a frame.
-    ///
-    /// # Errors
-    /// The ring is full: the frame comes back.
+    /// Queue a frame, if the ring has room.
     #[inline]
-    pub(crate) fn send(&mut self, frames: &mut Frames, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn send(&mut self, frames: &mut Frames, frame: &Frame) -> bool {
         if self.lent == self.most_lent {
             self.reap(frames);
             if self.lent == self.most_lent {
                 self.counters.full += 1;
-                return Err(frame);
+                return false;
             }
         }
         let length = frame.bytes().len();
         if !(ETHERNET..=self.longest).contains(&length) {
             self.counters.invalid += 1;
-            return Ok(());
+            return true;
         }
-        if !frames.pool().owns(&frame) {
+        if !frames.pool().owns(frame) {
             return self.queue_copy(frames, frame);
         }
-        self.queue(frames, frame, length);
-        Ok(())
+        self.queue(frames, frame.share(), length);
+        true
     }
 
     #[inline(always)]
@@ -93,12 +90,12 @@ impl Tx {
 
     /// Queue a copy of a frame of another pool.
     #[cold]
-    fn queue_copy(&mut self, frames: &mut Frames, foreign: Frame) -> Result<(), Frame> {
-        let copy = frames.copy(&foreign).ok_or(foreign)?;
+    fn queue_copy(&mut self, frames: &mut Frames, foreign: &Frame) -> bool {
+        let Some(copy) = frames.copy(foreign) else { return false };
         self.counters.copied += 1;
         let length = copy.bytes().len();
         self.queue(frames, copy, length);
-        Ok(())
+        true
     }
 
     /// Put the queued frames into the ring, with one update of the index that the kernel and we share.

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use am_ring::{Frame, Pool};
-use am_transport::{Caps, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport};
+use am_wire::{Address, Buffer};
 
 use crate::anew::Anew;
 use crate::busy_poll::Deferred;
@@ -144,56 +143,9 @@ impl Xdp {
     pub fn mode(&self) -> &Mode {
         &self.mode
     }
-}
 
-impl Transport for Xdp {
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    #[inline]
-    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
-        match self.program.place() {
-            Some(place) if place.has_siblings() => receive_among(place, &mut self.path, &self.caps.pool, budget, each),
-            _ => self.path.receive(budget, each),
-        }
-    }
-
-    #[inline]
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
-        match &mut self.path {
-            Path::Whole(Whole { tx, frames, .. }) => tx.send(frames, frame),
-            Path::Pieces(pieces) => pieces.tx.send(&mut pieces.frames, frame),
-            Path::Closed(_) => Err(frame),
-        }
-    }
-
-    #[inline]
-    fn flush(&mut self) {
-        match &mut self.path {
-            Path::Whole(Whole { tx, frames, .. }) => tx.flush(frames),
-            Path::Pieces(pieces) => pieces.tx.flush(&mut pieces.frames),
-            Path::Closed(_) => (),
-        }
-    }
-
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.program.steer(flow, open);
-    }
-
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.program.way_back(flow, back);
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.program.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.program.stray()
-    }
-
-    fn broken(&mut self) -> Option<&str> {
+    /// Why nothing leaves or arrives now.
+    fn current_error(&mut self) -> Option<&str> {
         self.look_for_cuts();
         self.look_for_bypass();
         self.carrier.look();
@@ -214,13 +166,61 @@ impl Transport for Xdp {
         watch.look(path.counters().0.frames + taken, || program.counters().as_ref().map(Dropped::of))
     }
 
-    fn promise(&mut self, frames: usize) {
+    pub(crate) fn set_rx_credit(&mut self, frames: usize) {
         self.anew.promised = self.anew.promised.max(frames);
         match &mut self.path {
             Path::Whole(whole) => whole.rx.promise(frames),
             Path::Pieces(pieces) => pieces.rx.promise(frames),
             Path::Closed(_) => (),
         }
+    }
+}
+
+impl Transport for Xdp {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
+        match self.program.place() {
+            Some(place) if place.has_siblings() => receive_among(place, &mut self.path, &self.caps.pool, budget, each),
+            _ => self.path.receive(budget, each),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
+        match &mut self.path {
+            Path::Whole(Whole { tx, frames, .. }) => tx.send(frames, frame),
+            Path::Pieces(pieces) => pieces.tx.send(&mut pieces.frames, frame),
+            Path::Closed(_) => false,
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        match &mut self.path {
+            Path::Whole(Whole { tx, frames, .. }) => tx.flush(frames),
+            Path::Pieces(pieces) => pieces.tx.flush(&mut pieces.frames),
+            Path::Closed(_) => (),
+        }
+    }
+
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::Steer { flow, open } => self.program.steer(flow, open),
+            Command::RejectTemplate { flow, template } => self.program.set_reject_template(flow, template),
+            Command::RxFull(is_full) => self.program.set_rx_full(is_full),
+            Command::RxCredit(frames) => self.set_rx_credit(frames),
+            _ => return command.without_peers(&self.caps),
+        }
+        Ok(())
+    }
+
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.program.unknown_flow().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
+        self.current_error().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use am_api::{Endpoint, Handler, Node};
+use am_api::{Endpoint, HandlerId, Node, Request};
 use am_dpdk::raw::{BATCH, Raw};
 use am_dpdk::{Dpdk, Options};
-use am_transport::{Name, Transport};
+use am_transport::{Name, Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::time::{ClockId, clock_gettime};
@@ -18,8 +18,8 @@ const ROUNDS: usize = 7;
 const TRIPS: usize = 100_000;
 const BURSTS: usize = 20_000;
 const BURST: usize = 32;
-const ECHO: Handler = Handler(1);
-const SINK: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(1);
+const SINK: HandlerId = HandlerId(2);
 const SECONDS: Duration = Duration::from_secs(10);
 
 /// The names of the two ends. The first is opened first.
@@ -104,7 +104,7 @@ fn send(end: &mut Dpdk, to: Address) {
     let mut frame = end.caps().pool.take().expect("they come home");
     let length = message(from, to, frame.space().expect("nobody shares it"));
     frame.set_len(length);
-    end.send(to, frame).expect("the queue was flushed");
+    assert!(end.send(to, &frame), "the queue was flushed");
 }
 
 /// Receive what was sent, and send the frames that found no room.
@@ -144,10 +144,12 @@ fn seam(pair: &str) -> Costs {
 /// A node, and an endpoint that counts.
 fn node(name: &str, end: &Options, bundles: bool) -> (Node, Endpoint<u64>) {
     let end = am_dpdk::open(end).unwrap_or_else(|error| panic!("{error}"));
-    let node = Node::builder(name).bundles(bundles).open_on(Box::new(end)).expect("the transport has room");
+    let node = Node::builder(name).coalesce(bundles).open_on(Box::new(end)).expect("the transport has room");
     let mut endpoint = node.endpoint::<u64>("main").expect("the first");
-    endpoint.on_request(ECHO, |_, request, token| token.reply(ECHO, &[], request.payload()).expect("it fits"));
-    endpoint.on_request(SINK, |count, _, _| *count += 1);
+    endpoint.on_request(ECHO, |_, Request { message: request, token }| {
+        token.reply(ECHO, &[], request.payload()).expect("it fits")
+    });
+    endpoint.on_request(SINK, |count, _| *count += 1);
     endpoint.on_reply(ECHO, |count, _| *count += 1);
     (node, endpoint)
 }
@@ -164,7 +166,7 @@ fn nodes(pair: &str, bundles: bool) -> Costs {
     }
     let trip = cost(TRIPS, || {
         for number in 0..TRIPS as u64 {
-            near.request(to, ECHO, &[], &[7; 16]).expect("there is credit");
+            near.try_request(to, ECHO, &[], &[7; 16]).expect("there is credit");
             while here <= number {
                 near.poll(&mut here);
                 far.poll(&mut there);
@@ -173,7 +175,7 @@ fn nodes(pair: &str, bundles: bool) -> Costs {
     });
     let way = cost(BURSTS * BURST, || {
         for number in 1..=(BURSTS * BURST) as u64 {
-            while near.request(to, SINK, &[], &[7; 16]).is_err() {
+            while near.try_request(to, SINK, &[], &[7; 16]).is_err() {
                 near.poll(&mut here);
                 far.poll(&mut there);
             }

@@ -1,13 +1,13 @@
 //! The transport.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::thread;
 use std::time::Duration;
 
 use am_ring::Frame;
-use am_transport::{Caps, Steering, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_wire::Address;
 
 use crate::open::{self, Opened};
 use crate::rx::Rx;
@@ -24,7 +24,8 @@ pub struct Dpdk {
     opened: Opened,
     steering: Steering,
     caps: Caps,
-    broken: Option<String>,
+    /// Why nothing arrives or leaves.
+    broken: Option<Cow<'static, str>>,
 }
 
 /// Open a device.
@@ -61,6 +62,21 @@ impl Dpdk {
     pub fn is_up(&self) -> bool {
         self.opened.ask().link().unwrap_or(false)
     }
+
+    fn look_at_link(&mut self) {
+        if matches!(self.broken, Some(Cow::Owned(_))) {
+            return;
+        }
+        self.broken = match self.opened.ask().link() {
+            Ok(true) => None,
+            Ok(false) => {
+                // A node that knows that the link is down sends nothing, and only sending looks for the other end.
+                self.tx.search(self.opened.port().0);
+                Some(DOWN.into())
+            }
+            Err(why) => Some(format!("{} is gone: {why}", self.caps.name).into()),
+        };
+    }
 }
 
 impl Transport for Dpdk {
@@ -75,7 +91,7 @@ impl Transport for Dpdk {
     }
 
     #[inline]
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         self.tx.send(&self.opened, frame)
     }
 
@@ -84,31 +100,14 @@ impl Transport for Dpdk {
         self.tx.flush(&mut self.opened);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.steering.control(command, &self.caps)
     }
 
-    fn way_back(&mut self, _: Flow, back: &Back) {
-        self.steering.way_back(back);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        if self.broken.is_none() {
-            match self.opened.ask().link() {
-                Ok(true) => (),
-                Ok(false) => {
-                    // Who knows that it is down sends nothing, upon which the other end would be looked for.
-                    self.tx.search(self.opened.port().0);
-                    return Some(DOWN);
-                }
-                Err(why) => self.broken = Some(format!("{} is gone: {why}", self.caps.name)),
-            }
-        }
-        self.broken.as_deref()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
+        self.look_at_link();
+        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -59,31 +59,29 @@ impl Tx {
         }
     }
 
-    /// Queue a frame.
-    ///
-    /// # Errors
-    /// The queue is full: the frame comes back.
+    /// Queue a frame, if the queue has room.
     #[inline]
-    pub(crate) fn send(&mut self, opened: &Opened, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn send(&mut self, opened: &Opened, frame: &Frame) -> bool {
         if self.queued.len() == QUEUE || self.lent + self.queued.len() >= self.most_lent {
             self.full += 1;
-            return Err(frame);
+            return false;
         }
         if !(ETHERNET..=self.longest).contains(&frame.bytes().len()) {
             self.invalid += 1;
-            return Ok(());
+            return true;
         }
-        let frame = if opened.pool.owns(&frame) { frame } else { self.copy(&opened.pool, frame)? };
-        self.queued.push(frame);
-        Ok(())
+        let own = if opened.pool.owns(frame) { Some(frame.share()) } else { self.copy(&opened.pool, frame) };
+        let has_frame = own.is_some();
+        self.queued.extend(own);
+        has_frame
     }
 
     /// A copy of a frame of another pool.
     #[cold]
-    fn copy(&mut self, pool: &Pool, foreign: Frame) -> Result<Frame, Frame> {
-        let copy = pool.copy(foreign.bytes()).ok_or(foreign)?;
+    fn copy(&mut self, pool: &Pool, foreign: &Frame) -> Option<Frame> {
+        let copy = pool.copy(foreign.bytes())?;
         self.copied += 1;
-        Ok(copy)
+        Some(copy)
     }
 
     /// Give all queued frames to the driver, and take back sent ones.

@@ -20,7 +20,7 @@ fn load(ends: &mut [Dpdk; 2]) {
     for end in &mut *ends {
         for _ in 0..100 {
             let frame = end.caps().pool.copy(&[0; 100]).expect("the pool is not empty");
-            end.send(Address::BROADCAST, frame).expect("the queue is not full");
+            assert!(end.send(Address::BROADCAST, &frame), "the queue is not full");
         }
         end.flush();
     }

@@ -1,4 +1,4 @@
-//! Where a turn gets its time from.
+//! The clock of a turn.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,68 +8,67 @@ use am_proto::Time;
 use am_wire::control::Incarnation;
 use nix::time::{ClockId, clock_gettime};
 
-/// A monotonic clock, or in tests and simulations one that is set by hand.
+/// A monotonic clock, or for tests and simulations a manual one.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// Since this reading of the machine's clock.
+    /// The machine's clock. 0 is at this reading of it.
     Monotonic(u64),
-    Hand(Hand),
+    Manual(ManualClock),
 }
 
 impl Clock {
-    /// The machine's monotonic clock; starts at 0.
+    /// The machine's monotonic clock. It starts at 0.
     pub fn monotonic() -> Self {
         Clock(Source::Monotonic(nanoseconds()))
     }
 
-    /// A clock that only moves when its hand does; starts at 0.
-    pub fn by_hand() -> (Self, Hand) {
-        let hand = Hand(Rc::default());
-        (Clock(Source::Hand(hand.clone())), hand)
+    /// A clock that moves only when its [`ManualClock`] is moved; starts at 0.
+    pub fn manual() -> (Self, ManualClock) {
+        let manual = ManualClock(Rc::default());
+        (Clock(Source::Manual(manual.clone())), manual)
     }
 
-    /// The time. Costs about 20 ns, so that a turn reads it once.
+    /// The time. A reading costs about 20 ns, so a turn reads it once.
     #[inline]
     pub fn now(&self) -> Time {
         match &self.0 {
             Source::Monotonic(start) => Time(nanoseconds().wrapping_sub(*start)),
-            Source::Hand(hand) => hand.0.get(),
+            Source::Manual(manual) => manual.0.get(),
         }
     }
 }
 
-/// The machine's clock, without the detour of [`std::time::Instant`] over
-/// seconds and back, which costs as much again as the reading.
+/// The machine's clock. [`std::time::Instant`] would convert to seconds and back, which costs as much again as the
+/// reading.
 #[inline]
 fn nanoseconds() -> u64 {
-    // Fails only for clocks that there are not.
+    // Fails only for an unknown clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Moves a [`Clock::by_hand`].
+/// Sets the time of a [`Clock::manual`].
 #[derive(Clone, Debug)]
-pub struct Hand(Rc<Cell<Time>>);
+pub struct ManualClock(Rc<Cell<Time>>);
 
-impl Hand {
+impl ManualClock {
     /// Later by so much.
     pub fn advance(&self, by: Duration) {
         self.0.set(self.0.get() + by);
     }
 
-    /// To this moment.
+    /// Set the clock.
     pub fn set(&self, to: Time) {
         self.0.set(to);
     }
 }
 
-/// A number for this run of a node that is larger than any earlier run's: the
-/// wall clock in nanoseconds. (A clock that was set back between two runs
-/// makes peers take the new run for a late frame of the old one, until the old one has
-/// not answered for a while.)
+/// The incarnation of this run of a node: the wall clock in nanoseconds, so that it is larger than that of any earlier
+/// run. If the wall clock is set back between two runs, peers take the new run's frames for late ones of the old run,
+/// until the old run has not answered for a while.
 pub fn incarnation() -> Incarnation {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Incarnation(since_1970.map_or(1, |duration| duration.as_nanos() as u64))
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_hand_moves_every_copy_of_its_clock() {
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         let copy = clock.clone();
         hand.advance(Duration::from_micros(3));
         assert_eq!((clock.now(), copy.now()), (Time(3_000), Time(3_000)));

@@ -1,4 +1,4 @@
-//! What a thread does when a turn has found nothing to do.
+//! Waiting: the work of a thread whose turn has found nothing to do.
 //!
 //! ```text
 //!   something happened      idle for `spin`           idle for `yielding` more
@@ -7,11 +7,9 @@
 //!               └── a frame, or the caller says `busy` ──────────────────┘
 //! ```
 //!
-//! Spinning answers soonest, and costs a core. Where there are fewer cores
-//! than spinning threads the peer that you wait for may be waiting for your
-//! core: therefore yield next, which costs nothing where nobody else wants to
-//! run. Sleeping ends when the transport has a frame or the protocol has
-//! something due.
+//! Spinning answers soonest, and costs a core. If more threads spin than there are cores, the awaited peer may be waiting
+//! for this core. So the thread yields next, which costs nothing while no other thread wants to run. A sleep ends when
+//! the transport has a frame or the protocol has something due.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -22,10 +20,10 @@ use am_proto::Time;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-/// A transport that cannot be waited for is looked at this often by a sleeper.
+/// How often a sleeping thread looks at a transport without a descriptor.
 const NAP: Duration = Duration::from_micros(50);
 
-/// No sleep is longer, so that a caller can look whether it should still run.
+/// The longest sleep. After it the caller can check whether it should still run.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// How to wait: spin, then yield, then sleep.
@@ -33,16 +31,15 @@ const LONGEST: Duration = Duration::from_millis(100);
 pub struct Idle {
     spin: Duration,
     yielding: Duration,
-    /// Idle since, if idle.
+    /// Since when the thread is idle, if it is.
     since: Option<Time>,
 }
 
 impl Default for Idle {
-    /// Spin for 3 µs where there is more than one core, yield for 200 µs, then sleep.
+    /// Spin for 3 µs if there is more than one core, yield for 200 µs, then sleep.
     ///
-    /// Not longer: two threads that spin on one core, because nothing pins
-    /// them, answer each other once in two spins. A yield costs half a
-    /// microsecond; who has a core to itself should be [`Idle::spinning`].
+    /// A longer spin would hurt unpinned threads: two that spin on one core answer each other once in two spins. A yield
+    /// costs half a microsecond, so a thread with a core of its own should use [`Idle::spinning`].
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let spin = if cores > 1 { Duration::from_micros(3) } else { Duration::ZERO };
@@ -51,30 +48,29 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// Spin for so long, yield for so long, then sleep.
+    /// Spin for `spin`, yield for `yielding`, then sleep.
     pub fn new(spin: Duration, yielding: Duration) -> Self {
         Idle { spin, yielding, since: None }
     }
 
-    /// Never give the core away: for threads that have one to themselves.
+    /// Never give the core away. For threads with a core of their own.
     pub fn spinning() -> Self {
         Idle::new(Duration::MAX, Duration::ZERO)
     }
 
-    /// Sleep at once: for threads that wait for the rare.
+    /// Sleep at once. For threads that wait for rare events.
     pub fn sleeping() -> Self {
         Idle::new(Duration::ZERO, Duration::ZERO)
     }
 
-    /// Something happened: the next wait starts with spinning.
+    /// Something happened, so the next wait starts with spinning.
     #[inline]
     pub fn busy(&mut self) {
         self.since = None;
     }
 
-    /// Nothing happened: wait as befits the time since something last did, at
-    /// most until `until`. `wake` is the transport's: see [`am_transport::Caps::wake`].
-    /// Returns whether the core was given away, so that `now` is long over.
+    /// Nothing happened, so wait: spin, yield or sleep, by the time since something last happened, at most until `until`.
+    /// `wake` is [`am_transport::Caps::wake`]. Returns whether the core was given away, so that `now` is out of date.
     #[inline]
     pub fn wait(&mut self, now: Time, until: Time, wake: Option<&[Arc<OwnedFd>]>) -> bool {
         let step = self.step(now, until);
@@ -108,8 +104,7 @@ enum Step {
 
 fn sleep(longest: Duration, wake: Option<&[Arc<OwnedFd>]>) {
     let wait = |on: &mut [PollFd<'_>]| {
-        // An error is a signal, or a descriptor that cannot be waited for:
-        // either way the next turn looks, so that it costs time and no frame.
+        // An error is a signal, or a bad descriptor. The next turn looks at the transport, so no frame is lost.
         let _ = ppoll(on, Some(TimeSpec::from_duration(longest)), None);
     };
     match wake {

@@ -1,5 +1,5 @@
-//! **One turn of the loop.** The protocol, which knows nothing of devices, and
-//! the transport, which knows nothing of the protocol, meet here and nowhere else.
+//! **One turn of the loop.** The protocol knows nothing of devices, and the transport knows nothing of the protocol. They
+//! meet only here.
 //!
 //! ```text
 //!            core.send, core.connect, ...         core.poll_deliver, ...
@@ -10,8 +10,8 @@
 //!      on_frame │        poll_event │ poll_transmit│       settle │ on_timeout
 //!   ┌───────────┴───────────┐   ┌───▼──────────────▼──────────────┴─────┐
 //!   │ inhale: a burst of    │   │ exhale: steering first, then a burst  │
-//!   │ frames in; where there│   │ out, one doorbell, and after it the   │
-//!   │ is none, the clock    │   │ clock and all that could wait         │
+//!   │ frames in; without any│   │ out, one doorbell, and after it the   │
+//!   │ frame, the clock      │   │ clock and the deferred work           │
 //!   └───────────▲───────────┘   └───┬──────────────┬────────────────────┘
 //!       receive │             steer │         send │ flush
 //!            ┌──┴───────────────────▼──────────────▼────────────────────┐
@@ -19,13 +19,11 @@
 //!            └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Read first: [`Engine::turn`], which is the whole of it. Then [`Idle`]: what
-//! a thread does when a turn has found nothing. [`Clock`] is read once a turn,
-//! [`pin`] keeps the thread where its caches are, [`incarnation`] tells this
-//! run of a node from its last.
+//! Read first: [`Engine::turn`] is the whole loop. [`Idle`] is how a thread waits when a turn has found nothing. A turn
+//! reads [`Clock`] once. [`pin`] keeps the thread on its core, with its caches. [`incarnation`] tells this run of a node
+//! from the one before.
 //!
-//! Nothing here is generic over the transport but the calls that take one, so
-//! that a node can be given any of them at run time.
+//! Only the calls that take a transport are generic over it, so a program can choose a node's transport at run time.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -33,7 +31,7 @@ mod idle;
 mod pin;
 mod turn;
 
-pub use clock::{Clock, Hand, incarnation};
+pub use clock::{Clock, ManualClock, incarnation};
 pub use idle::Idle;
 pub use pin::{PinError, pin};
 pub use turn::{BURST, Engine, Look, Turn};

@@ -1,27 +1,27 @@
-//! A thread stays on its core, and its caches with it.
+//! Pinning: a thread stays on its core, where its caches are.
 
 /// Why a thread was not pinned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
     /// There is no such core, or the process may not use it.
     #[error(
-        "core {asked} is not one of the cores this process may run on ({have:?}); choose one of them, or widen the set with `taskset` or the container's cpuset"
+        "core {asked} is not one of the cores that this process may run on, {have:?}: choose one of them, or widen the set with `taskset` or the container's cpuset"
     )]
     NoSuchCore {
-        /// The one that was asked for.
+        /// The requested core.
         asked: usize,
-        /// Those there are.
+        /// The cores that the process may run on.
         have: Vec<usize>,
     },
     /// The system refused.
-    #[error("the system refused to pin this thread to core {0}")]
+    #[error("the system refused to pin this thread to core {0}: choose another core, or run without pinning")]
     Refused(usize),
 }
 
 /// Pin the calling thread to a core.
 ///
 /// # Errors
-/// [`PinError`]; the thread then runs where it ran before.
+/// See [`PinError`]. The thread then stays unpinned.
 pub fn pin(core: usize) -> Result<(), PinError> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let Some(&id) = cores.iter().find(|id| id.id == core) else {

@@ -3,9 +3,9 @@
 use std::mem;
 use std::time::Duration;
 
-use am_proto::{Core, Event, Time, Transmit};
+use am_proto::{Core, Event, Time};
 use am_ring::{Frame, Pool};
-use am_transport::Transport;
+use am_transport::{Command, Notice, Transport};
 
 /// The most frames that a turn takes in, and the most that it sends.
 ///
@@ -18,8 +18,8 @@ pub const BURST: usize = 64;
 pub struct Engine {
     core: Core<Frame>,
     pool: Pool,
-    /// The transport was full: this frame goes first when there is room again.
-    held: Option<Transmit<Frame>>,
+    /// The transport had no room since the last doorbell.
+    is_full: bool,
     /// Frames handed to the transport since the last doorbell.
     sent: usize,
     /// Frames that came in with this turn.
@@ -30,12 +30,12 @@ pub struct Engine {
     postponed: bool,
     /// A timer had come up when the last turn was settled.
     due: bool,
-    /// Then the transport is asked for strays.
-    strays_at: Time,
+    /// When the transport is asked for notices again.
+    notices_at: Time,
 }
 
-/// The transport is asked for strays so often, and how it is.
-const STRAYS: Duration = Duration::from_millis(1);
+/// The time between two questions to the transport for notices.
+const NOTICES: Duration = Duration::from_millis(1);
 
 /// A node that goes waits for its peers as long as this brings anything: enough for a frame that is lost twice.
 const FAREWELL: Duration = Duration::from_millis(13);
@@ -71,8 +71,8 @@ impl Turn {
 impl Engine {
     /// The engine of a node. `pool` is the transport's: see [`am_transport::Caps`].
     pub fn new(core: Core<Frame>, pool: Pool) -> Self {
-        let (held, settled, postponed, due) = (None, false, false, false);
-        Engine { core, pool, held, sent: 0, received: 0, settled, postponed, due, strays_at: Time::default() }
+        let (is_full, settled, postponed, due) = (false, false, false, false);
+        Engine { core, pool, is_full, sent: 0, received: 0, settled, postponed, due, notices_at: Time::default() }
     }
 
     /// The protocol's state.
@@ -90,17 +90,11 @@ impl Engine {
         &self.pool
     }
 
-    /// Every frame that is held here, also those that a NIC has too.
-    pub fn frames(&self, each: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(|held| each(&held.frame));
-        self.core.frames(each);
-    }
-
     /// When the next turn has to come at the latest: at once, where anything is
     /// left to do.
     #[inline]
     pub fn sleep_until(&self) -> Time {
-        if self.postponed || self.sent > 0 || self.has_output() || self.core.has_events() {
+        if self.postponed || self.sent > 0 || self.core.has_output() || self.core.has_events() {
             Time::default()
         } else {
             self.core.sleep_until()
@@ -112,11 +106,6 @@ impl Engine {
     #[inline]
     pub fn is_postponed(&self) -> bool {
         self.postponed
-    }
-
-    #[inline]
-    fn has_output(&self) -> bool {
-        self.held.is_some() || self.core.has_output()
     }
 
     /// One turn. Streamed as Fast Messages' LANai control program is (Pakin et
@@ -149,7 +138,7 @@ impl Engine {
         transport: &mut T,
     ) -> usize {
         self.received = transport.receive(BURST, &mut |frame| self.core.on_frame(frame));
-        self.settled = self.received == 0 && !self.has_output();
+        self.settled = self.received == 0 && !self.core.has_output();
         if self.due || (self.settled && (look == Look::AtAll || self.postponed)) {
             self.look_at_timers(now(), transport);
         }
@@ -173,6 +162,7 @@ impl Engine {
     pub fn exhale<T: Transport + ?Sized>(&mut self, now: impl FnOnce() -> Time, transport: &mut T) -> usize {
         self.hand_over(BURST, transport);
         transport.flush();
+        self.is_full = false;
         let sent = mem::take(&mut self.sent);
         let received = mem::take(&mut self.received);
         let postpone = sent == 0 && received > 0 && !self.postponed && !self.core.has_acks();
@@ -183,8 +173,8 @@ impl Engine {
             let now = now();
             self.core.settle(now);
             self.due = self.core.sleep_until() <= now;
-            if now >= self.strays_at {
-                self.look_for_strays(now, transport);
+            if now >= self.notices_at {
+                self.take_notices(now, transport);
             }
         }
         self.postponed = postpone;
@@ -196,7 +186,7 @@ impl Engine {
     /// doorbell, as do others.
     #[inline]
     pub fn pass<T: Transport + ?Sized>(&mut self, transport: &mut T) {
-        if self.held.is_none() {
+        if !self.is_full {
             self.hand_over(1, transport);
         }
     }
@@ -205,15 +195,16 @@ impl Engine {
     #[inline(always)]
     fn hand_over<T: Transport + ?Sized>(&mut self, most: usize, transport: &mut T) {
         let most = self.sent + most;
-        while self.sent < most
-            && self.has_output()
-            && let Some(Transmit { to, frame }) = self.next()
-        {
-            if let Err(frame) = transport.send(to, frame) {
-                self.held = Some(Transmit { to, frame });
-                break;
+        let Engine { core, pool, .. } = self;
+        while self.sent < most && core.has_output() {
+            match core.transmit(&mut || pool.take(), |to, frame| transport.send(to, frame)) {
+                Some(true) => self.sent += 1,
+                Some(false) => {
+                    self.is_full = true;
+                    break;
+                }
+                None => break,
             }
-            self.sent += 1;
         }
     }
 
@@ -224,52 +215,55 @@ impl Engine {
         if self.core.sleep_until() <= now {
             self.core.on_timeout(now);
         }
-        if now >= self.strays_at {
-            self.look_for_strays(now, transport);
+        if now >= self.notices_at {
+            self.take_notices(now, transport);
         }
     }
 
-    /// Frames that steering kept because their flow is over: who sends them should hear it.
     #[cold]
-    fn look_for_strays<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
-        self.strays_at = now + STRAYS;
-        // For those that go by the answer themselves: to other ways, to a peer that is to be found again.
-        transport.broken();
+    fn take_notices<T: Transport + ?Sized>(&mut self, now: Time, transport: &mut T) {
+        self.notices_at = now + NOTICES;
+        self.poll_notices(transport, &mut |_| ());
         // It may have been opened anew: what is in frames of the old pool is copied.
         let pool = &transport.caps().pool;
         if !self.pool.is(pool) {
             self.pool = pool.clone();
         }
-        if let Some(flow) = transport.stray() {
-            self.core.on_stray(flow);
-        }
-        while let Some(address) = transport.gone() {
-            self.core.on_gone(address);
-        }
+    }
+
+    /// Ask the transport for notices. Why nothing leaves or arrives now, if it says so.
+    pub fn link_error<T: Transport + ?Sized>(&mut self, transport: &mut T) -> Option<String> {
+        let mut error = None;
+        self.poll_notices(transport, &mut |why| error = Some(why.to_owned()));
+        error
+    }
+
+    fn poll_notices<T: Transport + ?Sized>(&mut self, transport: &mut T, link_error: &mut dyn FnMut(&str)) {
+        transport.poll_notices(&mut |notice| match notice {
+            Notice::UnknownFlow(flow) => self.core.on_stray(flow),
+            Notice::PeerGone(address) => self.core.on_gone(address),
+            Notice::NewPath(_) => (),
+            Notice::LinkError(why) => link_error(why),
+        });
     }
 
     #[cold]
     fn give_events<T: Transport + ?Sized>(&mut self, transport: &mut T, events: &mut dyn FnMut(Event)) {
         while let Some(event) = self.core.poll_event() {
-            match event {
-                Event::Steer(flow, open) => transport.steer(flow, open),
-                Event::WayBack(flow, back) => transport.way_back(flow, &back),
-                Event::Promised => (),
-                Event::Full(is_full) => transport.full(is_full),
-                Event::Silent(to) => transport.suspect(to),
-                other => events(other),
-            }
+            let command = match &event {
+                &Event::Steer(flow, open) => Command::Steer { flow, open },
+                &Event::WayBack(flow, ref template) => Command::RejectTemplate { flow, template },
+                &Event::Full(is_full) => Command::RxFull(is_full),
+                &Event::Silent(to) => Command::ReportLoss(to),
+                Event::Promised => Command::RxCredit(self.core.promised()),
+                _ => {
+                    events(event);
+                    continue;
+                }
+            };
+            // Only the address of a peer can be refused.
+            _ = transport.control(command);
         }
-        transport.promise(self.core.promised());
-    }
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Transmit<Frame>> {
-        if self.held.is_some() {
-            return self.held.take();
-        }
-        let pool = &self.pool;
-        self.core.poll_transmit(&mut || pool.take())
     }
 
     /// This node goes: what was sent is acknowledged, then every peer hears what has arrived here. A peer that is silent is not
@@ -297,7 +291,7 @@ impl Engine {
         let (mut since, mut before, mut turns) = (begin, usize::MAX, 0);
         loop {
             let (time, count) = (now(), left(&self.core));
-            let is_full = self.has_output() && time < until;
+            let is_full = self.core.has_output() && time < until;
             if is_full || count < before {
                 since = time;
             }

@@ -1,44 +1,42 @@
-//! **Several transports as one.** A node with more than one reaches each peer
-//! by the best that both have, says which and why, and takes the next when that
-//! one dies. PVMAM's promise (transport independence, §3 to 5), kept while a node runs.
+//! **Several transports as one.** A node with several transports reaches each peer by the best that both have, and by the
+//! next one when that path dies. It reports which path it uses, and why. PVMAM calls this transport independence (§3 to
+//! 5); here it holds while a node runs.
 //!
 //! ```text
-//!                    am_engine::turn       one transport, as far as it knows
+//!                    am_engine::turn       sees one transport
 //!                        │
 //!   ┌────────────────────▼─────────────────────────────────────────────┐
-//!   │ Paths        peers: who is where on which way                    │
+//!   │ Paths        peers: the address of each peer on each path        │
 //!   │              beta    shm 02:..:b1   udp 02:..:b2      ▶ shm      │
 //!   │              gamma   ─              udp 02:..:c7      ▶ udp      │
 //!   └──────┬──────────────────────┬──────────────────────┬─────────────┘
-//!     way 0: shm:lab         way 1: xdp:eth1        way 2: udp:10.0.0.1:7000
+//!    path 0: shm:lab        path 1: xdp:eth1       path 2: udp:10.0.0.1:7000
 //! ```
 //!
-//! # How it knows
+//! # How it learns addresses
 //!
-//! Nodes introduce themselves with beacons. Each leaves on every way, with the
-//! address that its node has there; so who hears one on a way can be reached on
-//! that way. A peer has several addresses then, one a way, and the protocol
-//! above sees one of them: what leaves and what arrives is readdressed. Nodes
-//! with a single transport notice nothing.
+//! A node sends its beacons on every path, each with the node's address on that path. So a node that receives a beacon on
+//! a path can be reached on it. A peer then has one address on each path. The protocol above sees only one of them, and
+//! this crate rewrites the addresses in frames that leave and arrive. A node with a single transport notices nothing.
 //!
-//! # When a way dies
+//! # When a path dies
 //!
-//! - It says so ([`Transport::broken`]): an interface that is down, a socket that was closed. All
-//!   peers that it reached take their next way, at once.
-//! - The protocol misses acknowledgements ([`Transport::suspect`]): that peer takes its next way. The
-//!   first is tried again when a beacon has come in over it; after every failure more of them are asked for.
-//! - It takes no frames for longer than [`STUCK`].
+//! A path counts as dead in one of three cases:
 //!
-//! What was lost in it is sent again by the protocol, over the other way, and
-//! what arrived is not delivered twice: sequence numbers know nothing of ways.
-//! Therefore frames are as long as the shortest way takes, and a node with
-//! several ways has acknowledgements even where each of them would be reliable.
-//! Messages leave in the framing `plain`, because a way may carry nothing else:
-//! probes for others find no one.
+//! - The transport reports an error ([`Transport::broken`]): its interface is down, or its socket was closed. All peers
+//!   on it move to their next path at once.
+//! - The protocol misses acknowledgements ([`Transport::suspect`]). That peer moves to its next path. The first path is
+//!   tried again when beacons have arrived on it, after each failure twice as many.
+//! - The transport takes no frames for longer than [`STUCK`].
+//!
+//! The protocol sends lost messages again, over the other path. No message is delivered twice, because sequence numbers
+//! do not depend on the path. So the shortest path limits the length of frames, and messages are acknowledged even if
+//! each path is reliable. Messages leave in the framing `plain`, because a path may carry no other framing. Probes for
+//! other framings are dropped.
 //!
 //! # Read first
 //!
-//! [`Paths`], then `peers.rs`: who is where, and which way is chosen.
+//! [`Paths`], then `peers.rs`: the addresses of peers, and the choice of a path.
 //!
 //! ```
 //! use am_multipath::Paths;

@@ -1,4 +1,4 @@
-//! Ways become one.
+//! Several transports become one.
 
 use am_transport::{Caps, Transport};
 use am_wire::EtherType;
@@ -8,22 +8,22 @@ use crate::peers::MOST_WAYS;
 use crate::wake::Joint;
 use crate::way::Way;
 
-/// Why ways do not become one transport.
+/// Why transports cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// None was given.
-    #[error("no transport was given: one at least is needed, as in `udp:127.0.0.1:7000`")]
+    /// No transport was given.
+    #[error("no transport was given: give at least one, as in `udp:127.0.0.1:7000`")]
     None,
-    /// Too many were given.
-    #[error("{0} transports are too many for one node: {MOST_WAYS} are the most")]
+    /// Too many transports were given.
+    #[error("{0} transports are too many for one node: give at most {MOST_WAYS}")]
     TooMany(usize),
-    /// Their wake-ups could not be joined.
-    #[error("cannot wait for several transports at once: epoll: {0}")]
+    /// Their descriptors could not be joined.
+    #[error("cannot wait for several transports at once: epoll: {0}; raise the limit of open files with `ulimit -n`")]
     Wake(String),
 }
 
 impl Paths {
-    /// These transports, the best first, on a network with these EtherTypes.
+    /// Join these transports, the best first, on a network with these EtherTypes.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -41,7 +41,7 @@ impl Paths {
             name: names(|caps| &caps.name),
             mode: names(|caps| &caps.mode),
             max_frame: all().map(|caps| caps.max_frame).min().unwrap_or(first.max_frame),
-            // Each way may be, all together are not: a frame that is in one when it dies is lost.
+            // Even if each path is reliable: a frame under way on a path that dies is lost.
             reliable: false,
             ordered: false,
             hears_all: all().all(|caps| caps.hears_all),

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError, Name, Transport};
-use am_wire::{Address, Buffer, EtherType, Flow};
+use am_transport::{Caps, Command, IntroduceError, Name, Notice, PeerInfo, Transport};
+use am_wire::{Address, Buffer, EtherType};
 
 use crate::arrivals::Arrivals;
-use crate::peers::{Peers, Usable};
+use crate::peers::{Peer, Peers, Usable};
 use crate::readdress::{Sort, sort};
 use crate::wake::Joint;
 use crate::way::{Outgoing, Way};
@@ -56,10 +56,9 @@ impl Paths {
         Outgoing { to, link, from: caps.address, is_plain, beacon: sort.beacon(), ethertype: *ethertype }
     }
 
-    /// On every way, or on those that have room: what comes back can be sent
-    /// again without anyone seeing it twice.
+    /// On every way, or on those that have room. Where none has, it was not sent.
     #[cold]
-    fn flood(&mut self, to: Address, sort: &Sort, frame: Frame) -> Result<(), Frame> {
+    fn flood(&mut self, to: Address, sort: &Sort, frame: &Frame) -> bool {
         let (mut carried, mut full) = (0, 0);
         let peer = self.arrivals.peers.index(to);
         for way in 0..self.ways.len() {
@@ -69,28 +68,28 @@ impl Paths {
             // Who is known elsewhere only may be here as well.
             let link = |index| self.arrivals.peers.get(index).links[way].address.unwrap_or(Address::BROADCAST);
             let outgoing = self.outgoing(to, peer.map_or(to, link), sort);
-            match self.ways[way].carry(&outgoing, frame.share()) {
-                Ok(()) => carried += 1,
-                Err(_) => full += 1,
+            match self.ways[way].carry(&outgoing, frame) {
+                true => carried += 1,
+                false => full += 1,
             }
         }
         if carried == 0 && full > 0 {
-            return Err(frame);
+            return false;
         }
         self.count.flooded += 1;
         self.count.lost_full += full;
-        Ok(())
+        true
     }
 
     /// To a peer that is known, by the best way that leads there now.
     #[inline]
-    fn send_to(&mut self, peer: usize, to: Address, sort: &Sort, frame: Frame) -> Result<(), Frame> {
+    fn send_to(&mut self, peer: usize, to: Address, sort: &Sort, frame: &Frame) -> bool {
         let (known, usable) = (self.arrivals.peers.get(peer), usable(&self.ways));
         let is_setup = *sort == Sort::Setup;
         let way = if is_setup { known.way_back(self.arrivals.turn, usable) } else { known.way(usable) };
         let Some((way, link)) = way else {
             self.count.lost_no_way += 1;
-            return Ok(());
+            return true;
         };
         if !is_setup && let Some(before) = self.arrivals.peers.get_mut(peer).take(way) {
             self.count.changed += 1;
@@ -98,6 +97,23 @@ impl Paths {
         }
         let outgoing = self.outgoing(to, link, sort);
         self.ways[way].carry(&outgoing, frame)
+    }
+
+    /// Which way frames to a peer take, and why.
+    fn path_to(&self, peer: &Peer) -> Option<String> {
+        let (taken, _) = peer.way(usable(&self.ways))?;
+        let name = self.ways[taken].name();
+        let passed = (0..taken).filter(|&way| peer.links[way].address.is_some());
+        let why = passed.map(|way| match self.ways[way].trouble() {
+            Some(trouble) => format!("{}: {trouble}", self.ways[way].name()),
+            None => format!("{}: nothing arrived by it", self.ways[way].name()),
+        });
+        let why = why.collect::<Vec<_>>().join("; ");
+        Some(match (why.is_empty(), peer.known()) {
+            (true, 1) => format!("{name} (the only one that both have)"),
+            (true, known) => format!("{name} (the best of {known} that both have)"),
+            (false, _) => format!("{name} (not {why})"),
+        })
     }
 
     /// The ways that a place can be on: those of its kind.
@@ -139,13 +155,13 @@ impl Transport for Paths {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let sort = sort(frame.bytes(), self.arrivals.ethertype);
         match (&sort, self.arrivals.peers.index(to)) {
             // What one way lets through, another may not.
             (Sort::Probe, _) => {
                 self.count.lost_probes += 1;
-                Ok(())
+                true
             }
             (Sort::Beacon(_), _) | (_, None) => self.flood(to, &sort, frame),
             (_, Some(peer)) => self.send_to(peer, to, &sort, frame),
@@ -157,37 +173,40 @@ impl Transport for Paths {
         self.ways.iter_mut().for_each(|way| way.inner.flush());
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.ways.iter_mut().for_each(|way| way.inner.steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            // Where an address could be on several ways, each of its kind is told.
+            Command::AddPeer(place) | Command::RemovePeer(place) => {
+                self.of_kind(place)?.try_for_each(|way| way.inner.control(command))
+            }
+            Command::ReportLoss(to) => {
+                let usable = usable(&self.ways);
+                let peers = &mut self.arrivals.peers;
+                if peers.index(to).is_some_and(|peer| peers.suspect(peer, usable)) {
+                    self.count.suspected += 1;
+                }
+                Ok(())
+            }
+            // They are for one way, with its addresses.
+            Command::RejectTemplate { .. } => Ok(()),
+            Command::RxFull(_) => Ok(()),
+            Command::Steer { .. } | Command::RxCredit(_) => {
+                self.ways.iter_mut().try_for_each(|way| way.inner.control(command))
+            }
+        }
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.ways.iter_mut().find_map(|way| way.inner.stray())
-    }
-
-    /// A peer that is known on another way, too, may only have left this one.
-    fn gone(&mut self) -> Option<Address> {
-        let Paths { ways, arrivals, .. } = self;
-        let mut all = ways.iter_mut().enumerate().filter_map(|(way, it)| Some((way, it.inner.gone()?)));
-        all.find_map(|(way, link)| arrivals.peers.gone(way, link))
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.ways.iter_mut().for_each(|way| way.inner.promise(frames));
-    }
-
-    /// Where a place could be on several ways, it is introduced to each of its kind.
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.of_kind(place)?.try_for_each(|way| way.inner.introduce(place))
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.of_kind(place)?.try_for_each(|way| way.inner.forget(place))
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        let mut changed = false;
-        self.ways.iter_mut().for_each(|way| changed |= way.look());
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        let (mut changed, peers) = (false, &mut self.arrivals.peers);
+        for (number, way) in self.ways.iter_mut().enumerate() {
+            changed |= way.poll_notices(&mut |notice| match notice {
+                // A peer that is known on another way, too, may only have left this one.
+                Notice::PeerGone(link) => {
+                    peers.gone(number, link).into_iter().for_each(|to| each(Notice::PeerGone(to)))
+                }
+                other => each(other),
+            });
+        }
         if changed {
             let why = self.ways.iter().map(|way| Some(format!("{}: {}", way.name(), way.broken()?)));
             self.broken = why.collect::<Option<Vec<_>>>().map(|all| all.join("; "));
@@ -195,39 +214,17 @@ impl Transport for Paths {
                 tracing::error!(%error, "a way that opened anew cannot be waited for");
             }
         }
-        self.broken.as_deref()
+        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
-    fn suspect(&mut self, to: Address) {
-        let usable = usable(&self.ways);
-        let peers = &mut self.arrivals.peers;
-        if peers.index(to).is_some_and(|peer| peers.suspect(peer, usable)) {
-            self.count.suspected += 1;
-        }
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        let peer = self.arrivals.peers.get(self.arrivals.peers.index(to)?);
-        let (taken, _) = peer.way(usable(&self.ways))?;
-        let name = self.ways[taken].name();
-        let passed = (0..taken).filter(|&way| peer.links[way].address.is_some());
-        let why = passed.map(|way| match self.ways[way].trouble() {
-            Some(trouble) => format!("{}: {trouble}", self.ways[way].name()),
-            None => format!("{}: nothing arrived by it", self.ways[way].name()),
-        });
-        let why = why.collect::<Vec<_>>().join("; ");
-        Some(match (why.is_empty(), peer.known()) {
-            (true, 1) => format!("{name} (the only one that both have)"),
-            (true, known) => format!("{name} (the best of {known} that both have)"),
-            (false, _) => format!("{name} (not {why})"),
-        })
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        let peer = self.arrivals.peers.get(self.arrivals.peers.index(to)?);
+    fn peer(&self, at: Address) -> PeerInfo {
+        let Some(peer) = self.arrivals.peers.index(at).map(|index| self.arrivals.peers.get(index)) else {
+            return PeerInfo::default();
+        };
         let links = self.ways.iter().zip(&peer.links);
-        let places = links.filter_map(|(way, link)| way.inner.place_of(link.address?));
-        Some(places.collect::<Vec<_>>().join("+")).filter(|places| !places.is_empty())
+        let places = links.filter_map(|(way, link)| way.inner.peer(link.address?).address);
+        let address = Some(places.collect::<Vec<_>>().join("+")).filter(|places| !places.is_empty());
+        PeerInfo { address, path: self.path_to(peer) }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

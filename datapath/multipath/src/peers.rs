@@ -1,40 +1,40 @@
-//! Who is where on which way, and which way is taken.
+//! The addresses of peers on each path, and the choice of a path.
 //!
-//! A peer is a run of a node: its node's number and its incarnation, which all its beacons carry. Above, it
-//! has one address: the first that it was heard with. Which run of a node is the true one is for those above
-//! to find out, by asking each; so none hides another.
+//! A peer is one run of a node: the node's number and its incarnation, which all its beacons carry. The protocol sees one
+//! address of a peer, the first that a beacon had. Several runs may claim to be one node. The protocol asks each of them,
+//! so no run hides another here.
 
 use std::collections::HashMap;
 
 use am_wire::Address;
 use am_wire::control::{Beacon, Incarnation, NodeId};
 
-/// Transports of one node, at most: more than a program opens.
+/// The most transports of one node. No program opens so many.
 pub(crate) const MOST_WAYS: usize = 8;
 
-/// Peers that are known at once; the one that was not heard longest gives way.
+/// The most peers. A new one replaces the peer whose last beacon is the oldest.
 pub(crate) const MOST_PEERS: usize = 16_384;
 
-/// A way that failed a peer owes it beacons before it is tried again: twice as
-/// many after each failure, up to two to this power.
+/// A path that failed is on probation: it is tried again after some beacons, twice as many after each failure, up to two
+/// to this power.
 const MOST_PENALTY: u8 = 5;
 
-/// A peer on one way.
+/// A peer on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
-    /// Its address there, if it was heard.
+    /// Its address there, if a beacon has arrived on the path.
     pub(crate) address: Option<Address>,
-    /// How often the way has failed it lately.
+    /// How often the path has failed lately.
     penalty: u8,
-    /// Beacons to come before the way is tried again.
+    /// How many more beacons have to arrive before the path is tried again.
     owes: u8,
-    /// The turn in which something came in here last; 0 if nothing did yet but beacons.
+    /// The last turn in which a frame other than a beacon arrived here. 0 if none has.
     heard: u64,
-    /// It was left only because its peer did not send by it: what comes by it mends that.
+    /// The path was left only because the peer had left it. A frame on it ends the probation.
     followed: bool,
 }
 
-/// Ways that can be taken now, a bit each.
+/// The paths that can be used now, a bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usable(pub(crate) u8);
 
@@ -45,20 +45,19 @@ impl Usable {
     }
 }
 
-/// What was under way when a peer changed its way comes in for so many turns
-/// at most beside what comes by the new one.
+/// After a peer has changed its path, frames still arrive on the old one for at most this many turns.
 const LATE: u64 = 16;
 
-/// So many frames by a worse way, and none by the best, are no accident.
+/// After this many frames in a row on worse paths, and none on the best, the peer has left the best.
 const SOME: u8 = 4;
 
 impl Link {
-    /// Whether the peer was heard here, and nothing is held against the way.
+    /// Whether the peer has an address here, and the path is not on probation.
     fn is_trusted(&self) -> bool {
         self.address.is_some() && self.owes == 0
     }
 
-    /// Nothing arrives by it, it seems: it is not taken for a while.
+    /// Frames seem not to arrive on it. It is on probation now.
     fn fail(&mut self) {
         self.followed = false;
         self.penalty = (self.penalty + 1).min(MOST_PENALTY);
@@ -70,33 +69,33 @@ impl Link {
 pub(crate) struct Peer {
     node: NodeId,
     incarnation: Incarnation,
-    /// What it is called above.
+    /// Its address for the protocol.
     pub(crate) address: Address,
     pub(crate) links: [Link; MOST_WAYS],
-    /// The way that was taken last.
+    /// The path that was used last.
     taken: Option<usize>,
-    /// The way by which something of a set-up came last, and in which turn.
+    /// The path on which the last set-up frame arrived, and its turn.
     asked: (usize, u64),
-    /// Frames in a row that came by worse ways than the one that is taken.
+    /// How many frames in a row have arrived on worse paths than the best.
     elsewhere: u8,
-    /// When it was heard, counted in beacons of all.
+    /// The number of its last beacon, among the beacons of all peers.
     heard: u64,
 }
 
-/// All of them.
+/// All peers.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     all: Vec<Peer>,
     by_run: HashMap<(NodeId, Incarnation), usize>,
-    /// By the address that it has above.
+    /// By the address that the protocol sees.
     by_address: HashMap<Address, usize>,
-    /// By the address that it has on a way.
+    /// By the address on a path.
     by_link: HashMap<(usize, Address), usize>,
     beacons: u64,
 }
 
 impl Peers {
-    /// The peer that has this address above.
+    /// The peer with this address for the protocol.
     #[inline]
     pub(crate) fn index(&self, address: Address) -> Option<usize> {
         self.by_address.get(&address).copied()
@@ -112,12 +111,10 @@ impl Peers {
         &mut self.all[index]
     }
 
-    /// Something came in on a way, from somebody at this address there: what
-    /// they are called above.
+    /// A frame has arrived on a path, from this address there. Returns the peer's address for the protocol.
     ///
-    /// Who sends by another way than the best has given that one up, and knows
-    /// more than we do: what answers nothing (acknowledgements) would go lost
-    /// there, and nobody here would miss an answer.
+    /// A peer that sends on a worse path has given the best one up. This node follows it, because it may not notice the
+    /// failure itself: acknowledgements are not answered, so their loss is not missed here.
     #[inline]
     pub(crate) fn heard(&mut self, way: usize, link: Address, turn: u64, usable: Usable) -> Option<Address> {
         let peer = &mut self.all[*self.by_link.get(&(way, link))?];
@@ -130,14 +127,14 @@ impl Peers {
         Some(peer.address)
     }
 
-    /// The same for a frame of a set-up: it is answered by the way it came.
+    /// The same for a frame of a set-up. It is answered on the path on which it arrived.
     pub(crate) fn asked(&mut self, way: usize, link: Address, turn: u64) -> Option<Address> {
         let peer = &mut self.all[*self.by_link.get(&(way, link))?];
         peer.asked = (way, turn);
         Some(peer.address)
     }
 
-    /// A beacon came in on a way. What its sender is called above.
+    /// A beacon has arrived on a path. Returns the address of its sender for the protocol.
     pub(crate) fn hear(&mut self, way: usize, beacon: &Beacon) -> Address {
         self.beacons += 1;
         let known = self.by_run.get(&(beacon.node, beacon.incarnation)).copied();
@@ -154,13 +151,14 @@ impl Peers {
         if let Some(old) = before.filter(|old| *old != beacon.address) {
             self.unlink(way, old, index);
         }
-        // Another run of it may have been heard there meanwhile.
+        // A beacon of another run of the node may have replaced this entry meanwhile.
         self.by_link.insert((way, beacon.address), index);
         self.by_address.insert(above, index);
         above
     }
 
-    /// Nobody is at this address on a way any more. What its peer is called above, if nothing else leads there.
+    /// No peer is at this address on a path any more. Returns the peer's address for the protocol if this was its last
+    /// path.
     pub(crate) fn gone(&mut self, way: usize, link: Address) -> Option<Address> {
         let index = self.by_link.remove(&(way, link))?;
         let peer = &mut self.all[index];
@@ -168,7 +166,7 @@ impl Peers {
         (peer.known() == 0).then_some(peer.address)
     }
 
-    /// This is no longer where that peer is on a way.
+    /// This address on a path no longer belongs to that peer.
     fn unlink(&mut self, way: usize, link: Address, index: usize) {
         if self.by_link.get(&(way, link)) == Some(&index) {
             self.by_link.remove(&(way, link));
@@ -186,7 +184,7 @@ impl Peers {
         index
     }
 
-    /// Somebody else is at this place in the table now.
+    /// Put a new peer into the table in place of an old one.
     fn replace(&mut self, index: usize, beacon: &Beacon) -> usize {
         let old = std::mem::replace(&mut self.all[index], Peer::new(beacon));
         self.by_run.remove(&(old.node, old.incarnation));
@@ -206,8 +204,7 @@ impl Peers {
         self.by_address.insert(address, index);
     }
 
-    /// Nothing of what was sent to it arrives, it seems: the way on which that
-    /// was sent is not taken for a while. False where there is no other.
+    /// Frames to the peer seem not to arrive. The path that they took is on probation now. False if there is no other path.
     pub(crate) fn suspect(&mut self, index: usize, usable: Usable) -> bool {
         let peer = &mut self.all[index];
         let Some((way, _)) = peer.way(usable) else { return false };
@@ -235,8 +232,8 @@ impl Peer {
         }
     }
 
-    /// The best way to it, and its address there: the first that is trusted;
-    /// where none is, the one that owes least.
+    /// The best path to the peer, and its address there: the first that is trusted; if none is, the one whose probation
+    /// ends soonest.
     #[inline]
     pub(crate) fn way(&self, usable: Usable) -> Option<(usize, Address)> {
         let usable = || self.links.iter().enumerate().filter(|(way, link)| link.address.is_some() && usable.has(*way));
@@ -245,14 +242,14 @@ impl Peer {
         link.address.map(|address| (way, address))
     }
 
-    /// The way to it for an answer in this turn, and its address there.
+    /// The path for an answer to a set-up frame, and the peer's address there.
     pub(crate) fn way_back(&self, turn: u64, usable: Usable) -> Option<(usize, Address)> {
         let (way, asked) = self.asked;
         let link = self.links[way].address.filter(|_| asked > 0 && asked + LATE >= turn && usable.has(way));
         link.map(|address| (way, address)).or_else(|| self.way(usable))
     }
 
-    /// It has sent by this way: so do we, if it has left the best.
+    /// The peer has sent on this path. Leave the best path if the peer has left it.
     #[inline]
     fn follow(&mut self, way: usize, turn: u64, usable: Usable) {
         while let Some((best, _)) = self.way(usable) {
@@ -262,7 +259,7 @@ impl Peer {
             }
             self.elsewhere = self.elsewhere.saturating_add(1);
             let link = &self.links[best];
-            // Who has never used the best may just not know of it yet.
+            // A peer that has never used the best path may not know it yet.
             let is_left = if link.heard > 0 { link.heard + LATE < turn } else { self.elsewhere >= SOME };
             if !is_left || !self.links[way].is_trusted() || !usable.has(way) {
                 return;
@@ -272,13 +269,13 @@ impl Peer {
         }
     }
 
-    /// This way is taken now. The one before, if it is another.
+    /// The peer's frames take this path now. Returns the one before, if it is another.
     #[inline]
     pub(crate) fn take(&mut self, way: usize) -> Option<usize> {
         self.taken.replace(way).filter(|before| *before != way)
     }
 
-    /// How many ways lead to it, whether or not they are taken.
+    /// How many paths lead to the peer, usable or not.
     pub(crate) fn known(&self) -> usize {
         self.links.iter().filter(|link| link.address.is_some()).count()
     }
@@ -324,7 +321,7 @@ mod tests {
         let mut peers = Peers::default();
         let above = peers.hear(0, &beacon(7, 1, 1));
         let index = peers.index(above).expect("known");
-        assert!(!peers.suspect(index, Usable(0b11)), "there is no other");
+        assert!(!peers.suspect(index, Usable(0b11)), "there is no other path");
         peers.hear(1, &beacon(7, 1, 2));
         let mut waited = vec![];
         for _ in 0..3 {
@@ -338,7 +335,7 @@ mod tests {
         assert_eq!(waited, [2, 4, 8]);
         assert!(peers.suspect(index, Usable(0b11)));
         assert!(peers.suspect(index, Usable(0b11)));
-        assert_eq!(way(&peers, above, 0b11), Some(1), "both have failed: the one that did so less");
+        assert_eq!(way(&peers, above, 0b11), Some(1), "both have failed: the one that failed less");
     }
 
     #[test]
@@ -348,10 +345,10 @@ mod tests {
         let above = peers.hear(0, &beacon(7, 5, 1));
         peers.hear(1, &beacon(7, 5, 2));
         for run in [9, 1] {
-            assert_eq!(peers.hear(1, &beacon(7, run, 2)), mine, "somebody says it is another run, at the same address");
+            assert_eq!(peers.hear(1, &beacon(7, run, 2)), mine, "another run claims the same address");
             assert_eq!(way(&peers, above, 0b11), Some(0), "the true one is where it was");
             assert_eq!(peers.hear(1, &beacon(7, 5, 2)), above);
-            assert_eq!(peers.heard(1, mine, 1, Usable(0b11)), Some(above), "and has what is its own again");
+            assert_eq!(peers.heard(1, mine, 1, Usable(0b11)), Some(above), "and has its own address again");
         }
         assert_eq!(peers.hear(0, &beacon(7, 6, 9)), Address([2, 0, 0, 0, 0, 9]), "started again elsewhere");
     }
@@ -362,7 +359,7 @@ mod tests {
         let [first, second] = [1, 2].map(|last| Address([2, 0, 0, 0, 0, last]));
         let above = peers.hear(0, &beacon(7, 1, 1));
         peers.hear(1, &beacon(7, 1, 2));
-        assert_eq!((peers.gone(1, first), peers.gone(0, first)), (None, None), "the other is left");
+        assert_eq!((peers.gone(1, first), peers.gone(0, first)), (None, None), "another path is left");
         assert_eq!(way(&peers, above, 0b11), Some(1));
         assert_eq!((peers.gone(1, second), peers.gone(1, second)), (Some(above), None), "once");
         assert_eq!(way(&peers, above, 0b11), None);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// The descriptors of all ways, joined.
+/// The descriptors of all paths, joined by epoll.
 pub(crate) struct Joint {
     epoll: Epoll,
     fds: Vec<Arc<OwnedFd>>,
 }
 
 impl Joint {
-    /// `None` where one of the ways cannot be waited for: then none is.
+    /// `None` if one of the paths has no descriptor. Then a thread cannot wait for the others either.
     pub(crate) fn of_all<'a>(fds: impl Iterator<Item = Option<&'a [Arc<OwnedFd>]>>) -> nix::Result<Option<Joint>> {
         let Some(fds) = fds.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let joint = Joint { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, fds: fds.concat() };
@@ -21,8 +21,8 @@ impl Joint {
         Ok(Some(joint))
     }
 
-    /// Watch what the descriptors refer to now: a transport that opens itself anew has another file under the same
-    /// number, and with the one before went what watched it.
+    /// Watch the files that the descriptors refer to now. A transport that reopens itself has another file under the same
+    /// number, and epoll forgets a closed file.
     pub(crate) fn watch(&self) -> nix::Result<()> {
         for (number, fd) in self.fds.iter().enumerate() {
             match self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, number as u64)) {
@@ -33,10 +33,10 @@ impl Joint {
         Ok(())
     }
 
-    /// To wait on.
+    /// The descriptors to wait on.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// The process has too many open files.
     pub(crate) fn wake(&self) -> std::io::Result<Vec<Arc<OwnedFd>>> {
         Ok(vec![Arc::new(self.epoll.0.try_clone()?)])
     }

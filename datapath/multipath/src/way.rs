@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use am_ring::Frame;
-use am_transport::Transport;
+use am_transport::{Notice, Transport};
 use am_wire::control::Beacon;
 use am_wire::{Address, EtherType};
 
@@ -55,12 +55,23 @@ impl Way {
         self.full_since.is_some_and(|since| since.elapsed() >= STUCK)
     }
 
-    /// Ask it how it is. Whether that has changed.
-    pub(crate) fn look(&mut self) -> bool {
-        let now = self.inner.broken();
-        let changed = now.is_some() != self.broken.is_some();
+    /// Ask it for notices. Whether its own state has changed.
+    pub(crate) fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) -> bool {
+        let (before, mut now) = (self.broken.is_some(), false);
+        let Way { inner, broken, .. } = self;
+        inner.poll_notices(&mut |notice| match notice {
+            // Of several texts the first stays.
+            Notice::LinkError(why) => {
+                now = true;
+                broken.get_or_insert_with(|| why.to_owned());
+            }
+            other => each(other),
+        });
+        let changed = now != before;
+        if !now {
+            self.broken = None;
+        }
         if changed {
-            self.broken = now.map(str::to_owned);
             match &self.broken {
                 Some(why) => tracing::warn!(way = %self.inner.caps().name, %why, "a way is broken"),
                 None => tracing::info!(way = %self.inner.caps().name, "a way is whole again"),
@@ -74,31 +85,26 @@ impl Way {
     }
 
     /// Send a frame on it that was made for `to`, by somebody with the address
-    /// `from`, to `link`, which is the same peer's address here.
-    ///
-    /// # Errors
-    /// No room now: the frame comes back.
+    /// `from`, to `link`, which is the same peer's address here. Whether there was room.
     #[inline]
-    pub(crate) fn carry(&mut self, outgoing: &Outgoing<'_>, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn carry(&mut self, outgoing: &Outgoing<'_>, frame: &Frame) -> bool {
         let Outgoing { to, link, from, is_plain, .. } = *outgoing;
         let own = self.inner.caps().address;
         let change = Change { to: (link != to).then_some(link), from: (is_plain && own != from).then_some(own) };
-        let result =
+        let sent =
             if change.is_none() { self.inner.send(link, frame) } else { self.carry_copy(outgoing, change, frame) };
-        match &result {
-            Ok(()) => self.full_since = None,
-            Err(_) => _ = self.full_since.get_or_insert_with(Instant::now),
+        match sent {
+            true => self.full_since = None,
+            false => _ = self.full_since.get_or_insert_with(Instant::now),
         }
-        result
+        sent
     }
 
-    fn carry_copy(&mut self, outgoing: &Outgoing<'_>, change: Change, frame: Frame) -> Result<(), Frame> {
+    fn carry_copy(&mut self, outgoing: &Outgoing<'_>, change: Change, frame: &Frame) -> bool {
         self.readdressed += 1;
         let pool = &self.inner.caps().pool;
-        match readdress::copy(pool, &frame, change, outgoing.beacon, outgoing.ethertype) {
-            Some(copy) => self.inner.send(outgoing.link, copy).map_err(|_| frame),
-            None => Err(frame),
-        }
+        let copy = readdress::copy(pool, frame, change, outgoing.beacon, outgoing.ethertype);
+        copy.is_some_and(|copy| self.inner.send(outgoing.link, &copy))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The suite that every transport passes, over one way and over three.
+//! The conformance suite, over one path and over three.
 
 use allocation_counter::measure;
 use am_multipath::Paths;

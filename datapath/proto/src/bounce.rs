@@ -1,9 +1,8 @@
-//! A receiver without room returns requests to their senders (FM 1.0, §4.5):
-//! only their numbers, since senders keep what they send.
+//! The receiver's queue of rejects: requests that found no room (FM 1.0, §4.5). A reject carries only the request's
+//! sequence number, because the sender keeps what it sends.
 //!
-//! Pushed by: requests that find no room. Popped by: `poll_transmit`. Bounded
-//! by: [`MOST`]. When full: the request is dropped and counted, and its
-//! sender's time-out repairs that.
+//! Pushed by: requests that find no room. Popped by: `transmit_reject`, when outputs are drained. Bounded by: [`MOST`].
+//! When full: the reject is dropped and counted. The sender's time-out then sends the request again.
 
 use std::collections::VecDeque;
 
@@ -13,10 +12,10 @@ use crate::FlowId;
 use crate::counters::Counters;
 use crate::flow::FlowRecord;
 
-/// Some turns' worth of frames that arrive.
+/// Room for the frames of a few turns.
 const MOST: usize = 512;
 
-/// Requests to be returned.
+/// The requests to reject, by flow and sequence number.
 #[derive(Debug)]
 pub(crate) struct Bounces(pub(crate) VecDeque<(FlowId, Seq)>);
 
@@ -38,10 +37,9 @@ impl Bounces {
         fits
     }
 
-    /// There is no room for a message. Its sender hears that it was seen: to
-    /// be busy is not to be gone. A reply is not returned, as it has room of
-    /// its own, which its receiver alone can overrun; an acknowledgement, which
-    /// is forced then, says that we live.
+    /// No room for a message. A reject tells the sender that this node is busy, not gone. A reply is not rejected: its
+    /// receiver set room aside for it, so only the receiver itself can have used that room. The sender of a reply gets
+    /// an acknowledgement instead, which shows that this node is alive.
     #[cold]
     pub(crate) fn turn_away(&mut self, record: &mut FlowRecord, class: Class, seq: Seq, counters: &mut Counters) {
         counters.no_room += 1;

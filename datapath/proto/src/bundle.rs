@@ -1,9 +1,8 @@
-//! Output: several small messages in one frame, where more than one waits for
-//! the same flow. Nobody waits for company: what has none goes alone.
+//! Output: coalescing. Small messages of one flow and class that are ready together share a frame. No message waits for
+//! another: one that is ready alone leaves alone.
 //!
-//! Each message keeps its own slot and its own frame, from which it is copied:
-//! what is lost is sent again, alone or in another bundle, and what cannot be
-//! delivered comes back, as if each had gone alone.
+//! Each message keeps its own slot and its own frame, and is copied from there. So a lost message is sent again, alone
+//! or in another coalesced frame, and an undeliverable one comes back, as if each had had a frame of its own.
 
 use am_wire::bundle::{ITEM, Writer};
 use am_wire::frame::{self, Link as Wire};
@@ -15,11 +14,11 @@ use crate::order::REORDERING;
 use crate::output::Transmit;
 use crate::slots::{Link, Skip};
 
-/// The most messages of a bundle. When it is lost, a selective acknowledgement
-/// must still reach to enough messages behind it to say so.
+/// The most messages in a coalesced frame. When the frame is lost, a selective acknowledgement must still cover enough
+/// later messages to report the loss.
 const MOST: usize = u64::BITS as usize + 1 - REORDERING as usize;
 
-/// The first of several messages, and the way they go.
+/// The first message of a coalesced frame, and where the frame goes.
 struct Head {
     link: Link,
     class: Class,
@@ -28,9 +27,8 @@ struct Head {
 }
 
 impl<B: Buffer> Core<B> {
-    /// The message of `link` with those of its flow and class that wait behind
-    /// it. `None`, and it is to go alone, where none does, or where there is no
-    /// frame for them.
+    /// Send the message at `link` in one frame with the messages of its flow and class that are ready behind it. `None`
+    /// if no other message is ready, if two do not fit, or if there is no fresh frame: the message then leaves alone.
     #[inline(never)]
     pub(crate) fn transmit_bundle(&mut self, link: Link, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         let slot = &self.slots[link];
@@ -46,10 +44,10 @@ impl<B: Buffer> Core<B> {
         Some(Transmit { to: route.to, frame })
     }
 
-    /// All of the frame; its length.
+    /// Write the whole frame. Returns its length.
     fn write_bundle(&mut self, space: &mut [u8], head: &Head) -> Option<usize> {
         let Route { to, flow, nonce, framing, max_body, .. } = head.route;
-        // What pads a short one is clear before the messages are written.
+        // This clears the padding of a short frame, before the messages are written.
         frame::body(space, framing, 0).ok()?;
         let at = framing.body_at();
         let end = space.len().min(at + max_body as usize);
@@ -66,7 +64,7 @@ impl<B: Buffer> Core<B> {
         frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()
     }
 
-    /// The messages, as many as fit; the bytes they take.
+    /// Write as many messages as fit. Returns how many bytes they take.
     fn write_messages(&mut self, space: &mut [u8], head: Link, body_at: usize) -> usize {
         let mut writer = Writer::new(space);
         let mut link = head;
@@ -77,7 +75,8 @@ impl<B: Buffer> Core<B> {
             if !writer.push(slot.handler, slot.words, body) {
                 break;
             }
-            // The first has been taken out of the queue; the others stay in it, to be passed over.
+            // The first message was popped from the ready queue. The others are still in it, and are skipped when their
+            // turn comes.
             if slot.queued {
                 slot.skip = Skip::Bundled;
             }

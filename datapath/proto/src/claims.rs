@@ -1,21 +1,21 @@
-//! Claims: a beacon that contradicts what is known of its node.
+//! Address conflicts: a beacon that contradicts what this node knows of the beacon's node.
 //!
-//! Nothing proves who sent a beacon. If the largest incarnation were believed at once, and for good,
-//! one forged beacon would bar a node from all who heard it. So it is no more than a claim, and both
-//! are asked: who claims, at the address that the claim names, and who is known.
+//! Nothing proves who sent a beacon. If this node believed the largest incarnation at once and for good, one forged
+//! beacon would cut a node off from every receiver of that beacon. So the beacon is only a claim, and this node asks
+//! both: the claimant, at the address in the beacon, and the known run.
 //!
 //! ```text
 //!                  a beacon: I am beta, run 9, at 02:..:b9         known: run 5, at 02:..:b5
-//!   to 02:..:b9 ◀── Beacon, answer wanted; Probe with a number that only who is there hears
-//!   to 02:..:b5 ◀── Beacon, answer wanted
+//!   to 02:..:b9 ◀── Beacon that asks for an answer; Probe with a nonce
+//!   to 02:..:b5 ◀── Beacon that asks for an answer
 //! ```
 //!
-//! A claim is believed when the claimant has said the number, and its beacon once more. A run that
-//! was started *earlier* than the known one must in addition be the only one that answers, for
-//! [`GRACE`]: news of an earlier run may just be late, and of two that live the later start counts. At
-//! the known one's own address nobody else can be: it is asked, and its word counts.
+//! This node believes the claimant after it has echoed the nonce and repeated its beacon. A claim of an *earlier* run
+//! than the known one must meet one more condition: the known run does not answer for [`GRACE`]. A beacon of an earlier
+//! run may only be late, and of two live runs the later one counts. A claim of the known run's own address is refused
+//! if that run answers: only that run receives there.
 //!
-//! Nothing is final: who was believed and answers no more makes room for the next who claims.
+//! No decision is final. If a believed node stops answering, the next claimant can take its place.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -26,44 +26,44 @@ use crate::output::Peer;
 use crate::sparing::Rate;
 use crate::time::Time;
 
-/// So long the known run of a node has time to answer. What it contradicted is looked at again after that.
+/// How long the known run of a node has time to answer. After that, a repeated beacon starts the conflict anew.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
-/// Between the first and the second time that both are asked; it doubles.
+/// Wait between the first and the second time that both sides are asked. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(8);
 
-/// Claims that are looked into at once, of one node or of many. For a new one the oldest is forgotten, of those that
-/// have said nothing back if there are any: were the new one ignored, a flood of made-up ones would hide those that are
-/// true; and did it displace what was claimed of that node before, the true one would be gone before its answer comes.
+/// The most open conflicts, of all nodes together. A new one replaces the oldest conflict without an echoed nonce, or
+/// the oldest of all. If new ones were ignored instead, a flood of forged beacons would hide the genuine ones. If a new
+/// one replaced the open one of the same node, a genuine claim would be dropped before its answer arrives.
 const MOST: usize = 256;
 
-/// For a claim both are asked, with three frames at most: so often in the long run, however many claims there are, and at once as
-/// often as claims are looked into at once.
+/// Asking both sides of a conflict takes at most three frames. This limits how often that happens in the long run. The
+/// burst allows one round for each open conflict.
 const ASKED: Rate = Rate::new(Duration::from_millis(2), MOST as u32);
 
-/// What somebody says of a node, against what is known.
+/// What a beacon claims about a node, against what is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) peer: Peer,
-    /// What only who receives at the address that is claimed can say back.
+    /// Echoing it proves that the claimant receives at the claimed address.
     pub(crate) nonce: u32,
     since: Time,
-    /// Not asked again before; and how long the next wait is.
+    /// When both sides may be asked next, and how long the wait after that is.
     pub(crate) next: Time,
     pub(crate) pause: Duration,
-    /// The number was said.
+    /// The claimant echoed the nonce.
     pub(crate) answered: bool,
     /// The beacon came again.
     pub(crate) repeated: bool,
-    /// Who is known has been heard since.
+    /// The known run has been received since.
     opposed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Claims {
-    /// The oldest first; for a node there may be several.
+    /// Oldest first. A node may have several.
     pub(crate) open: VecDeque<Claim>,
-    /// How often was asked of late for claims of the address that is known, as a restart's is; and for claims of another, of which
-    /// there is no end of made-up ones. These do not hinder those.
+    /// Two limits on asking: for claims of the known address, as after a restart, and for claims of another address.
+    /// Forged claims of other addresses are unlimited in number, so they must not use up the limit of the first kind.
     pub(crate) asked: [Rate; 2],
 }
 
@@ -86,7 +86,7 @@ impl Claims {
         self.open.push_back(new);
     }
 
-    /// Who is known has been heard: what contradicts it.
+    /// A frame of the known run arrived. Returns the claims that this contradicts.
     pub(crate) fn oppose(&mut self, node: NodeId) -> Vec<Peer> {
         let claims = self.open.iter_mut().filter(|claim| claim.peer.node == node);
         let opposed = |claim: &mut Claim| {
@@ -96,18 +96,18 @@ impl Claims {
         claims.map(opposed).collect()
     }
 
-    /// What is said of it makes no difference any more.
+    /// Claims about this node no longer matter.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.open.retain(|claim| claim.peer.node != node);
     }
 }
 
-/// What becomes of a claim.
+/// What to do about a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Open,
     Believed,
-    /// It is refused, or stays open; both live.
+    /// Two nodes are alive. The claim is refused, or stays open.
     Contested,
 }
 
@@ -116,7 +116,7 @@ impl Claim {
         Claim { peer, nonce, since: now, next: now, pause: PAUSE, answered: false, repeated: false, opposed: false }
     }
 
-    /// Who is known is alive: of what comes now, the next beacon decides anew.
+    /// The known run is alive and the claim had its time: the next beacon starts the conflict anew.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         self.opposed && now - self.since >= GRACE
     }

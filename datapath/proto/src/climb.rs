@@ -1,43 +1,42 @@
-//! What all senders may have together beyond a window: a long way holds more.
-//! A receiver does not see how long the ways of its senders are, but it sees
-//! what more credit brings. While nothing queues, so many credits more bring so
-//! many messages more in the same time; where the receiver's link is the limit,
-//! they bring none, and only wait in front of it.
+//! The window probe: how many credits all senders together may have beyond one window. A long path holds more messages
+//! than a window. A receiver cannot see how long its senders' paths are, but it sees what more credit brings. While
+//! nothing queues, throughput grows in proportion to the credit. Once the receiver's link is the limit, more credit
+//! only lengthens the queue in front of it.
 //!
-//! So it tries: a quarter more, and keeps it where half of that much came in
-//! addition; a fifth less, and keeps that where next to nothing was missed. What
-//! did not pay is not tried again soon. It never gets below the window, which
-//! is [`Share`](crate::share::Share)'s to make smaller, and never above a window each.
+//! So the receiver tries. It grants a quarter more, and keeps it if throughput grew by at least half of that. It grants
+//! a fifth less, and keeps that if throughput hardly fell. After a trial that did not pay, it waits longer before the
+//! next one. The total never falls below one window: making it smaller is the task of [`Share`](crate::share::Share).
+//! It never exceeds a window for each sender.
 
 use crate::time::Time;
 
-/// See the module.
+/// The state of the search. The module's page explains it.
 #[derive(Debug, Default)]
 pub(crate) struct Climb {
-    /// When the present round began.
+    /// When this round began.
     since: Time,
-    /// The present total was in force in all of the last round.
+    /// The current total was in force during all of the last round.
     settled: bool,
-    /// The total before the present trial, and the messages a second that it brought.
+    /// The total before this trial, and its throughput in messages a second.
     before: Option<(u16, u64)>,
-    /// The next trial is one with less.
+    /// The next trial lowers the total.
     down: bool,
-    /// Rounds until it, and how many those were the last time.
+    /// Rounds until the next trial, and how many rounds the last wait took.
     rounds: u16,
     pause: u16,
 }
 
-/// A trial comes at least every so many rounds.
+/// The longest wait for the next trial, in rounds.
 const LONGEST: u16 = 64;
 
-/// More than so many credits together are never lent.
+/// The most credits of all senders together.
 const MOST: u32 = 16 << 10;
 
-/// What a round brought.
+/// What one round showed.
 pub(crate) struct Round {
     pub(crate) messages: u32,
     pub(crate) senders: u16,
-    /// Few of them were lost.
+    /// Few of the messages were lost.
     pub(crate) clean: bool,
 }
 
@@ -69,7 +68,7 @@ impl Climb {
     }
 
     fn step(&mut self, total: u16, rate: u64, senders: u16, (least, most): (u16, u16)) -> u16 {
-        // Less than one more for each would change nothing, and senders are not counted that exactly.
+        // A smaller step would change nothing for each sender, and the number of senders is an estimate.
         let least_step = senders.saturating_add(senders / 4);
         let next = if self.down {
             total.saturating_sub((total / 5).max(least_step))
@@ -84,7 +83,7 @@ impl Climb {
         next
     }
 
-    /// It did not pay, or cannot go on: the next trial is the other way.
+    /// The trial did not pay, or is at its limit: the next one goes the other way.
     fn turn_back(&mut self, total: u16) -> u16 {
         self.pause = (2 * self.pause).clamp(1, LONGEST);
         (self.down, self.rounds, self.settled) = (!self.down, self.pause, false);
@@ -92,10 +91,10 @@ impl Climb {
     }
 }
 
-/// Whether the trial should be kept.
+/// Whether to keep the new total.
 fn pays((old, old_rate): (u16, u64), (new, rate): (u16, u64)) -> bool {
     if new > old {
-        // Half of what there would be in proportion.
+        // At least half of the growth in proportion.
         rate * 2 * u64::from(old) >= old_rate * (u64::from(old) + u64::from(new))
     } else {
         rate * 20 >= old_rate * 19
@@ -106,8 +105,7 @@ fn pays((old, old_rate): (u16, u64), (new, rate): (u16, u64)) -> bool {
 mod tests {
     use super::*;
 
-    /// A way that holds `way` messages, of which so many a second come through at most: rounds of so
-    /// many senders; returns the totals.
+    /// A path that holds `capacity` messages and carries at most `rate` a second. Returns the total of each round.
     fn climb(way: u64, rate: u64, senders: u16, rounds: usize) -> Vec<u16> {
         let (mut climb, mut total, mut now) = (Climb::default(), 128, Time(1));
         let mut totals = vec![];

@@ -1,82 +1,80 @@
-//! What a node is told about itself when it starts.
+//! The settings of a node.
 
 use core::time::Duration;
 
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, EtherType, Framing};
 
-/// Which framing a node sends with.
+/// The framing that a node sends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FramingChoice {
-    /// Find out what the network to each peer lets through, and take the cheapest.
+    /// Probe the network to each peer, and use the cheapest framing that works.
     #[default]
     Auto,
-    /// This one, whatever the network is.
+    /// This framing, on every network.
     Fixed(Framing),
 }
 
-/// Settings of a [`Core`](crate::Core). [`Config::new`] has good ones for all
-/// but the first four.
+/// Settings of a [`Core`](crate::Core). [`Config::new`] sets all but the first four to good values.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who this is.
+    /// The node's id.
     pub node: NodeId,
-    /// Which run of it: later runs have larger numbers.
+    /// The number of this run. Later runs have larger numbers.
     pub incarnation: Incarnation,
-    /// What it is called.
+    /// The node's name.
     pub name: Name,
-    /// Its true address on the link.
+    /// The node's true address on the link.
     pub address: Address,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
     /// The framing to send with.
     pub framing: FramingChoice,
-    /// Whether each node that can send here is heard. Where strangers are not, as over UDP, frames have a nonce.
+    /// Whether this node receives the beacons of all nodes that can send to it. If not, as over UDP, frames carry a
+    /// nonce.
     pub hears_all: bool,
     /// The longest frame of the transport, from the destination address on.
     pub max_frame: usize,
-    /// Whether a frame of full length is sent to each peer before the first message, to see that it arrives.
+    /// Whether to test, before the first message to a peer, that a frame of full length arrives.
     pub probe_length: bool,
-    /// Frames that may arrive and wait to be extracted, all flows together:
-    /// credits are cut from these. What comes beyond them, from more flows than
-    /// they are enough for, returns to its sender. At least 2.
+    /// Frames for messages that wait to be extracted, all flows together; at least 2. Credits are granted out of these.
+    /// With very many flows the credits exceed them, and the receiver rejects what finds no room.
     pub receive_frames: usize,
-    /// Messages sent and not acknowledged, all flows together; at least 2.
+    /// The most unacknowledged messages, all flows together; at least 2.
     pub send_frames: usize,
     /// The most credits of a flow and class, at most [`crate::WINDOW`].
     pub window: u16,
-    /// Messages of fewer bytes of words and payload share a frame where several
-    /// wait for the same flow; 0: each has a frame of its own.
+    /// A message with fewer bytes of words and payload than this may share a frame with others of its flow. 0 turns
+    /// coalescing off.
     pub bundle_below: usize,
-    /// An acknowledgement waits so long for something to ride on.
+    /// How long an acknowledgement waits for a message to travel with.
     pub ack_delay: Duration,
-    /// So many messages at most wait for one acknowledgement (FM 1.0 aggregates them: §4.5).
+    /// The most messages that one acknowledgement covers before it must be sent (FM 1.0 aggregates them: §4.5).
     pub ack_every: u16,
-    /// The retransmission time-out is never shorter.
+    /// The shortest retransmission time-out.
     pub min_timeout: Duration,
-    /// The retransmission time-out is never longer.
+    /// The longest retransmission time-out.
     pub max_timeout: Duration,
-    /// A peer that has not been heard for so long, while we sent again and
-    /// again, is unreachable: its messages go back to their senders.
+    /// How long a peer may send nothing while this node retransmits. After that the peer is unreachable, and its
+    /// messages go back to their senders.
     pub patience: Duration,
-    /// A peer that has not been heard for so long, and answers no question, is unreachable, though nothing was sent to it. It
-    /// is noticed a quarter of this later at most.
+    /// How long a peer may send nothing and answer no keepalive, when nothing was sent to it. After that it is
+    /// unreachable. The core notices this at most a quarter of this time later.
     pub keepalive: Duration,
-    /// How often a node says where it is, so that switches remember.
+    /// How often a node announces its address, so that switches remember it.
     pub beacon: Duration,
     /// Seed of the first sequence numbers, flow ids and nonces.
     pub seed: u64,
-    /// The first sequence number of every flow, instead of one drawn from the
-    /// seed: for tests of what happens where numbers wrap.
+    /// The first sequence number of every flow, instead of a random one: for tests where numbers wrap.
     #[doc(hidden)]
     pub first_number: Option<u32>,
 }
 
 impl Config {
-    /// Two messages of fewer bytes fit a frame at an MTU of 1500, in whichever framing.
+    /// Two messages below this size fit one frame at an MTU of 1500, in each framing.
     pub const BUNDLE_BELOW: usize = 741;
 
-    /// Settings for a node.
+    /// Default settings for a node.
     pub fn new(node: NodeId, incarnation: Incarnation, name: Name, address: Address) -> Self {
         Config {
             node,
@@ -104,15 +102,14 @@ impl Config {
         }
     }
 
-    /// How often a peer that is not heard is asked.
+    /// How often this node asks a quiet peer.
     pub(crate) fn quiet_round(&self) -> Duration {
         self.keepalive / 4
     }
 
-    /// The same over a transport that loses nothing and keeps the order: what is told of
-    /// messages is credit, and nothing is asked before a peer is silent for long.
-    /// A transport may be reliable only as long as its connection lives, so
-    /// what is not acknowledged stays at hand all the same (its frame, not a copy).
+    /// The same settings for a transport that loses nothing and keeps the order. Acknowledgements then only carry
+    /// credit, and time-outs are long. The transport may be reliable only while its connection lives, so the core still
+    /// keeps each message until it is acknowledged (its frame, not a copy).
     #[must_use]
     pub fn reliable(self) -> Self {
         Config {

@@ -1,4 +1,4 @@
-//! What comes of a claim: the claimant is believed, or two nodes contest one name. See [`crate::claims`].
+//! How an address conflict ends: this node believes the claimant, or reports a name conflict. See [`crate::claims`].
 
 use am_wire::control::{Control, NodeId, Probe, ProbeSeen, Step};
 use am_wire::{Address, Buffer};
@@ -9,11 +9,11 @@ use crate::node::Core;
 use crate::output::{Contest, Event, Peer};
 use crate::time::Time;
 
-/// Beacons that may be missed before two nodes of one name are no longer known to be there.
+/// A name conflict is no longer reported after so many beacon intervals without a new sign of it.
 const MISSED: u32 = 3;
 
 impl<B: Buffer> Core<B> {
-    /// A beacon contradicts what is known of its node.
+    /// A beacon contradicts what is known of the beacon's node.
     #[cold]
     pub(crate) fn claimed(&mut self, now: Time, at: usize, peer: Peer) {
         let nonce = self.random.next() as u32;
@@ -28,12 +28,12 @@ impl<B: Buffer> Core<B> {
         self.challenge(now, at, &peer);
     }
 
-    /// Ask both, if the claim still stands.
+    /// Ask both sides, if the conflict is still open.
     fn challenge(&mut self, now: Time, at: usize, claimed: &Peer) {
         let Some(known) = self.peers.get(at).map(|record| record.peer) else { return };
         let Claims { open, asked } = &mut self.claims;
         let Some(claim) = open.iter_mut().find(|claim| claim.peer == *claimed && now >= claim.next) else { return };
-        // What is not asked now is asked with its next beacon.
+        // If the limit is reached, both sides are asked at the next beacon.
         if !asked[usize::from(claimed.address != known.address)].is_time(now) {
             return;
         }
@@ -41,7 +41,7 @@ impl<B: Buffer> Core<B> {
         claim.pause *= 2;
         let claimant = claim.peer.address;
         let probe = Probe { id: claim.nonce, node: self.config.node, step: Step::Forged };
-        // The beacon first: a claimant that does not know this node yet could not answer the probe.
+        // The beacon goes first: a claimant that does not know this node yet could not answer the probe.
         self.introduce(claimant, true);
         self.control.push(claimant, Control::Probe(probe));
         if claimant != known.address {
@@ -49,12 +49,12 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A beacon says what is known already: whoever claims something else is contradicted.
+    /// A beacon repeats what is known of its node. It contradicts every open claim.
     pub(crate) fn confirmed(&mut self, now: Time, at: usize, node: NodeId) {
         self.claims.oppose(node).iter().for_each(|claimed| self.judge(now, at, claimed));
     }
 
-    /// Somebody has received a probe; whether it was the number of a claim.
+    /// A peer answered a probe. Returns whether the answer echoes the nonce of an open conflict.
     pub(crate) fn claimant_answers(&mut self, now: Time, source: Address, seen: &ProbeSeen) -> bool {
         let is_it = |claim: &&mut Claim| (claim.peer.address, claim.nonce) == (source, seen.id);
         let Some(claim) = self.claims.open.iter_mut().find(is_it) else { return false };
@@ -74,13 +74,13 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A beacon that carries this node's own name. It may be a late one, from an earlier run of this node; if it comes
-    /// again, another node has that name.
+    /// A beacon with this node's own id. It may be a late one, from an earlier run of this node. If it comes again,
+    /// another node uses the same id.
     #[cold]
     pub(crate) fn namesake(&mut self, now: Time, peer: Peer) {
         let &Config { node, incarnation, name, address, .. } = &self.config;
         let own = Peer { node, incarnation, name, address };
-        // With several transports a node may receive its own beacon, from another address.
+        // With several transports a node may receive its own beacon, from another of its addresses.
         if peer.incarnation == incarnation {
             return;
         }
@@ -102,7 +102,7 @@ impl<B: Buffer> Core<B> {
         self.events.push_back(Event::Contested);
     }
 
-    /// Getter: two nodes that live and claim one name, if there were such a short while ago.
+    /// Getter: two live nodes with one name, if such a conflict was seen lately.
     pub fn contested(&self) -> Option<Contest> {
         let (contest, since) = self.contest?;
         (self.now - since < self.config.beacon * MISSED).then_some(contest)

@@ -1,78 +1,109 @@
-//! Control frames waiting to be sent.
+//! The queue of control frames to send.
 //!
-//! Pushed by: discovery, probing, set-up. Popped by: `poll_transmit`. Bounded:
-//! all of them are repeated until answered, so when too many wait, the newest
-//! is not queued.
+//! Pushed by: discovery, probing, set-up. Popped by: `transmit_control`, when outputs are drained. Bounded by:
+//! [`MOST`]. When full: the newest is dropped. Every control frame is repeated until it is answered, so the drop costs
+//! only time.
 
 use std::collections::VecDeque;
 
 use am_wire::control::Control;
 use am_wire::{Address, Flow, Framing};
 
+use crate::output::Transmit;
+
 const MOST: usize = 1024;
 
-/// A control frame to be.
+/// A control frame to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) to: Address,
-    /// `Plain`, but for the probe that tries a forged source.
+    /// `Plain`, except for the probe with a forged source address.
     pub(crate) framing: Framing,
     pub(crate) body: Control,
-    /// The frame has as many bytes at least.
+    /// The frame is padded to this length.
     pub(crate) padded: usize,
 }
 
-/// A control frame that waits until messages and acknowledgements have left. There may be as many as there are flows: what it says
-/// is looked up when it leaves.
+/// A control frame that leaves after messages and acknowledgements. There may be as many as there are flows, so its
+/// content is looked up when it leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Later {
-    /// This flow was closed here.
+    /// Close a flow that was closed here.
     Close(Flow),
-    /// This flow is over.
+    /// Tell the peer that a flow has ended.
     Closed(Flow),
-    /// Is this flow still there?
+    /// Ask the peer whether a flow is still open.
     Question(Flow),
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct ControlQueue(VecDeque<Outgoing>);
+#[derive(Debug)]
+pub(crate) struct ControlQueue<B> {
+    waiting: VecDeque<Outgoing>,
+    /// A frame that was written, and for which there was no room: it goes first. It may carry anything but a single message.
+    refused: Option<Transmit<B>>,
+    /// Whether there is anything: looked at for each frame.
+    is_empty: bool,
+}
 
-impl ControlQueue {
+impl<B> ControlQueue<B> {
+    pub(crate) fn new() -> Self {
+        ControlQueue { waiting: VecDeque::new(), refused: None, is_empty: true }
+    }
+
     pub(crate) fn push(&mut self, to: Address, body: Control) {
         self.push_padded(to, Framing::Plain, body, 0);
     }
 
     pub(crate) fn push_padded(&mut self, to: Address, framing: Framing, body: Control, padded: usize) {
-        if self.0.len() < MOST {
-            self.0.push_back(Outgoing { to, framing, body, padded });
+        if self.waiting.len() < MOST {
+            self.waiting.push_back(Outgoing { to, framing, body, padded });
+            self.is_empty = false;
         }
     }
 
-    /// Whether a beacon for this address waits. (Many conversations with one peer miss it at once.)
+    /// Whether a beacon for this address is queued. Many flows with one silent peer ask for one at the same time.
     pub(crate) fn introduces_to(&self, to: Address) -> bool {
-        self.0.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
+        self.waiting.iter().any(|outgoing| outgoing.to == to && matches!(outgoing.body, Control::Beacon(_)))
     }
 
-    /// Whether so many beacons for everybody wait that another brings nothing: two, as one may be lost. (Many
-    /// conversations miss their peers at once, and where nothing carries broadcasts each beacon is a frame to each
-    /// place that is known.)
+    /// Whether enough broadcast beacons are queued: two, since one may be lost. Many flows ask for their peers at the
+    /// same time, and where nothing carries broadcasts, each beacon is one frame to each known address.
     pub(crate) fn announces(&self) -> bool {
         let does = |outgoing: &&Outgoing| {
             outgoing.to == Address::BROADCAST && matches!(outgoing.body, Control::Beacon(beacon) if beacon.answer)
         };
-        self.0.iter().filter(does).nth(1).is_some()
+        self.waiting.iter().filter(does).nth(1).is_some()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.is_empty
     }
 
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
-        self.0.pop_front()
+        let next = self.waiting.pop_front();
+        self.is_empty = self.waiting.is_empty();
+        next
     }
 
     pub(crate) fn unpop(&mut self, outgoing: Outgoing) {
-        self.0.push_front(outgoing);
+        self.waiting.push_front(outgoing);
+        self.is_empty = false;
+    }
+
+    pub(crate) fn refused(&mut self, transmit: Transmit<B>) {
+        self.refused = Some(transmit);
+        self.is_empty = false;
+    }
+
+    pub(crate) fn take_refused(&mut self) -> Option<Transmit<B>> {
+        let refused = self.refused.take();
+        self.is_empty = self.waiting.is_empty();
+        refused
+    }
+
+    /// The frame that was refused.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
+        self.refused.iter().map(|transmit| &transmit.frame)
     }
 }

@@ -29,36 +29,36 @@ macro_rules! counters {
 counters! {
     requests_sent: "Requests admitted.",
     replies_sent: "Replies admitted.",
-    requests_received: "Requests accepted, each once.",
-    replies_received: "Replies accepted, each once.",
-    duplicates: "Messages that had arrived before.",
-    beyond_window: "Messages further ahead than any credit allows.",
-    no_room: "Messages not accepted because all receive frames wait to be extracted, or a quarter of them for earlier messages.",
-    rejects_sent: "Requests returned to their senders, for want of room.",
-    rejects_dropped: "Requests not accepted and not returned, because too many were to be.",
-    rejects_received: "Requests of ours that came back, to be sent again later.",
-    rejects_stale: "Rejects of what was not on its way: late, twice, or never sent.",
-    rejected_resent: "Requests sent again after they had come back.",
-    acks_sent: "Acknowledgements in frames of their own.",
-    acks_received: "The same, received.",
-    piggybacks_sent: "Acknowledgements in the padding of messages.",
-    bundles_sent: "Frames with several messages.",
-    bundled_sent: "Messages that shared a frame with others.",
-    bundles_received: "Frames with several messages, received.",
-    retransmitted: "Messages sent again, for whatever reason.",
+    requests_received: "Requests accepted; each counts once.",
+    replies_received: "Replies accepted; each counts once.",
+    duplicates: "Messages that arrived before.",
+    beyond_window: "Messages beyond the window.",
+    no_room: "Messages not accepted because all receive frames hold messages that wait to be extracted, or a quarter of them hold messages that wait for an earlier one.",
+    rejects_sent: "Requests rejected because there was no room.",
+    rejects_dropped: "Requests not accepted and not rejected either, because the queue of rejects was full.",
+    rejects_received: "Requests of this node that were rejected, and are sent again later.",
+    rejects_stale: "Rejects of messages that were not in flight: late, duplicate, or never sent.",
+    rejected_resent: "Requests sent again after a reject.",
+    acks_sent: "Acknowledgements sent in frames of their own.",
+    acks_received: "Acknowledgements received in frames of their own.",
+    piggybacks_sent: "Acknowledgements sent in the padding of messages.",
+    bundles_sent: "Coalesced frames sent.",
+    bundled_sent: "Messages sent in coalesced frames.",
+    bundles_received: "Coalesced frames received.",
+    retransmitted: "Messages sent again, for any reason.",
     timeouts: "Retransmission time-outs that fired.",
-    fast_retransmits: "Messages sent again because later ones had arrived.",
-    spurious_retransmits: "Times that the receiver said that those had only been late: it takes longer now until they count as lost.",
-    returned: "Messages that came back to their sender.",
+    fast_retransmits: "Messages sent again because later ones had arrived before them.",
+    spurious_retransmits: "Messages sent again in vain: the receiver reported that the first copy had only been late. Each report lengthens the wait until a message counts as lost.",
+    returned: "Messages returned to their senders undelivered.",
     control_sent: "Discovery and set-up frames sent.",
-    control_received: "The same, received.",
-    no_frame: "Times that no fresh frame was to be had for an acknowledgement or control frame.",
-    peers_forgotten: "Peers forgotten for others: there were more than are remembered.",
-    peers_ignored: "Beacons of more peers than can be remembered, and none to forget.",
-    strays_answered: "Answers to frames on flows that are over, or of an earlier run: their senders had not heard it.",
-    claims: "Beacons that contradict what is known of their node: both were asked.",
-    names_contested: "Times that two nodes of one name were found to live.",
-    stale_control: "Set-up frames of an earlier run of a peer, or that answer nothing we asked.",
+    control_received: "Discovery and set-up frames received.",
+    no_frame: "Times that no frame was free for an acknowledgement or control frame.",
+    peers_forgotten: "Peers forgotten to make room for others.",
+    peers_ignored: "Beacons ignored because there was no room for another peer.",
+    strays_answered: "Answers to frames on flows that had ended or were of an earlier run: their senders are notified.",
+    claims: "Address conflicts: beacons that contradict what is known of their node. Both sides are asked.",
+    names_contested: "Name conflicts: times that two live nodes with one name were found.",
+    stale_control: "Set-up frames of a peer's earlier run, or that answer no question of this node.",
 }
 
 impl Counters {
@@ -66,7 +66,7 @@ impl Counters {
         self.dropped[reason as usize] += 1;
     }
 
-    /// So many messages were accepted.
+    /// Count accepted messages.
     #[inline]
     pub(crate) fn received(&mut self, class: Class, accepted: u64) {
         match class {
@@ -75,7 +75,7 @@ impl Counters {
         }
     }
 
-    /// A message that came again, or that no credit allows.
+    /// Count a message that is a duplicate, or beyond the window.
     pub(crate) fn not_new(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Beyond => self.beyond_window += 1,

@@ -1,27 +1,26 @@
-//! Credits: a credit is a frame of the receiver. All that are granted come out
-//! of one budget, so that what is on its way to a node always has room there.
+//! Credits. A credit is a frame of the receiver. All grants come out of one budget, so each message in flight to a node
+//! has room there.
 
 use std::mem;
 
-/// The frames that a node promises to its senders.
+/// The frames that a node grants to its senders.
 #[derive(Debug)]
 pub(crate) struct Budget {
     total: usize,
     granted: usize,
-    /// Peers that have some of them.
+    /// Peers that hold credits.
     peers: usize,
-    /// The most that was ever granted, rounded up.
+    /// The largest sum ever granted, rounded up.
     promised: usize,
-    /// That rose since this was last asked.
+    /// The peak rose since this was last asked.
     risen: bool,
 }
 
-/// What is promised rises in steps of so many.
+/// The peak is rounded up to a multiple of this.
 const STEP: usize = 64;
 
-/// Every flow and class may have so many, even from an empty budget: a node
-/// with very many peers promises a little more than it has, and what does not
-/// fit then is sent again.
+/// Each flow and class gets at least this many, even from an empty budget. A node with very many peers
+/// therefore grants a little more than it has, and rejects what finds no room.
 const LEAST: usize = 4;
 
 impl Budget {
@@ -29,27 +28,26 @@ impl Budget {
         Budget { total: frames, granted: 0, peers: 0, promised: 0, risen: false }
     }
 
-    /// One more peer has credits.
+    /// One more peer holds credits.
     pub(crate) fn come(&mut self) {
         self.peers += 1;
     }
 
-    /// One that had some is gone.
+    /// One peer fewer holds credits.
     pub(crate) fn go(&mut self) {
         self.peers -= 1;
     }
 
-    /// Credits for a new flow and class: its part of the window of one alone,
-    /// should all peers that are there send at once, or its share, where some
-    /// do. Who uses them gets more. One peer's flows are not divided by: it has one link,
-    /// which brings no more than ours takes.
+    /// Credits for a new flow and class: the window divided by the number of peers, in case all of them send at once,
+    /// or the fair share if that is smaller. A sender that uses them gets more. Further flows of one peer do not count
+    /// as further peers: they share the peer's link, which brings no more than this node's link takes.
     pub(crate) fn grant(&mut self, window: u16, share: u16) -> u16 {
         let part = (window as usize / self.peers.max(1)).min(share as usize).max(LEAST);
         self.grow(0, window.min(part as u16))
     }
 
-    /// More credits for a flow and class that has some: what is wanted, but at
-    /// most a quarter of what is left, so that the next flow finds some too.
+    /// More credits for a flow and class that has some: as many as it wants, but at most a quarter of what is left, so
+    /// that the next flow finds some too.
     pub(crate) fn grow(&mut self, has: u16, wanted: u16) -> u16 {
         let free = self.total.saturating_sub(self.granted) / 4;
         let credits = free.max(LEAST.saturating_sub(has as usize)).min(wanted as usize) as u16;
@@ -61,23 +59,23 @@ impl Budget {
         credits
     }
 
-    /// Credits granted, all together.
+    /// The credits granted, all flows together.
     pub(crate) fn granted(&self) -> usize {
         self.granted
     }
 
-    /// The most that [`Budget::granted`] ever was, rounded up.
+    /// The largest value of [`Budget::granted`] so far, rounded up.
     pub(crate) fn promised(&self) -> usize {
         self.promised
     }
 
-    /// Whether that rose since this was last asked.
+    /// Whether the peak rose since this was last asked.
     #[inline]
     pub(crate) fn take_risen(&mut self) -> bool {
         mem::take(&mut self.risen)
     }
 
-    /// A flow ended, or has more than its share.
+    /// A flow ended, or a sender returned part of its credits.
     pub(crate) fn give_back(&mut self, credits: u16) {
         self.granted -= credits as usize;
     }

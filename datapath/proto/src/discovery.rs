@@ -1,5 +1,5 @@
-//! Discovery: nodes introduce themselves, at the start to everybody and then
-//! from time to time, so that switches remember where their true address is.
+//! Discovery. Each node broadcasts a beacon when it starts, and then from time to time, so that switches remember its
+//! true address.
 
 use am_wire::control::{Beacon, Control, NodeId};
 use am_wire::{Address, Buffer, Framings};
@@ -13,28 +13,26 @@ use crate::time::Time;
 use crate::timers::Wait;
 
 impl<B: Buffer> Core<B> {
-    /// From above: a peer that is known without discovery (a static table).
-    /// Its incarnation may be 0: not known.
+    /// From above: add a peer from a static table. Incarnation 0 means unknown.
     pub fn add_peer(&mut self, peer: Peer) {
         let now = self.now;
         let known = self.peers.by_node(peer.node).and_then(|at| Some((at, self.peers.get(at)?.peer.incarnation)));
         match known {
             None => self.learned(now, peer),
             Some((at, incarnation)) if incarnation <= peer.incarnation => self.believe(now, at, peer),
-            // It has said itself which run it is.
+            // The peer's own beacon named a later run.
             Some(_) => {}
         }
         self.peers.keep(peer.node);
     }
 
-    /// From above: ask who is there, with the next outputs. Nodes that were
-    /// not within reach before may be now.
+    /// From above: ask all nodes to introduce themselves, with the next outputs. Nodes may have come within reach.
     pub fn seek(&mut self) {
         self.announce(true);
     }
 
-    /// From above: this peer is to go. Conversations with it end, as if it had
-    /// closed them, and it is told; it is not known any more until it is heard again.
+    /// From above: forget this peer. Its flows end as if it had closed them, and it is notified. It becomes known again
+    /// with its next beacon.
     pub fn remove_peer(&mut self, node: NodeId) {
         let its = |record: &FlowRecord| matches!(record.remote.node, Some((id, _)) if id == node);
         for id in self.flows.those(its) {
@@ -45,7 +43,7 @@ impl<B: Buffer> Core<B> {
         self.claims.forget(node);
     }
 
-    /// Introduce this node to everybody; `answer`: and ask who is there.
+    /// Broadcast a beacon. With `answer` it asks every receiver for its own beacon.
     pub(crate) fn announce(&mut self, answer: bool) {
         if !self.control.announces() {
             self.introduce(Address::BROADCAST, answer);
@@ -103,8 +101,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// This is where a peer is now, and which run of it. One that was started again knows nothing of
-    /// the flows of its earlier run. What is asked for, is asked of this one.
+    /// Accept this address and run of a peer. A restarted peer knows nothing of its earlier run's flows, so those end.
+    /// Set-ups under way now ask the new run.
     pub(crate) fn believe(&mut self, now: Time, at: usize, peer: Peer) {
         self.peers.replace(at, peer);
         self.claims.forget(peer.node);

@@ -1,5 +1,5 @@
-//! Flows and endpoints end: what was not acknowledged returns to its sender
-//! (AM-II's return-to-sender error model, Chun et al., "Error handling").
+//! Teardown: a flow ends by failure or by its peer. Unacknowledged messages return to their senders (AM-II's
+//! return-to-sender error model, Chun et al., "Error handling").
 
 use am_wire::control::{FinalAck, FinalAcks, Name};
 use am_wire::{Buffer, Class, Kind, Seq};
@@ -12,22 +12,22 @@ use crate::output::{Delivery, Ending, Event, Fate, ReturnReason, Returned};
 use crate::slots::{NONE, Slot};
 use crate::{EndpointId, FlowId};
 
-/// Why an endpoint could not be made.
+/// Why an endpoint could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The name is in use.
-    #[error("this node has an endpoint named `{0}` already; choose another name or close the first")]
+    /// Another endpoint has this name.
+    #[error("this node already has an endpoint named `{0}`: choose another name, or close that endpoint")]
     Taken(Name),
-    /// 65,536 of them.
-    #[error("this node has all the endpoints it can have; close some that are no longer used")]
+    /// All 65,535 endpoints are in use.
+    #[error("all 65535 endpoints of this node are in use: close some that are no longer needed")]
     TooMany,
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: a new endpoint. Flows to it must name its tag.
+    /// From above: create an endpoint. A peer must name its tag to open a flow to it.
     ///
     /// # Errors
-    /// The name is taken, or there are too many.
+    /// The name is taken, or there are too many endpoints.
     pub fn endpoint(&mut self, name: Name, tag: u64) -> Result<EndpointId, EndpointError> {
         if self.endpoints.by_name(name).is_some() {
             return Err(EndpointError::Taken(name));
@@ -36,7 +36,7 @@ impl<B: Buffer> Core<B> {
         self.endpoints.add(name, tag, window).ok_or(EndpointError::TooMany)
     }
 
-    /// From above: another tag. Flows that peers made with the old one end.
+    /// From above: change the tag. Flows that peers opened with the old tag are closed.
     pub fn set_tag(&mut self, endpoint: EndpointId, tag: u64) {
         if let Some(found) = self.endpoints.get(endpoint) {
             found.tag = tag;
@@ -46,19 +46,20 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A flow is over, not by our own doing. `acks`: what the peer says that it has received. One that the peer had asked for is
-    /// forgotten; one of ours stays, to be asked why, until it is closed.
+    /// End a flow that this side did not close. `acks` is the peer's statement of what it received. A flow that the
+    /// peer had asked for is removed. One that this node asked for stays until it is closed, so that the user can ask
+    /// why it ended.
     pub(crate) fn end(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         let was_open = self.flows.get(id).is_some_and(|record| record.phase == Phase::Open);
         self.end_untold(id, reason, acks);
-        // It may only have been out of reach, and the new run may be the one that
-        // accepted: neither should keep its half for nobody.
+        // The peer may only have been out of reach, or its new run may have accepted the flow. Notified, it frees its
+        // half.
         if was_open && reason != ReturnReason::Closed {
             self.later.push_back(Later::Closed(id.flow));
         }
     }
 
-    /// The same where nobody is left to be told.
+    /// As [`Core::end`], without notifying the peer.
     pub(crate) fn end_untold(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) {
         self.settle(self.now);
         let Some(record) = self.flows.get_mut(id) else { return };
@@ -83,7 +84,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Take a flow out of service: its credits, what waits at it, its steering.
+    /// Take a flow out of service: its credits, its held messages, its steering.
     pub(crate) fn retire(&mut self, id: FlowId, phase: Phase) {
         let Some(record) = self.flows.get_mut(id) else { return };
         if matches!(record.phase, Phase::Dead(_)) {
@@ -105,8 +106,8 @@ impl<B: Buffer> Core<B> {
         self.events.push_back(Event::Steer(id.flow, false));
     }
 
-    /// What was sent, or waits for credit, goes back to the endpoint that sent it, but for what the peer says that it has
-    /// received. How many the peer had acknowledged, and does not count among these.
+    /// Return to their endpoint all messages that were sent or wait for credit, except those that the peer received.
+    /// Returns, by class, how many messages the peer had acknowledged but does not count as received.
     pub(crate) fn return_all(&mut self, id: FlowId, reason: ReturnReason, acks: Option<&FinalAcks>) -> [u32; 2] {
         Class::ALL.map(|class| self.return_class(id, class, reason, acks.map(|acks| acks.classes[class.index()])))
     }
@@ -143,18 +144,18 @@ impl<B: Buffer> Core<B> {
         unhandled
     }
 
-    /// Getter: whether messages that came back wait at any endpoint.
+    /// Getter: whether any endpoint has returned messages.
     #[inline]
     pub fn has_returned(&self) -> bool {
         self.endpoints.has_returned()
     }
 
-    /// Getter: whether messages that came back wait at this one.
+    /// Getter: whether this endpoint has returned messages.
     pub fn has_returned_to(&mut self, endpoint: EndpointId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_returned())
     }
 
-    /// Output: the next message that came back to this endpoint.
+    /// Output: the next returned message of this endpoint.
     pub fn poll_returned(&mut self, endpoint: EndpointId) -> Option<Returned<B>> {
         self.endpoints.pop_returned(endpoint)
     }
@@ -163,11 +164,11 @@ impl<B: Buffer> Core<B> {
 /// What a final acknowledgement says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// It was received.
+    /// The peer received it.
     Received,
-    /// It was not.
+    /// The peer did not receive it.
     Missing,
-    /// It is beyond what can be said: of what keeps the order, it was not.
+    /// The acknowledgement does not reach that far. On an ordered flow no handler got the message.
     Beyond,
 }
 
@@ -181,7 +182,7 @@ fn place(ack: &FinalAck, seq: Seq) -> Place {
     }
 }
 
-/// The message in a slot as it was sent; `None` when the receiver has it.
+/// Take the message out of its slot. `None` if the receiver acknowledged it.
 fn take_message<B: Buffer>(slot: &mut Slot<B>, flow: FlowId, body_at: usize) -> Option<Delivery<B>> {
     let frame = slot.frame.take()?;
     let &mut Slot { class, kind, handler, words, body, seq, .. } = slot;

@@ -1,9 +1,7 @@
-//! Endpoints and their host receive queue: messages accepted, waiting for
-//! `extract` (here `poll_deliver`).
+//! Endpoints, and FM's host receive queue: accepted messages that wait for `extract` (here `poll_deliver`).
 //!
-//! Pushed by: frames from below. Popped by: the layer above. Bounded by:
-//! `Config::receive_frames`, all endpoints together; the last quarter is for
-//! replies. When full: nothing more is accepted, senders keep what they sent.
+//! Pushed by: frames from below. Popped by: the layer above. Bounded by: `Config::receive_frames`, all endpoints
+//! together; the last quarter is for replies. When full: nothing more is accepted, and senders keep what they sent.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +14,7 @@ use crate::output::{Delivery, Returned};
 use crate::receive_queue::Verdict;
 use crate::{EndpointId, FlowId};
 
-/// The low bits of the numbers of messages that were accepted, and that no handler will get, by flow and class.
+/// By flow and class, the low 16 bits of the sequence numbers of accepted messages that no handler will get.
 pub(crate) type Unhandled = HashMap<(Flow, Class), Vec<u16>>;
 
 #[derive(Debug)]
@@ -24,7 +22,7 @@ pub(crate) struct Endpoint<B> {
     pub(crate) name: Name,
     pub(crate) tag: u64,
     pub(crate) received: PerClass<VecDeque<Delivery<B>>>,
-    /// Parts of bulk transfers: their credit is that of requests.
+    /// Segments of bulk transfers. They use the credit of requests.
     bulk: VecDeque<Delivery<B>>,
     returned: VecDeque<Returned<B>>,
 }
@@ -44,18 +42,18 @@ pub(crate) struct Endpoints<B> {
     endpoints: Vec<Option<Endpoint<B>>>,
     /// Messages in all receive queues together.
     waiting: usize,
-    /// How many there may be when another one comes: less by those that are held.
+    /// How many of them there may be. Held messages lower this bound.
     room: PerClass<usize>,
-    /// What came with a gap before it.
+    /// Messages that arrived behind a gap.
     held: Held<B>,
-    /// Those of bulk transfers among them.
+    /// Segments of bulk transfers in all queues together.
     bulk: usize,
-    /// Messages that came back, in all queues together.
+    /// Returned messages in all queues together.
     returned: usize,
 }
 
-/// Requests that wait must not keep replies out: two nodes full of each
-/// other's requests would wait for each other for ever.
+/// Waiting requests must leave room for replies. Otherwise two nodes full of each other's requests would wait for each
+/// other for ever.
 pub(crate) fn room_for_requests(room: usize) -> usize {
     (room - room.div_ceil(4)).max(1)
 }
@@ -67,8 +65,8 @@ impl<B> Endpoints<B> {
         Endpoints { endpoints: Vec::new(), waiting: 0, bulk: 0, room, held, returned: 0 }
     }
 
-    /// A new endpoint, its queues with room for one flow's window at once, twice where the network reorders;
-    /// `None` when there are 65,535 already.
+    /// Create an endpoint. Its queues have room for one flow's window at once, or for two where the network reorders.
+    /// `None` if all 65,535 endpoints are in use.
     pub(crate) fn add(&mut self, name: Name, tag: u64, window: usize) -> Option<EndpointId> {
         let at = self.endpoints.iter().position(Option::is_none).unwrap_or(self.endpoints.len());
         let id = EndpointId(u16::try_from(at).ok()?);
@@ -85,7 +83,7 @@ impl<B> Endpoints<B> {
         Some(id)
     }
 
-    /// An endpoint goes, with what waits at it: its messages that no handler will get.
+    /// Remove an endpoint and the messages that wait at it. No handler gets these.
     pub(crate) fn remove(&mut self, id: EndpointId) -> Unhandled {
         let mut unhandled = Unhandled::new();
         let Some(endpoint) = self.endpoints.get_mut(id.0 as usize).and_then(Option::take) else { return unhandled };
@@ -148,22 +146,24 @@ impl<B> Endpoints<B> {
         !self.held.is_empty()
     }
 
-    /// Whether a message with a gap before it can wait for what is missing.
+    /// Whether a message behind a gap may be held.
     pub(crate) fn can_hold(&self) -> bool {
         !self.held.is_full()
     }
 
-    /// The flow has accepted this message: it goes to its endpoint, and so do those that only waited for it; or it waits itself.
+    /// Put an accepted message into its endpoint's queue, together with held messages that waited only for it. Or hold
+    /// it, if earlier messages are missing.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, record: &FlowRecord, verdict: Verdict, seq: Seq, delivery: Delivery<B>) {
         let (class, next) = (delivery.class, seq.plus(1));
-        // With a planted bug a duplicate passes for one that is ahead: it is given out, and a checker has to see it.
+        // The first condition matters with a mutant that takes a duplicate for a new message. It is delivered then, and
+        // a checker must notice.
         if verdict == Verdict::Ahead && record.receive[class].near().before(next) && record.holds(delivery.kind) {
             return self.hold(seq, delivery);
         }
         self.push(record.endpoint, delivery);
         if !self.held.is_empty() {
-            // Until the first that is still missing.
+            // Up to the next missing message.
             self.let_go(record, class, next, record.receive[class].near());
         }
     }
@@ -185,8 +185,8 @@ impl<B> Endpoints<B> {
         }
     }
 
-    /// The flow is over: what is missing does not come any more, and what waited for it does not wait. What is so far ahead that
-    /// its sender was not told of it goes back there.
+    /// The flow ended, so the missing messages will not come. Deliver the held ones. Drop those that no acknowledgement
+    /// covered: their sender gets them back.
     pub(crate) fn let_all_go(&mut self, record: &FlowRecord) {
         if self.held.is_empty() {
             return;
@@ -203,7 +203,7 @@ impl<B> Endpoints<B> {
         }
     }
 
-    /// The flow's endpoint is closed: no handler gets what waits for earlier messages.
+    /// The flow's endpoint is closed: no handler gets the held messages.
     pub(crate) fn drop_all_held(&mut self, flow: Flow, unhandled: &mut Unhandled) {
         if self.held.is_empty() {
             return;
@@ -234,7 +234,7 @@ impl<B> Endpoints<B> {
         self.waiting += 1;
     }
 
-    /// Whether parts of bulk transfers wait at any endpoint.
+    /// Whether any endpoint has segments of bulk transfers.
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
         self.bulk > 0
@@ -258,7 +258,7 @@ impl<B> Endpoints<B> {
         delivery
     }
 
-    /// A message that the endpoint sent comes back to it.
+    /// Return a message to the endpoint that sent it.
     pub(crate) fn push_returned(&mut self, id: EndpointId, message: Returned<B>) {
         if let Some(endpoint) = self.get(id) {
             endpoint.returned.push_back(message);

@@ -1,4 +1,4 @@
-//! One flow: a conversation between an endpoint of ours and one of a peer's.
+//! One flow: this side's half of a connection between a local endpoint and a peer's.
 
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
@@ -17,7 +17,7 @@ use crate::time::Time;
 use crate::timers::Armed;
 use crate::{EndpointId, FlowId, WINDOW};
 
-/// One of each class.
+/// One value for each class.
 #[derive(Debug)]
 pub(crate) struct PerClass<T>(pub(crate) [T; 2]);
 
@@ -37,22 +37,22 @@ impl<T> IndexMut<Class> for PerClass<T> {
     }
 }
 
-/// Where a flow stands.
+/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// We asked, or will once the peer is found and its framing known.
+    /// This node asked for the flow, or will ask as soon as it knows the peer and the path.
     Asking,
-    /// Messages flow.
+    /// Messages can be sent.
     Open,
-    /// We closed it; the peer has not answered yet.
+    /// This side closed the flow. The peer has not answered yet.
     Leaving,
-    /// The peer said no.
+    /// The peer refused.
     Refused(Refusal),
-    /// It is over.
+    /// The flow ended.
     Dead(ReturnReason),
 }
 
-/// How to reach the other side; known once the flow is open.
+/// How to reach the peer. Known once the flow is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub(crate) to: Address,
@@ -76,50 +76,50 @@ impl Route {
         max_body: 0,
     };
 
-    /// The longest frame.
+    /// The longest frame to this peer.
     pub(crate) fn max_frame(&self) -> u32 {
         self.max_body + self.framing.body_at() as u32
     }
 }
 
-/// Who is at the other side.
+/// The peer's names, and which run of it the flow belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remote {
     pub(crate) node_name: Name,
     pub(crate) endpoint: Name,
-    /// Known once the peer has been found.
+    /// `None` until the peer is found.
     pub(crate) node: Option<(NodeId, Incarnation)>,
 }
 
-/// The set-up of a flow.
+/// The set-up of a flow; later its close.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     /// Number of the attempt.
     pub(crate) id: u32,
-    /// Whether we asked; otherwise the peer did.
+    /// This node asked for the flow. Otherwise the peer did.
     pub(crate) ours: bool,
     /// Handlers get the messages of a class in the order in which they were sent.
     pub(crate) is_ordered: bool,
     pub(crate) tag: u64,
-    /// Give up then.
+    /// When to give up.
     pub(crate) until: Time,
-    /// How often something was asked; the wait doubles each time, and is short again when something was learned.
+    /// Questions since something was learned. The wait doubles with each.
     pub(crate) tries: u8,
-    /// How often it was asked in all.
+    /// Questions in all.
     pub(crate) asked: u8,
 }
 
-/// It may be us who were away: nobody is given up who was not asked so often.
+/// This node may have been descheduled, so it gives nothing up before it has asked this often.
 const TIMES: u8 = 4;
 
 impl Setup {
-    /// Whether it is to be given up. As long as something is learned it goes on, but not for ever: that may be forged.
+    /// Whether to give up. News of the peer extends the set-up, but not without limit: the news may be forged.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         now >= self.until && (self.tries >= TIMES || self.asked >= 4 * TIMES)
     }
 }
 
-/// Since when a peer has not been heard, and how often it was asked since then.
+/// How long nothing came from the peer, and how often it was asked since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     since: Time,
@@ -132,24 +132,24 @@ impl Silence {
         Silence { since: now, asked: 0 }
     }
 
-    /// When the peer was last heard.
+    /// When the last frame of the peer arrived.
     pub(crate) fn since(&self) -> Time {
         self.since
     }
 
-    /// Whether the peer was ever heard on this flow, or waited for.
+    /// Whether a frame of the peer ever arrived on this flow, or one was waited for.
     pub(crate) fn has_begun(&self) -> bool {
         self.since != Time::default()
     }
 
-    /// A time-out: messages go out again. Whether that is not the first: one frame
-    /// may have been lost, which says nothing of the way.
+    /// A time-out: messages are sent again. Returns whether it is not the first time-out. A single one may be one lost
+    /// frame, which says nothing about the path.
     pub(crate) fn ask(&mut self) -> bool {
         self.asked = self.asked.saturating_add(1);
         self.asked > 1
     }
 
-    /// Whether it has lasted longer than `patience`.
+    /// Whether the silence has lasted longer than `patience`.
     pub(crate) fn is_over(&self, now: Time, patience: Duration) -> bool {
         now - self.since >= patience && self.asked >= TIMES
     }
@@ -162,36 +162,36 @@ pub(crate) struct FlowRecord {
     pub(crate) phase: Phase,
     pub(crate) remote: Remote,
     pub(crate) setup: Setup,
-    /// From the number of the peer's first reply to that of our first request.
+    /// The number of this node's first request, less the number of the peer's first reply.
     answers: u32,
     pub(crate) route: Route,
     pub(crate) send: PerClass<SendQueue>,
     pub(crate) receive: PerClass<ReceiveQueue>,
     pub(crate) rejects: RejectQueue,
     pub(crate) rtt: Rtt,
-    /// How long the peer has not been heard, while something is on its way.
+    /// How long nothing came from the peer while messages are in flight.
     pub(crate) silence: Silence,
-    /// Messages accepted that the peer was not told of.
+    /// Accepted messages that no acknowledgement has covered.
     pub(crate) unacked: u16,
-    /// In the queue of flows with an acknowledgement to send.
+    /// The flow is in the queue of acknowledgements to send.
     pub(crate) ack_queued: bool,
-    /// That acknowledgement tells of something that no piggyback can tell.
+    /// The acknowledgement reports something that a piggyback cannot carry.
     pub(crate) ack_forced: bool,
-    /// When the acknowledgement must go at the latest.
+    /// When the acknowledgement must leave at the latest.
     pub(crate) ack_at: Time,
-    /// In the list of flows to settle.
+    /// The flow is in the list of dirty flows.
     pub(crate) touched: bool,
-    /// The first of those that were set up with its peer in a row: for all of
-    /// them it counts as a peer that has credits.
+    /// The first flow of a series with one peer. Only this one counts its peer as a holder of credits.
     pub(crate) is_first: bool,
-    /// Acknowledgements that rode in on messages and have not been looked at.
+    /// The last piggybacked acknowledgement, not processed yet.
     pub(crate) told: Option<Piggyback>,
-    /// When a message left that is acknowledged now: a round trip to note. [`Time::NEVER`] where there is none.
+    /// When the newly acknowledged message was sent: the start of a round-trip sample. [`Time::NEVER`] if there is
+    /// none.
     pub(crate) sampled: Time,
     pub(crate) ack_armed: Armed,
-    /// The next time-out of its messages; or, before it is open and when it is left, of what the peer is asked.
+    /// The next retransmission time-out. During set-up and close: the next repetition of the question.
     pub(crate) resend_armed: Armed,
-    /// What is known of the network's order, since something was lost or came again.
+    /// The loss-detection state. It exists from the first loss or duplicate on.
     pub(crate) order: Option<Box<Order>>,
 }
 
@@ -246,9 +246,8 @@ impl FlowRecord {
         }
     }
 
-    /// What this side says of itself at set-up: the same each time it is
-    /// asked, because nothing is acknowledged before the other side has heard it.
-    /// Its longest frame is what reaches the peer, so that a reply may be as long as its request.
+    /// This side's offer at set-up. It stays the same each time the peer asks, because nothing is acknowledged before
+    /// the peer has received it. Its longest frame is what reaches the peer, so a reply may be as long as its request.
     pub(crate) fn offer(&self, max_frame: u32) -> Offer {
         Offer {
             flow: self.id.flow,
@@ -259,7 +258,7 @@ impl FlowRecord {
         }
     }
 
-    /// The other half is known: messages can flow.
+    /// The peer's offer arrived: messages can be sent.
     pub(crate) fn open(&mut self, offer: &Offer, to: Address, path: &Known) {
         let &Known { framing, why, max_frame } = path;
         let max_frame = max_frame.min(offer.max_frame) as usize;
@@ -279,25 +278,26 @@ impl FlowRecord {
             let granted = self.receive[class].granted();
             self.receive[class] = ReceiveQueue::new(offer.first[class.index()], granted);
         }
-        // It was the set-up's.
+        // The set-up's timer.
         self.resend_armed.disarm();
         self.phase = Phase::Open;
     }
 
-    /// On an ordered flow: whether one of our requests was handled, as the replies say that have come: each is to another request, and handlers got
-    /// the requests in order. So many as there are replies were handled, whether or not that was acknowledged.
+    /// On an ordered flow: whether a request was handled, judged by the replies that arrived. Each reply answers
+    /// another request, and handlers get the requests in order. So at least as many requests were handled as there are
+    /// replies, acknowledged or not.
     pub(crate) fn is_answered(&self, request: Seq) -> bool {
         let before = self.receive[Class::Reply].near().plus(self.answers);
-        // A request that waits here is within a window of what was handled. Numbers wrap.
+        // An unacknowledged request is within one window of the handled ones. Numbers wrap.
         (1..=WINDOW as i32).contains(&before.since(request))
     }
 
-    /// When the peer was last heard, or waited for.
+    /// When the last frame of the peer arrived; before the first one, the set-up's deadline.
     pub(crate) fn heard(&self) -> Time {
         if self.silence.has_begun() { self.silence.since } else { self.setup.until }
     }
 
-    /// Whether the peer was heard, or is being waited for, within that time.
+    /// Whether a frame of the peer arrived within this time, or messages are in flight.
     pub(crate) fn is_heard(&self, now: Time, within: Duration) -> bool {
         now - self.silence.since < within || self.in_flight()
     }
@@ -307,7 +307,7 @@ impl FlowRecord {
         self.send.0[0].in_flight() || self.send.0[1].in_flight()
     }
 
-    /// There is something to settle: see [`Core::settle`](crate::Core::settle).
+    /// Mark this flow for [`Core::settle`](crate::Core::settle).
     #[inline]
     pub(crate) fn touch(&mut self, touched: &mut Vec<Flow>) {
         if !self.touched {
@@ -316,12 +316,12 @@ impl FlowRecord {
         }
     }
 
-    /// Whether an acknowledgement would tell the peer anything.
+    /// Whether an acknowledgement would tell the peer anything new.
     pub(crate) fn has_to_tell(&self) -> bool {
         self.ack_forced || self.unacked > 0 || self.receive.0.iter().any(|queue| queue.untold() > 0)
     }
 
-    /// The acknowledgement for a frame of its own; everything is told with it.
+    /// The acknowledgement for a frame of its own. It carries everything that there is to report.
     pub(crate) fn acks(&mut self) -> Acks {
         self.ack_forced = false;
         self.unacked = 0;
@@ -330,8 +330,7 @@ impl FlowRecord {
         Acks { classes: [requests.tell(), replies.tell()] }
     }
 
-    /// The acknowledgement to put into the padding of a message; with it
-    /// everything is told that there is to tell, unless there are gaps.
+    /// The acknowledgement for the padding of a message. It carries everything that there is to report, except gaps.
     #[inline]
     pub(crate) fn piggyback(&mut self) -> Piggyback {
         let mut piggyback = Piggyback::default();

@@ -8,24 +8,24 @@ use am_wire::control::{Incarnation, Name, NodeId};
 use crate::FlowId;
 use crate::flow::{FlowRecord, Phase};
 
-/// The table. An id that was given back is used again as late as possible, so
-/// that a frame which was long under way hardly ever finds somebody else.
+/// The table of flows. A freed id is reused as late as possible, so that a late frame rarely meets another flow.
 #[derive(Debug)]
 pub(crate) struct Flows {
     records: Vec<Option<Box<FlowRecord>>>,
     unused: VecDeque<u16>,
-    /// Numbers of set-ups, and the flow that came of each; of this node's own also flows that are over, for some time.
+    /// Set-up numbers, each with the flow that resulted. For set-ups of this node it also lists ended flows, for a
+    /// while.
     attempts: BTreeSet<(u32, u16)>,
-    /// Those that are being set up, and some that were.
+    /// Flows in set-up, and some whose set-up is finished.
     asking: Vec<Flow>,
-    /// How many there are.
+    /// The number of flows.
     count: usize,
-    /// Where to look first for those there are: ids are given out from here on.
+    /// Where a walk over the flows starts. Ids are given out from here on.
     from: u16,
 }
 
 impl Flows {
-    /// `start` is where giving out ids begins: different from run to run.
+    /// `start` is the first id to give out. It differs from run to run.
     pub(crate) fn new(start: u64) -> Self {
         let count = Flow::COUNT as u64 - 1;
         let nth = |n| ((start % count + n) % count) as u16 + 1;
@@ -35,7 +35,7 @@ impl Flows {
         Flows { records, unused, attempts: BTreeSet::new(), asking: Vec::new(), count: 0, from: nth(0) }
     }
 
-    /// An id for a flow to be inserted.
+    /// A free id for a new flow.
     pub(crate) fn reserve(&mut self) -> Option<Flow> {
         Flow::new(self.unused.pop_front()?)
     }
@@ -63,12 +63,12 @@ impl Flows {
         }
     }
 
-    /// The ids of flows that came of a set-up with this number; they may be over.
+    /// The flow ids that resulted from a set-up with this number. The flows may have ended.
     pub(crate) fn by_attempt(&self, attempt: u32) -> impl Iterator<Item = Flow> {
         self.attempts.range((attempt, 0)..=(attempt, u16::MAX)).filter_map(|&(_, flow)| Flow::new(flow))
     }
 
-    /// The flow that came of this set-up: the run that asked, unless it is this one, and the number of the attempt.
+    /// The flow that resulted from this attempt. `run` is the node that asked, `None` for this node.
     pub(crate) fn of_attempt(&self, run: Option<(NodeId, Incarnation)>, attempt: u32) -> Option<FlowId> {
         let record = |flow: Flow| self.records[flow.index()].as_deref();
         let is_it = |record: &&FlowRecord| {
@@ -77,7 +77,7 @@ impl Flows {
         self.by_attempt(attempt).filter_map(record).find(is_it).map(|record| record.id)
     }
 
-    /// This one is being set up.
+    /// This flow's set-up begins.
     pub(crate) fn asks(&mut self, flow: Flow) {
         if self.asking.len() == self.asking.capacity() {
             self.forget_settled();
@@ -85,7 +85,7 @@ impl Flows {
         self.asking.push(flow);
     }
 
-    /// Those that are being set up with this node.
+    /// The flows in set-up with this node.
     pub(crate) fn asking(&mut self, node: Name) -> Vec<Flow> {
         self.forget_settled();
         let asks = |flow: &&Flow| self.records[flow.index()].as_ref().is_some_and(|it| it.remote.node_name == node);
@@ -99,13 +99,13 @@ impl Flows {
         self.asking.retain(is_asking);
     }
 
-    /// By the id in a frame.
+    /// The flow by the id in a frame.
     #[inline]
     pub(crate) fn by_flow(&mut self, flow: Flow) -> Option<&mut FlowRecord> {
         self.records[flow.index()].as_deref_mut()
     }
 
-    /// By the id that the layer above holds, which may be an old one.
+    /// The flow by the id that the layer above holds, which may be an old one.
     #[inline]
     pub(crate) fn get(&self, id: FlowId) -> Option<&FlowRecord> {
         self.records[id.flow.index()].as_deref().filter(|record| record.id == id)
@@ -116,18 +116,18 @@ impl Flows {
         self.records[id.flow.index()].as_deref_mut().filter(|record| record.id == id)
     }
 
-    /// All, from where the last round ended on.
+    /// All flows, starting where the last round ended.
     pub(crate) fn around(&self) -> impl Iterator<Item = &FlowRecord> {
         let (before, after) = self.records.split_at(self.from as usize);
         after.iter().chain(before).flatten().take(self.count).map(|record| &**record)
     }
 
-    /// The next round starts with this one.
+    /// The next round starts with this flow.
     pub(crate) fn turn_to(&mut self, flow: Option<Flow>) {
         self.from = flow.map_or(self.from, Flow::id);
     }
 
-    /// Those for which this holds.
+    /// The flows for which `which` holds.
     pub(crate) fn those(&self, which: impl Fn(&FlowRecord) -> bool) -> Vec<FlowId> {
         self.iter().filter(|record| which(record)).map(|record| record.id).collect()
     }

@@ -1,11 +1,10 @@
-//! What has arrived beyond a gap: a bitmap for each receive queue that has
-//! one, and for no other, so that memory grows with what is outstanding and
-//! not with the number of peers (FM 1.0 §4.5). Likewise the network's
-//! [order](crate::order), for each flow that has had a gap.
+//! Memory for flows with gaps: a bitmap for each receive queue that has a gap, and [loss-detection state](crate::order)
+//! for each flow that had one. Other flows need none, so memory grows with the messages outstanding and not with the
+//! number of peers (FM 1.0 §4.5).
 //!
-//! Pushed by: a queue whose last gap is closed; a flow that ends. Popped by: a
-//! queue that gets its first gap; a flow that does, or gets a duplicate. Bounded
-//! by: those that ever had gaps at the same time. When empty: a new one is made.
+//! Pushed by: a queue whose last gap is closed; a flow that ends. Popped by: a queue that gets its first gap; a flow
+//! that gets its first gap or duplicate. Bounded by: the most that were in use at one time. When empty: a new one is
+//! allocated.
 
 use std::mem;
 
@@ -14,14 +13,14 @@ use am_wire::Seq;
 use crate::WINDOW;
 use crate::order::Order;
 
-/// So many of each are there from the start.
+/// How many of each are allocated at the start.
 const READY: usize = 16;
 
 /// Bit `n % WINDOW` for number `n`.
 #[derive(Debug)]
 pub(crate) struct Ahead([u64; WINDOW / 64]);
 
-/// Bitmaps that no queue needs now, all clear, and the same for the order of flows.
+/// The spare bitmaps, all clear, and the spare states.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a bitmap goes to a queue and back as it is, without a copy")]
 pub(crate) struct Gaps {
@@ -38,7 +37,7 @@ impl Gaps {
         Gaps { spare, orders, lost: 0 }
     }
 
-    /// So many messages did not arrive, or found no room.
+    /// Count messages that were lost or found no room.
     #[cold]
     pub(crate) fn lost(&mut self, messages: u32) {
         self.lost = self.lost.saturating_add(messages);
@@ -54,7 +53,7 @@ impl Gaps {
         self.spare.pop().unwrap_or_else(Ahead::clear)
     }
 
-    /// `ahead` is clear again.
+    /// `ahead` must be clear.
     #[cold]
     pub(crate) fn give_back(&mut self, ahead: Box<Ahead>) {
         debug_assert!(ahead.0.iter().all(|&limb| limb == 0));

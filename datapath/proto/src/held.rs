@@ -1,10 +1,10 @@
-//! Messages that arrived before an earlier one of their flow and class: they wait for it, so that handlers get a
-//! flow's requests in the order in which they were sent, and its replies likewise.
+//! The reorder buffer: messages that arrived before an earlier one of their flow and class. They wait for it, so that
+//! handlers get a flow's requests in the order in which they were sent, and its replies likewise.
 //!
-//! Pushed by: frames from below, with a gap before them. Popped by: the message that closes the gap; the flow's end,
-//! since their sender knows that they have arrived. Bounded by: a quarter of the room for all that waits. When full:
-//! what comes with a gap before it is not accepted, and sent again. The message that closes a gap needs no place
-//! here, so that a full queue always drains.
+//! Pushed by: frames from below that arrive behind a gap. Popped by: the message that closes the gap; the flow's end,
+//! because the sender knows that they arrived. Bounded by: a quarter of the room for all waiting messages. When full: a
+//! message behind a gap is not accepted, and is sent again. The message that closes a gap needs no place here, so a
+//! full buffer always drains.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ impl<B> Held<B> {
         self.messages.remove(&(flow, class, seq))
     }
 
-    /// The numbers of all that are held of a flow and class, those before which most is missing last.
+    /// The sequence numbers of all held messages of a flow and class, in order, starting from `near`.
     pub(crate) fn of(&self, flow: Flow, class: Class, near: Seq) -> Vec<Seq> {
         let of_it = self.messages.keys().filter(|&&(of, kind, _)| (of, kind) == (flow, class));
         let mut numbers: Vec<Seq> = of_it.map(|&(.., seq)| seq).collect();

@@ -1,4 +1,4 @@
-//! From below: a frame.
+//! From below: a frame arrived.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::output::Delivery;
 use crate::planted::{self, Bug};
 use crate::receive_queue::Verdict;
 
-/// Between two answers to strays, whoever sent them.
+/// The shortest time between two answers to unknown flows, whoever sent the frames.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is kept of a message's frame when the frame itself moves on.
+/// A message's header fields, after its frame has moved on.
 struct Message {
     header: Header,
     framing: Framing,
@@ -29,12 +29,12 @@ struct Message {
 }
 
 impl<B: Buffer> Core<B> {
-    /// From below: a frame that was steered to this node. Whatever is wrong
-    /// with it is counted. It is taken in at the time that the core was last
-    /// told ([`Core::settle`]): messages do not wait for a clock to be read.
+    /// From below: a frame that was steered to this node. A bad frame is counted by reason and dropped. The frame
+    /// counts as received at the core's last known time ([`Core::settle`]): messages do not wait for a clock to be
+    /// read.
     #[inline]
     pub fn on_frame(&mut self, frame: B) {
-        // By itself: what is said of a frame stays in registers.
+        // A path of its own keeps the parsed header in registers.
         if let Some(parsed) = frame::parse_usual(frame.bytes(), self.config.ethertype)
             && let Some(class) = parsed.header.kind.class()
         {
@@ -67,14 +67,14 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From below: a frame came on a flow that is not open here, and steering
-    /// kept it; several count as one. On [`Flow::NODE`] it was for an earlier run of this node.
+    /// From below: a frame arrived on a flow that is not open here, and steering kept it. One call may stand for
+    /// several frames. [`Flow::NODE`] means that the frame was for an earlier run of this node.
     #[cold]
     pub fn on_stray(&mut self, flow: Flow) {
         self.stray(flow, None);
     }
 
-    /// A frame that is not taken.
+    /// Count a dropped frame. If its flow is unknown, its sender is notified.
     #[cold]
     pub(crate) fn refused(&mut self, reason: Reason, header: &Header, framing: Framing) {
         self.counters.drop(reason);
@@ -86,7 +86,7 @@ impl<B: Buffer> Core<B> {
     fn stray(&mut self, flow: Flow, nonce: Option<u16>) {
         let is_known = |record: &&mut FlowRecord| match record.phase {
             Phase::Asking | Phase::Open => true,
-            // Its first Close is still behind what was sent before. An answer would overtake that.
+            // The first Close is still queued behind earlier messages. An answer would overtake those.
             Phase::Leaving => record.setup.asked == 0,
             _ => false,
         };
@@ -104,7 +104,7 @@ impl<B: Buffer> Core<B> {
         self.counters.strays_answered += 1;
     }
 
-    /// Set-up is rare: it is kept out of the way of messages.
+    /// Control frames are rare: this code stays out of the messages' way.
     #[cold]
     fn on_control(&mut self, parsed: &Parsed<'_>) -> Result<(), Reason> {
         let now = self.now;
@@ -129,7 +129,7 @@ impl<B: Buffer> Core<B> {
         let Message { header, class, .. } = message;
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
         record.check(message.framing, &header)?;
-        // Also what is not taken says that the peer is alive.
+        // Any frame of the peer shows that it is alive.
         record.touch(&mut self.touched);
         let seq = expand(header.seq, message.framing.seq_bits(), record.receive[class].near());
         let verdict = record.receive[class].verdict(seq);
@@ -170,7 +170,7 @@ impl<B: Buffer> Core<B> {
     fn not_taken(&mut self, verdict: Verdict, flow: Flow, class: Class, seq: Seq) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         if verdict == Verdict::Ahead {
-            // It finds no place to wait for an earlier one: its sender is not to wait for a time-out.
+            // The reorder buffer is full. With a reject the sender need not wait for a time-out.
             self.bounces.turn_away(record, class, seq, &mut self.counters);
         } else {
             self.counters.not_new(verdict);
@@ -195,7 +195,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Whether a frame is for this use of the flow id, and the flow takes frames.
+    /// Whether the flow is open, and the frame is for this use of the flow id.
     #[inline]
     pub(crate) fn check(&self, framing: Framing, header: &Header) -> Result<(), Reason> {
         if self.phase != Phase::Open {
@@ -207,9 +207,8 @@ impl FlowRecord {
         Ok(())
     }
 
-    /// Accept a message that is new. Its acknowledgement waits for
-    /// something to ride on, but not when there are gaps, nor when much has
-    /// gathered: whether it has to go now.
+    /// Accept a new message. Returns whether its acknowledgement must leave now: because of a gap, or because many
+    /// messages wait for one. Otherwise it waits for a message to travel with.
     #[inline(always)]
     pub(crate) fn accept(&mut self, class: Class, seq: Seq, verdict: Verdict, every: u16, gaps: &mut Gaps) -> bool {
         let missing = self.receive[class].accept(seq, gaps);
@@ -221,17 +220,17 @@ impl FlowRecord {
         self.ack_forced || self.unacked >= every
     }
 
-    /// Whether a message that is not the next one is accepted: with a gap before it, if it can wait or need not.
+    /// Whether a message that is not the next one is accepted. One behind a gap is, if it can be held or need not be.
     pub(crate) fn takes<B>(&self, verdict: Verdict, kind: Kind, endpoints: &Endpoints<B>) -> bool {
         verdict == Verdict::Ahead && (endpoints.can_hold() || !self.holds(kind))
     }
 
-    /// Whether a message waits for earlier ones. Parts of bulk transfers say themselves where they belong.
+    /// Whether a message waits for earlier ones. A bulk segment does not: it says itself where it belongs.
     pub(crate) fn holds(&self, kind: Kind) -> bool {
         self.setup.is_ordered && !matches!(kind, Kind::Put | Kind::Get) && !planted::is(Bug::OutOfOrder)
     }
 
-    /// A message that came again, or too early: its sender should hear where we are, and which it was.
+    /// A duplicate, or a message beyond the window. The acknowledgement corrects the sender, and names a duplicate.
     pub(crate) fn not_new(&mut self, verdict: Verdict, class: Class, seq: Seq, gaps: &mut Gaps) {
         self.ack_forced = true;
         if verdict == Verdict::Duplicate {
@@ -239,8 +238,8 @@ impl FlowRecord {
         }
     }
 
-    /// A reply leaves that has no room for an acknowledgement: its peer is to know that the request has arrived, lest that
-    /// comes back although it was answered.
+    /// A reply leaves without room for an acknowledgement. The peer must learn that its request arrived. Otherwise the
+    /// request could come back as undelivered, although it was answered.
     #[inline]
     pub(crate) fn tell_soon(&mut self, acks_due: &mut VecDeque<Flow>) {
         if self.unacked > 0 {
@@ -248,7 +247,7 @@ impl FlowRecord {
         }
     }
 
-    /// An acknowledgement of this flow goes out with the next outputs.
+    /// Queue an acknowledgement of this flow for the next outputs.
     #[inline]
     pub(crate) fn queue_ack(&mut self, acks_due: &mut VecDeque<Flow>) {
         if !self.ack_queued {

@@ -1,15 +1,15 @@
-//! Leaving: a side that closes a flow says which messages it has received, and is told the same. So each side knows of
-//! what comes back whether it was handled.
+//! Close: a side that closes a flow says which messages it received, and the peer answers with the same. So each side
+//! knows of each returned message whether it was handled.
 //!
 //! ```text
 //!   this side                                      the peer
-//!   close ── Leaving ── Close, what arrived here ──▶ the rest comes back there, `Closed`
-//!               ▲│ no answer: again, for LEAVING      │
+//!   close ── Closing ── Close, what arrived here ──▶ the rest comes back there, `Closed`
+//!               ▲│ no answer: again                 │
 //!               └┘                                    │
 //!   the rest comes back here ◀── Closed, what arrived there
 //! ```
 //!
-//! What was admitted before is still sent, ahead of the Close; what has no credit is not waited for.
+//! Admitted messages are still sent, ahead of the Close. Messages without credit are not waited for.
 
 use core::time::Duration;
 
@@ -24,18 +24,18 @@ use crate::output::ReturnReason;
 use crate::timers::Wait;
 use crate::{EndpointId, FlowId};
 
-/// A Close is repeated for so long at least. What answers none of them is gone, or as good as gone.
+/// How long a Close is repeated at least. A peer that answers none of them counts as gone.
 const LEAVING: Duration = Duration::from_millis(100);
 
 impl<B: Buffer> Core<B> {
-    /// From above: close a flow; the peer is told, and from now on the flow is unknown here. What the peer did not receive
-    /// comes back as soon as the peer has said so.
+    /// From above: close a flow and notify the peer. From now on the flow is unknown here. Messages that the peer did
+    /// not receive come back as soon as the peer has said so.
     pub fn close(&mut self, id: FlowId) {
         self.leave(id, &Unhandled::new());
     }
 
-    /// From above: close an endpoint with all its flows. Messages that wait to be extracted are dropped, and their senders hear
-    /// that no handler got them. What the endpoint had sent does not come back to it.
+    /// From above: close an endpoint and all its flows. Messages that wait to be extracted are dropped, and their
+    /// senders learn that no handler got them. What the endpoint had sent does not come back to it.
     pub fn close_endpoint(&mut self, endpoint: EndpointId) {
         let mut unhandled = self.endpoints.remove(endpoint);
         for id in self.flows.those(|record| record.endpoint == endpoint) {
@@ -45,7 +45,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From above: close every endpoint; peers are told with the next outputs.
+    /// From above: close every endpoint. Peers are notified with the next outputs.
     pub fn shut_down(&mut self) {
         for endpoint in self.endpoints.ids() {
             self.close_endpoint(endpoint);
@@ -57,7 +57,7 @@ impl<B: Buffer> Core<B> {
         self.slots.total() - self.slots.free()
     }
 
-    /// Getter: how many flows were closed whose peers have not answered yet.
+    /// Getter: how many closed flows wait for their peer's answer.
     pub fn leaving(&self) -> usize {
         self.flows.iter().filter(|record| record.phase == Phase::Leaving).count()
     }
@@ -67,7 +67,7 @@ impl<B: Buffer> Core<B> {
         let Some(record) = self.flows.get_mut(id) else { return };
         match record.phase {
             Phase::Leaving if unhandled.is_empty() => return,
-            // The next Close says it; one that has arrived already cannot be taken back.
+            // The next Close carries the new numbers. A Close that has arrived already cannot be taken back.
             Phase::Leaving => {
                 let acks = record.final_acks(unhandled);
                 return self.strays.remember(record, acks);
@@ -86,7 +86,7 @@ impl<B: Buffer> Core<B> {
         self.later.push_back(Later::Close(id.flow));
     }
 
-    /// The next Close of a flow.
+    /// The Close to send for a flow.
     pub(crate) fn next_close(&mut self, flow: Flow) -> Option<(Address, Control)> {
         let record = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Leaving)?;
         let (route, own, next) = (record.route, record.id, record.setup.next(self.now));
@@ -97,7 +97,7 @@ impl<B: Buffer> Core<B> {
         Some((route.to, Control::Close(close)))
     }
 
-    /// The peer has not answered: once more, or never again.
+    /// The peer has not answered: repeat the Close, or give up.
     pub(crate) fn leave_again(&mut self, id: FlowId) {
         let Some(record) = self.flows.get(id) else { return };
         if record.setup.is_over(self.now) {
@@ -112,7 +112,7 @@ impl<B: Buffer> Core<B> {
         self.say_closed(source, id, (close.own, close.own_nonce));
     }
 
-    /// Answer a peer that talks of a flow that is over, or never was. `id` names our half of it.
+    /// Answer a peer that named a flow which ended or never was. `id` is this side's half.
     pub(crate) fn say_closed(&mut self, to: Address, id: FlowId, (flow, nonce): (Flow, u16)) {
         let said = self.strays.to_peer(id.flow, to, (flow, nonce)).filter(|said| said.own == Some((id.flow, id.nonce)));
         let closed = said.unwrap_or(Closed { flow, nonce, own: Some((id.flow, id.nonce)), acks: None });
@@ -124,8 +124,8 @@ impl<B: Buffer> Core<B> {
         self.over(source, id, closed.own, closed.acks.as_ref());
     }
 
-    /// The peer's half of this flow is over. A peer that does not name its half knows of none: it had asked for the flow, and
-    /// does not wait for it any more.
+    /// The peer's half of this flow ended. A peer that does not name its half never had one: it asked for the flow, and
+    /// gave up waiting for the answer.
     fn over(&mut self, source: Address, id: FlowId, half: Option<(Flow, u16)>, acks: Option<&FinalAcks>) {
         let Some(record) = self.flows.get(id) else { return };
         let route = record.route;
@@ -133,7 +133,7 @@ impl<B: Buffer> Core<B> {
             return;
         }
         match record.phase {
-            // A node remembers which flows it had for as long as it runs.
+            // A running node remembers its flows. A Closed without acknowledgements comes from a new run.
             Phase::Open if acks.is_none() => self.end(id, ReturnReason::Restarted, None),
             Phase::Open => self.end(id, ReturnReason::Closed, acks),
             Phase::Leaving => self.left(id, acks),
@@ -141,7 +141,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A flow that was closed here is over there, too, or nobody is there.
+    /// The peer ended its half of a flow that was closed here, or the peer is gone.
     pub(crate) fn left(&mut self, id: FlowId, acks: Option<&FinalAcks>) {
         self.return_all(id, ReturnReason::Closed, acks);
         self.flows.remove(id.flow);
@@ -149,12 +149,12 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// What has arrived, without what no handler will get.
+    /// What arrived on this flow, except the messages that no handler will get.
     pub(crate) fn final_acks(&self, unhandled: &Unhandled) -> FinalAcks {
         let classes = Class::ALL.map(|class| {
             let queue = &self.receive[class];
             let without = unhandled.get(&(self.id.flow, class)).map(Vec::as_slice).unwrap_or_default();
-            // Some may be of an earlier use of the flow id.
+            // Some numbers may be of an earlier use of the flow id.
             let near = |&low: &u16| expand(low as u32, 16, queue.near());
             let without: Vec<Seq> = without.iter().map(near).filter(|&seq| queue.has(seq)).collect();
             queue.final_ack(&without)

@@ -1,14 +1,13 @@
-//! **What happens to a frame.** The sans-IO core: Fast Messages' queues,
-//! credits, acknowledgements and return-to-sender, as a state machine without
-//! I/O, clock or threads. Bytes and the time come in as arguments, what to do
-//! comes out of `poll_*`.
+//! **What happens to a frame.** The sans-IO core: Fast Messages' queues, credits, acknowledgements and return to sender,
+//! as a state machine without I/O, clock or threads. Frames and the time come in as arguments. Frames to send, messages
+//! and events come out of the outputs.
 //!
 //! ```text
 //!     from above                                        outputs, to above
-//!  connect  send  release  forgo            poll_deliver  poll_returned  poll_event
+//!  connect  send  release  decline_reply    poll_deliver  poll_returned  poll_event
 //!     │      │       │       │                    ▲            ▲             ▲
 //! ┌───▼──────▼───────▼───────▼────────────────────┴────────────┴─────────────┴───┐
-//! │  setup   send_queue ◀── credits ◀── receive_queue      ending                │
+//! │  setup   send_queue ◀── credits ◀── receive_queue      teardown              │
 //! │  probe   slots (kept until            endpoint (accepted,                    │
 //! │          acknowledged)                waiting to be extracted)               │
 //! │     │      │  ▲   resend                      ▲                              │
@@ -16,14 +15,13 @@
 //! │     │      │  └─── reject_queue ◀── rejects ──┤ no room: bounce              │
 //! └─────┼──────┼──────────────────────────────────┼──────────────────────────────┘
 //!       ▼      ▼                                  │
-//!     poll_transmit             on_frame  settle(now)  on_timeout(now)
+//!       transmit                on_frame  settle(now)  on_timeout(now)
 //!     outputs, to below                       from below
 //! ```
 //!
-//! Read first: [`Core`], for the order of calls; `send_queue.rs`,
-//! `receive_queue.rs` and `reject_queue.rs`, each headed by who pushes, who pops, what bounds it and
-//! what happens when it is full; `send.rs`, where frames are written.
-//! FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
+//! Read first: [`Core`], for the order of calls; then `send_queue.rs`, `receive_queue.rs` and `reject_queue.rs`, whose
+//! pages say what pushes, what pops, what bounds the queue and what happens when it is full; then `transmit.rs`, where
+//! frames are written. FM 1.0 is Pakin, Lauria, Chien, SC'95; AM-II is Chun, Mainwaring, Culler, 1998.
 #![forbid(unsafe_code)]
 
 mod bounce;
@@ -86,7 +84,7 @@ pub use time::Time;
 
 use am_wire::Flow;
 
-/// The most messages of a flow and class on their way at once.
+/// The most messages of a flow and class in flight at once.
 pub const WINDOW: usize = 512;
 
 /// An endpoint of this node.
@@ -94,11 +92,11 @@ pub const WINDOW: usize = 512;
 pub struct EndpointId(pub(crate) u16);
 
 impl EndpointId {
-    /// No endpoint has it.
+    /// The id of no endpoint.
     pub(crate) const NONE: EndpointId = EndpointId(u16::MAX);
 }
 
-/// A flow of this node: the flow id that it chose, and which use of it.
+/// A flow of this node: the flow id that this node chose, and a nonce that tells apart the uses of the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId {
     pub(crate) flow: Flow,
@@ -106,7 +104,7 @@ pub struct FlowId {
 }
 
 impl FlowId {
-    /// The flow id in frames to this node.
+    /// The flow id that frames to this node carry.
     pub const fn flow(self) -> Flow {
         self.flow
     }

@@ -1,4 +1,4 @@
-//! The core's state, its getters, and which file handles what.
+//! The core's state and its getters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,7 +29,8 @@ use crate::time::Time;
 use crate::timers::{Armed, Timers, Wait};
 use crate::{EndpointId, FlowId, WINDOW};
 
-/// A beacon can be forged in any node's name, so answers have a rate. A node without an answer asks again, and receives our next beacon.
+/// The rate of beacons in answer to beacons. A beacon can be forged in any node's name, so answers need a limit. A node
+/// without an answer asks again, and receives the next beacon.
 const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 
 /// The sans-IO core of one node. `B` is the memory of a frame.
@@ -39,7 +40,7 @@ const ANSWERS: Rate = Rate::new(Duration::from_micros(200), 1024);
 /// and, when the outputs are on their way, [`settle`](Core::settle).
 /// **From above**: [`endpoint`](Core::endpoint), [`connect`](Core::connect),
 /// [`send`](Core::send), [`release`](Core::release) and the like.
-/// **Outputs**: the `poll_*`. Any number of inputs at the same `now`; then
+/// **Outputs**: [`transmit`](Core::transmit) and the `poll_*`. Any number of inputs at the same `now`; then
 /// drain the outputs until each says `None`.
 #[derive(Debug)]
 pub struct Core<B> {
@@ -59,7 +60,7 @@ pub struct Core<B> {
     pub(crate) later: VecDeque<Later>,
     /// The transport was told that there is no room.
     pub(crate) full: bool,
-    pub(crate) control: ControlQueue,
+    pub(crate) control: ControlQueue<B>,
     pub(crate) endpoints: Endpoints<B>,
     pub(crate) peers: Peers,
     pub(crate) claims: Claims,
@@ -96,14 +97,15 @@ pub struct Core<B> {
     pub(crate) random: Random,
 }
 
-/// Where a run begins to give out flow ids: one further for each 65 µs that it starts later than the run before. So a
-/// late frame for that run meets no flow of this one, unless that run set flows up faster for as long as it lived.
+/// The first flow id that a run gives out: one higher for each 65 µs that it starts later than the run before. So a
+/// late frame for the earlier run meets no flow of this one, unless the earlier run opened flows faster than that for
+/// all its life.
 fn first_flow(config: &Config) -> u64 {
     config.node.0.wrapping_add(config.incarnation.0 >> 16)
 }
 
 impl<B: Buffer> Core<B> {
-    /// A node that has just started: it will introduce itself at once.
+    /// A node that has just started. Its first output is a beacon.
     pub fn new(mut config: Config, now: Time) -> Self {
         config.window = config.window.clamp(1, WINDOW as u16);
         Core {
@@ -114,7 +116,7 @@ impl<B: Buffer> Core<B> {
             bounces: Bounces::new(),
             later: VecDeque::new(),
             full: false,
-            control: ControlQueue::default(),
+            control: ControlQueue::new(),
             endpoints: Endpoints::new(config.receive_frames),
             peers: Peers::default(),
             claims: Claims::default(),
@@ -159,32 +161,32 @@ impl<B: Buffer> Core<B> {
         &self.config
     }
 
-    /// Getter: where a flow stands.
+    /// Getter: the state of a flow.
     pub fn state(&self, flow: FlowId) -> FlowState {
         self.flows.get(flow).map_or(FlowState::Unknown, |record| record.state())
     }
 
-    /// Getter: the names of the node and the endpoint at the other side.
+    /// Getter: the names of the peer's node and endpoint.
     pub fn remote(&self, flow: FlowId) -> Option<(Name, Name)> {
         self.flows.get(flow).map(|record| (record.remote.node_name, record.remote.endpoint))
     }
 
-    /// Getter: what an endpoint is called.
+    /// Getter: the name of an endpoint.
     pub fn endpoint_name(&mut self, endpoint: EndpointId) -> Option<Name> {
         self.endpoints.get(endpoint).map(|endpoint| endpoint.name)
     }
 
-    /// Getter: where frames of an open flow go.
+    /// Getter: the address to which the frames of an open flow go.
     pub fn address(&self, flow: FlowId) -> Option<Address> {
         self.flows.get(flow).filter(|record| record.phase == Phase::Open).map(|record| record.route.to)
     }
 
-    /// Getter: the nodes that are known.
+    /// Getter: the known nodes.
     pub fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter()
     }
 
-    /// Getter: everything counted.
+    /// Getter: the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -194,8 +196,7 @@ impl<B: Buffer> Core<B> {
         self.flows.get(flow).map_or(0, |record| record.send[class].credit() as usize)
     }
 
-    /// Getter: whether anything that was admitted to a flow, of either class,
-    /// is not acknowledged yet.
+    /// Getter: whether an admitted message of this flow is unacknowledged, in either class.
     pub fn has_unacknowledged(&self, flow: FlowId) -> bool {
         self.flows.get(flow).is_some_and(|record| Class::ALL.iter().any(|&class| !record.send[class].is_empty()))
     }
@@ -208,24 +209,23 @@ impl<B: Buffer> Core<B> {
     /// Getter: every frame that the core holds, those that are shared with a NIC too.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
         self.slots.frames().for_each(&mut *each);
+        self.control.frames().for_each(&mut *each);
         self.endpoints.frames().for_each(each);
     }
 
-    /// Getter: credits granted, all flows together: so many messages may be on
-    /// their way to this node.
+    /// Getter: the credits granted, all flows together. So many messages may be in flight to this node.
     pub fn granted(&self) -> usize {
         self.budget.granted()
     }
 
-    /// Getter: the most credits that were ever granted together, rounded up: so
-    /// many frames should be ready for what arrives.
+    /// Getter: the largest sum of credits ever granted, rounded up. So many frames should be ready for messages that
+    /// arrive.
     pub fn promised(&self) -> usize {
         self.budget.promised()
     }
 
-    /// Getter: the credits that the other side of a flow has from us for a
-    /// class. With those that it may still use, and its messages that were not
-    /// released, it comes to exactly these once it knows.
+    /// Getter: the credits that the peer of a flow holds for a class. They are those that it may still use, and those
+    /// of its messages that are not released yet, once it knows of its latest grant.
     pub fn granted_to(&self, flow: FlowId, class: Class) -> usize {
         self.flows.get(flow).map_or(0, |record| record.receive[class].granted() as usize)
     }
@@ -242,7 +242,7 @@ impl<B: Buffer> Core<B> {
         !self.events.is_empty()
     }
 
-    /// Getter: whether [`Core::poll_transmit`] may have anything.
+    /// Getter: whether [`Core::transmit`] may have anything.
     #[inline]
     pub fn has_output(&self) -> bool {
         !(self.ready.is_empty()
@@ -252,7 +252,7 @@ impl<B: Buffer> Core<B> {
             && self.later.is_empty())
     }
 
-    /// Getter: the time that the core was last told.
+    /// Getter: the core's current time: the last one passed in.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
@@ -265,9 +265,8 @@ impl<B: Buffer> Core<B> {
     }
 }
 
-/// Numbers for first sequence numbers, ids and nonces (splitmix64). They keep
-/// old frames from being taken for new ones, and those who only listen from answering in another's place: they
-/// are as hard to guess as [`Config::seed`].
+/// Random numbers for sequence numbers, ids and nonces (splitmix64). They tell old frames from new ones, and an
+/// attacker that cannot receive this node's frames cannot guess them. They are as hard to guess as [`Config::seed`].
 #[derive(Debug)]
 pub(crate) struct Random(pub(crate) u64);
 

@@ -1,18 +1,19 @@
-//! Late or lost: what a sender makes of a message that later ones have passed.
+//! Late or lost: how a sender judges a message that later ones have overtaken.
 //!
 //! ```text
-//!   nothing came late so far      three have passed it: lost
-//!   some did                      lost when it is older than the *tolerance* (RACK: RFC 8985, §6.2)
+//!   no message came late so far    lost after three later messages arrived
+//!   some did                       lost when it is older than the *tolerance* (RACK: RFC 8985, §6.2)
 //! ```
 //!
-//! **The tolerance grows** when the receiver says that what was sent again for this reason came twice: to the age at
-//! which that is known, which would have been late enough. RACK's steps of a quarter round trip would be too short here: where
-//! everything is sent again, the few messages that say something of the round trip (Karn) are those that overtook others.
+//! **The tolerance grows** when the receiver reports that a message sent again for this reason arrived twice. It
+//! becomes the age at which the report arrived, which would have been late enough. RACK's steps of a quarter round trip
+//! would be too short here. When everything is sent again, the few messages that give a round-trip sample (Karn) are
+//! those that overtook others.
 //!
-//! **It shrinks** to the age of what comes late and is waited for, and to nothing when nothing does any more.
+//! **It shrinks** to the largest age at which late messages still arrive, and to zero when none comes late any more.
 //!
-//! The receiver takes gaps for loss as well, which it takes off the senders' [share](crate::share), and cannot tell late
-//! from lost. While there is a tolerance it is told how much was lost instead.
+//! The receiver also takes gaps for loss, and lowers the senders' [fair share](crate::share) by it. It cannot tell late
+//! from lost. So a sender with a tolerance reports how many messages were lost, and the receiver uses that instead.
 
 use std::mem;
 
@@ -23,89 +24,89 @@ use crate::rtt::{Rtt, Waits};
 use crate::slots::Slot;
 use crate::time::Time;
 
-/// Later messages that must have arrived before an earlier one counts as lost, where nothing says
-/// that the network reorders more than a little.
+/// How many later messages must arrive before an earlier one counts as lost, as long as nothing shows that the network
+/// reorders more.
 pub(crate) const REORDERING: i32 = 3;
 
-/// So many tolerances long nothing has to be that late until it shrinks.
+/// How long the tolerance must go unneeded before it shrinks, in tolerances.
 const PERIODS: u64 = 16;
 
-/// The peer is told again with so many acknowledgements of gaps.
+/// The loss report is repeated after so many acknowledgements with gaps.
 const AGAIN: u8 = 16;
 
-/// The sender says how much was lost long before so many gaps have been passed again.
+/// How many gaps a loss report stays valid for. A sender reports again long before.
 const TRUST: u8 = 64;
 
-/// The tolerance grows to so many time-outs, or so many times itself, at once at most: the peer may have been away.
+/// The largest step of the tolerance: so many time-outs, or so many times itself. The peer may have been descheduled.
 const FASTEST: u64 = 8;
 
-/// One may get lost.
+/// How often `Late` is reported. One report may be lost.
 const LATE: u8 = 2;
 
-/// See [`Order::doubts`].
+/// The most doublings of the wait in [`Order::doubts`].
 const MOST_UNANSWERED: u8 = 6;
 
-/// What both sides of a flow know of the network's order.
+/// What both sides of a flow know about reordering and loss.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// Nanoseconds; 0 where nothing came late.
+    /// Nanoseconds; 0 if no message came late.
     pub(crate) tolerance: u64,
-    /// The oldest that came late and was waited for, since the tolerance last shrank.
+    /// The largest age at which a message came late, without being sent again, since the tolerance last shrank.
     oldest: u64,
-    /// Then it may shrink.
+    /// When the tolerance may shrink.
     until: Time,
-    /// Sent again: was it lost?
+    /// A message that was sent again: was it lost or late?
     pub(crate) doubt: Option<Doubt>,
-    /// Doubts in a row that stayed.
+    /// Doubts in a row without an answer.
     unanswered: u8,
-    /// Messages of ours, of each class, that were taken for lost while there was a tolerance.
+    /// By class: this side's messages that counted as lost under a tolerance.
     lost: [u32; 2],
-    /// Acknowledgements of gaps until the peer is told again.
+    /// By class: acknowledgements with gaps until the next loss report.
     untold: [u8; 2],
-    /// So often it is told that what seemed lost came late.
+    /// By class: how often to report `Late` instead of `Lost`.
     late: [u8; 2],
-    /// What the peer says of its own.
+    /// By class: what the peer reports about its messages.
     pub(crate) peer: [PeerLost; 2],
-    /// What the next acknowledgement says besides.
+    /// What the next acknowledgement reports besides.
     pub(crate) remark: Remark,
 }
 
-/// What the peer says it has lost of a class.
+/// The peer's reports of its losses in one class.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLost {
     count: Low,
-    /// Gaps for which that counts, and not what they are.
+    /// How many more gaps the last report covers. While it does, gaps do not count as loss.
     trust: u8,
 }
 
-/// A message that was sent again, once, because later ones had passed it.
+/// A message that was sent again, once, because later ones had overtaken it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doubt {
     pub(crate) class: Class,
     pub(crate) seq: Seq,
-    /// When it was sent at first, and when again.
+    /// When it was sent first, and when again.
     sent_at: Time,
     again_at: Time,
 }
 
-/// When a message counts as lost.
+/// The rule by which messages count as lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) now: Time,
     pub(crate) tolerance: u64,
-    /// What was sent again already is older than this, or on its way.
+    /// A message that was sent again counts as lost only at this age.
     pub(crate) patience: u64,
-    /// It is to be known whether this one is among them.
+    /// The message in doubt. The search reports whether it sends this one again.
     pub(crate) doubted: Option<Seq>,
 }
 
 impl Rule {
-    /// So many later messages have to have arrived.
+    /// How many later messages must have arrived.
     pub(crate) fn passed(&self) -> i32 {
         if self.tolerance == 0 { REORDERING } else { 1 }
     }
 
-    /// A message that so many have passed is lost from then on.
+    /// When an overtaken message counts as lost.
     pub(crate) fn lost_at<B>(&self, slot: &Slot<B>) -> Time {
         let least = if slot.sent > 1 { self.patience } else { 0 };
         slot.sent_at.later(least.max(self.tolerance))
@@ -113,8 +114,9 @@ impl Rule {
 }
 
 impl Order {
-    /// This one is sent again, for the first time. One doubt at a time is enough: at most one answer in a round trip, as
-    /// in RACK. What that is may not be known well: each that stays without an answer is waited for the longer.
+    /// This message is sent again for the first time. One doubt at a time is enough: RACK, too, takes at most one
+    /// answer in a round trip. The round trip may not be known well, so each doubt without an answer makes the wait
+    /// longer.
     pub(crate) fn doubts(&mut self, now: Time, class: Class, (seq, sent_at): (Seq, Time), rtt: &Rtt, waits: &Waits) {
         if let Some(earlier) = &self.doubt {
             let wait = (waits.least << self.unanswered).max(4 * rtt.patience()).max(2 * self.tolerance);
@@ -126,24 +128,24 @@ impl Order {
         self.doubt = Some(Doubt { class, seq, sent_at, again_at: now });
     }
 
-    /// It is sent once more: that the receiver had it already would say nothing.
+    /// The message is sent again once more. A report of a duplicate would prove nothing now.
     pub(crate) fn drop_doubt(&mut self) {
         self.doubt = None;
     }
 
-    /// Whether the peer says of its messages that what seems lost mostly comes late.
+    /// Whether the peer reports that its messages mostly come late, and are not lost.
     pub(crate) fn peer_says_late(&self, class: Class) -> bool {
         self.peer[class.index()].trust > 0
     }
 
-    /// The receiver had this message already. Whether that says that it was sent again for nothing.
+    /// The receiver reports a duplicate. Returns whether this proves that the message in doubt was sent again in vain.
     pub(crate) fn repeated(&mut self, now: Time, class: Class, number: Low, rtt: &mut Rtt, waits: &Waits) -> bool {
         let is_it = |doubt: &Doubt| doubt.class == class && Low::from(doubt.seq) == number;
         let Some(Doubt { sent_at, again_at, .. }) = self.doubt.filter(is_it) else { return false };
         (self.doubt, self.unanswered) = (None, 0);
         if !planted::is(Bug::LateIsLost) {
             let most = FASTEST * rtt.patience().max(self.tolerance).max(waits.least);
-            // A round trip at least, of one of the two.
+            // A full round trip of one of the two copies, or more.
             rtt.sample(now.since(again_at));
             self.set(now, now.since(sent_at).min(most).max(self.tolerance), waits);
             self.oldest = 0;
@@ -157,21 +159,22 @@ impl Order {
         self.until = now.later(PERIODS * self.tolerance);
     }
 
-    /// A message came late, and not again.
+    /// A message came late and was not sent again.
     pub(crate) fn came_late(&mut self, age: u64) {
         if self.tolerance > 0 {
             self.oldest = self.oldest.max(age);
         }
     }
 
-    /// A message of the peer came again. What waits to be said goes first: of those that come together it is the first.
+    /// A message of the peer arrived twice. An earlier remark that is not sent yet stays: of several duplicates it
+    /// names the first.
     pub(crate) fn came_again(&mut self, class: Class, seq: Seq) {
         if self.remark == Remark::None {
             self.remark = Remark::Repeated(class, seq.into());
         }
     }
 
-    /// With each acknowledgement of gaps: is so much tolerance still needed?
+    /// With each acknowledgement of gaps: shrink the tolerance if it is larger than needed.
     pub(crate) fn shrink(&mut self, now: Time, rtt: &Rtt, waits: &Waits) {
         if self.tolerance == 0 || now < self.until {
             return;
@@ -182,7 +185,7 @@ impl Order {
         self.oldest = 0;
     }
 
-    /// So many more were lost: whether the peer is to hear of it now.
+    /// Count `lost` messages. Returns whether a report to the peer is due.
     pub(crate) fn tell(&mut self, class: Class, lost: u32) -> bool {
         if self.tolerance == 0 {
             return false;
@@ -190,7 +193,7 @@ impl Order {
         let (count, untold) = (&mut self.lost[class.index()], &mut self.untold[class.index()]);
         *count = count.wrapping_add(lost);
         *untold = if lost > 0 { 0 } else { untold.saturating_sub(1) };
-        // What waits to be said goes first: this is said with the next acknowledgement of gaps.
+        // A remark that is not sent yet goes first. The loss report follows with the next acknowledgement of gaps.
         let is_due = *untold == 0 && self.remark == Remark::None;
         if is_due {
             *untold = AGAIN;
@@ -203,11 +206,11 @@ impl Order {
 }
 
 impl PeerLost {
-    /// How many are news; none where the peer says it for the first time, or for the first time in a while.
+    /// How many losses are new. None in the first report, or in the first after a long pause.
     pub(crate) fn told(&mut self, count: Low) -> u32 {
         let is_first = mem::replace(&mut self.trust, TRUST) == 0;
         let news = count.since(self.count);
-        // What comes late says less than what came before it.
+        // A late report says less than the one before it.
         let is_late = !is_first && news > Low::MOST / 2;
         if !is_late {
             self.count = count;
@@ -215,7 +218,7 @@ impl PeerLost {
         if is_first || is_late { 0 } else { news }
     }
 
-    /// A gap was passed: whether what is missing is to be counted.
+    /// A gap was overtaken. Returns whether the missing messages count as lost.
     pub(crate) fn is_loss(&mut self) -> bool {
         let is_loss = self.trust == 0;
         self.trust = self.trust.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What the core gives back.
+//! The core's outputs.
 
 use am_wire::bounce::Back;
 use am_wire::control::{Incarnation, Name, NodeId, Refusal};
@@ -9,13 +9,13 @@ use crate::{EndpointId, FlowId};
 /// A frame to send.
 #[derive(Debug)]
 pub struct Transmit<B> {
-    /// Where to; also in the frame.
+    /// The destination; it is also in the frame.
     pub to: Address,
     /// The whole frame.
     pub frame: B,
 }
 
-/// Word arguments of a message.
+/// The words of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Words {
     words: [u64; MAX_WORDS],
@@ -23,61 +23,60 @@ pub struct Words {
 }
 
 impl Words {
-    /// The words there are.
+    /// The words as a slice.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.words[..self.count as usize]
     }
 
-    /// The word at this place, 0 where there is none.
+    /// The word at this index; 0 if there is none.
     #[inline]
     pub fn at(&self, place: usize) -> u64 {
         self.words.get(place).copied().unwrap_or(0)
     }
 }
 
-/// A message that has arrived, for a handler.
+/// A message that arrived, for a handler.
 ///
-/// A request comes with the right to answer it once: give it back with
-/// [`Core::send`](crate::Core::send) of a reply or, unused, say
-/// [`Core::forgo`](crate::Core::forgo). Then, for both classes, say
-/// [`Core::release`](crate::Core::release): the credit returns to the sender.
+/// A request comes with the right to reply once. Use it with [`Core::send`](crate::Core::send) of a reply, or give it
+/// up with [`Core::forgo`](crate::Core::forgo). Then, for both classes, call [`Core::release`](crate::Core::release):
+/// the credit goes back to the sender.
 #[derive(Debug)]
 pub struct Delivery<B> {
-    /// The conversation; replies go back on it.
+    /// The flow on which it arrived. The reply goes back on it.
     pub flow: FlowId,
     /// Request or reply.
     pub class: Class,
-    /// The same, or part of a bulk transfer.
+    /// The same, or a segment of a bulk transfer.
     pub kind: Kind,
     /// Index into the endpoint's handler table.
     pub handler: u8,
     /// How many words start the body.
     pub(crate) words: u8,
-    /// Where in the frame the body is.
+    /// Where the body starts in the frame.
     pub(crate) body_at: u16,
     pub(crate) body: u32,
-    /// The low bits of its number.
+    /// The low 16 bits of the sequence number.
     pub(crate) seq: u16,
     /// The frame.
     pub frame: B,
 }
 
 impl<B: Buffer> Delivery<B> {
-    /// A second handle on the same message: what is kept beyond its handler.
+    /// A second handle on the same message, for a message that outlives its handler.
     pub fn share(&self) -> Self {
         let &Delivery { flow, class, kind, handler, words, body_at, body, seq, ref frame } = self;
         Delivery { flow, class, kind, handler, words, body_at, body, seq, frame: frame.share() }
     }
 
-    /// Words and payload, as they stand in the frame.
+    /// Words and payload, as in the frame.
     #[inline]
     fn body(&self) -> &[u8] {
         let at = self.body_at as usize;
         self.frame.bytes().get(at..at + self.body as usize).unwrap_or_default()
     }
 
-    /// Its word arguments.
+    /// The message's words.
     #[inline]
     pub fn words(&self) -> Words {
         let mut words = Words { count: self.words, ..Words::default() };
@@ -90,110 +89,109 @@ impl<B: Buffer> Delivery<B> {
         words
     }
 
-    /// The user's bytes.
+    /// The message's payload.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         self.body().get(self.words as usize * WORD..).unwrap_or_default()
     }
 }
 
-/// Why a message came back to its sender.
+/// Why a message returned to its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReturnReason {
-    /// The peer has been silent for longer than the configured patience.
+    /// Nothing came from the peer for longer than the configured patience.
     #[error("the peer does not answer")]
     Unreachable,
     /// The peer closed the flow or its endpoint, or this side did.
     #[error("the flow was closed")]
     Closed,
-    /// The peer has been started again and knows nothing of the flow.
+    /// The peer restarted and does not know the flow.
     #[error("the peer was restarted")]
     Restarted,
 }
 
-/// Whether a message that came back was handled.
+/// Whether a returned message was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// No handler got it, and none will: it may be sent again, to whomever.
+    /// No handler got it, and none will. It may be sent again, to any node.
     NotDelivered,
-    /// It left, and the peer could not say any more whether it had arrived: the peer crashed, was started again, or is silent.
+    /// It left, and the peer could not say whether it arrived: the peer crashed, restarted or is silent.
     Unknown,
 }
 
-/// A message that could not be delivered, back at its sender with all it
-/// carried (AM-II's return-to-sender, Chun et al., "Error handling").
+/// A message that could not be delivered, back at its sender in full (AM-II's return-to-sender, Chun et al., "Error
+/// handling").
 #[derive(Debug)]
 pub struct Returned<B> {
-    /// Why.
+    /// Why it returned.
     pub reason: ReturnReason,
-    /// Whether it was handled all the same.
+    /// Whether it was handled nevertheless.
     pub fate: Fate,
     /// The message as it was sent; `flow` is the flow it was sent on.
     pub message: Delivery<B>,
 }
 
-/// A node on the wire.
+/// A node of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Who.
+    /// The node's id.
     pub node: NodeId,
-    /// Which run of it.
+    /// The number of its run.
     pub incarnation: Incarnation,
     /// Its name.
     pub name: Name,
-    /// Where frames for it go.
+    /// The address for frames to it.
     pub address: Address,
 }
 
-/// Two nodes that live and say that they are the same one.
+/// Two live nodes that use the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contest {
-    /// What both are called.
+    /// Their name.
     pub name: Name,
-    /// Where they are.
+    /// Their addresses.
     pub addresses: [Address; 2],
 }
 
-/// How a framing came to be used towards a peer.
+/// Why a framing is used towards a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FramingWhy {
-    /// The configuration says so.
+    /// The configuration fixes it.
     Configured,
-    /// Forged source addresses pass, and nothing between learns them: a cable.
+    /// Frames with forged source addresses arrive, and nothing between learns these addresses: a cable.
     NothingLearns,
-    /// Forged source addresses pass, and more than two nodes were heard where nothing learns: a hub, or a switch whose
-    /// learning is off. Or nodes that are not heard may send here, as over UDP and TCP.
+    /// Frames with forged source addresses arrive, and more than two nodes are present where nothing learns: a hub, or
+    /// a switch whose learning is off. Or nodes that this node does not know may send to it, as over UDP and TCP.
     Shared,
-    /// Forged source addresses pass, through a switch that learns them.
+    /// Frames with forged source addresses arrive through a switch that learns these addresses.
     SwitchLearns,
-    /// Forged source addresses do not arrive.
+    /// Frames with forged source addresses do not arrive.
     ForgedDropped,
 }
 
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowState {
-    /// Being set up: the peer is looked for, probed, or asked.
+    /// In set-up: this node searches for the peer, probes the path, or waits for an answer.
     Connecting,
     /// Messages can be sent.
     Open {
-        /// The framing that we send with.
+        /// The framing that this node sends with.
         framing: Framing,
-        /// Why that one.
+        /// Why this framing.
         why: FramingWhy,
         /// The most bytes of words (8 each) and payload together.
         max_body: usize,
     },
-    /// The peer refused.
+    /// The peer refused the flow.
     Refused(Refusal),
-    /// The flow was open and is no more, or never came to be.
+    /// The flow ended, or its set-up failed.
     Dead(ReturnReason),
-    /// There is no such flow, or no longer.
+    /// No such flow, or no longer.
     Unknown,
 }
 
-/// Whose flow ended, and why: one that a peer had asked for is forgotten when
-/// this is told.
+/// Whose flow ended, and why. A flow that the peer had asked for no longer exists when this event is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Name of the peer's node.
@@ -202,22 +200,23 @@ pub struct Ending {
     pub endpoint: Name,
     /// Why.
     pub reason: ReturnReason,
-    /// Messages of ours, by class, that the peer had acknowledged and that no handler got: the last ones of those
-    /// that did not come back.
+    /// By class: messages of this side that the peer had acknowledged and that no handler got. They are the last ones
+    /// of those that did not come back.
     pub unhandled: [u32; 2],
 }
 
-/// What else happened.
+/// Other things that happened.
 #[derive(Debug)]
 pub enum Event {
-    /// A flow that this node asked for is open, or will not be: see its state.
+    /// The set-up of a flow that this node asked for is finished. The flow's state has the result.
     Settled(EndpointId, FlowId),
-    /// A peer opened a flow to one of our endpoints: the names of its node and
-    /// its endpoint, for whoever hears of it when the flow is over already.
+    /// A peer opened a flow to a local endpoint. The names are those of its node and endpoint, because the flow may
+    /// have ended when the event is read.
     Accepted(EndpointId, FlowId, (Name, Name)),
-    /// A flow that was open is over. Messages on it come back as [`Returned`].
+    /// An open flow ended. Its messages come back as [`Returned`].
     Ended(EndpointId, FlowId, Ending),
-    /// Two nodes that live claim one name: see [`Core::contested`](crate::Core::contested). As often as this is found.
+    /// Two live nodes use the same identity: see [`Core::contested`](crate::Core::contested). Reported each time this
+    /// is found.
     Contested,
     /// This flow id is used from now on (or no longer): tell the transport.
     Steer(Flow, bool),

@@ -1,4 +1,4 @@
-//! What is known of the network between a peer and us. [`probe`](crate::probe) finds it out.
+//! What this node knows about the network path to a peer. [`probe`](crate::probe) finds it out.
 
 use am_wire::Framing;
 use am_wire::control::Step;
@@ -6,18 +6,18 @@ use am_wire::control::Step;
 use crate::output::FramingWhy;
 use crate::time::Time;
 
-/// What the network between a peer and us lets through.
+/// What the path to a peer lets through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
-    /// Not asked yet.
+    /// Not probed yet.
     Unknown,
-    /// Being probed.
+    /// A probe is under way.
     Probing(Probing),
-    /// Decided.
+    /// The probes are finished.
     Known(Known),
 }
 
-/// What to send with.
+/// How to send to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) framing: Framing,
@@ -26,22 +26,22 @@ pub(crate) struct Known {
     pub(crate) max_frame: u32,
 }
 
-/// A question under way.
+/// The state of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probing {
-    /// Its number.
+    /// The probe's number.
     pub(crate) id: u32,
-    /// What is asked.
+    /// The question that it answers.
     pub(crate) question: Step,
-    /// Since when.
+    /// When this question was first asked.
     pub(crate) since: Time,
-    /// Probes that every network lets through, and that were answered.
+    /// Answers to the probes of this question that every network lets through.
     pub(crate) answered: u8,
-    /// Rounds since the last of them was.
+    /// Rounds since the last of these answers.
     pub(crate) unanswered: u16,
-    /// The length of a long probe,
+    /// The length of a long probe.
     pub(crate) length: u32,
-    /// and what is known when its length is.
+    /// The framing found so far, for the time when the length is known.
     pub(crate) framing: (Framing, FramingWhy),
 }
 
@@ -49,10 +49,5 @@ impl Probing {
     pub(crate) fn new(question: Step) -> Probing {
         let framing = (Framing::Plain, FramingWhy::ForgedDropped);
         Probing { id: 0, question, since: Time(0), answered: 0, unanswered: 0, length: 0, framing }
-    }
-
-    /// The same question, from the start.
-    pub(crate) fn again(self) -> Probing {
-        Probing { length: self.length, framing: self.framing, ..Probing::new(self.question) }
     }
 }

@@ -1,5 +1,4 @@
-//! The nodes that are known, by discovery or from a static table
-//! (Directed Point's NART, §3.2).
+//! The known nodes, from discovery or from a static table (Directed Point's NART, §3.2).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -16,71 +15,70 @@ pub(crate) struct PeerRecord {
     pub(crate) peer: Peer,
     pub(crate) path: Path,
     pub(crate) armed: Armed,
-    /// The longest frame that it can receive, as far as it has said.
+    /// The longest frame that the peer can receive, as far as it has said.
     pub(crate) max_frame: u32,
-    /// Open flows with it.
+    /// Open flows with this peer.
     flows: u16,
-    /// It was asked for a flow, and answered nothing.
+    /// The peer did not answer a request for a flow.
     pub(crate) mute: bool,
     stay: Stay,
 }
 
-/// Whether a record gives way to another.
+/// Whether a new peer may take this record's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stay {
-    /// When it is the least wanted.
+    /// Yes, if this is the least wanted peer.
     Heard,
-    /// Never: of a static table, nothing on the network may make us forget it.
+    /// No: the peer is in a static table. Nothing on the network makes this node forget it.
     Fixed,
-    /// It is removed: its place is for the next that comes.
+    /// The peer was removed. The next new one takes this place.
     Vacant,
 }
 
-/// The most peers that are remembered, so that a flood of made-up beacons
-/// fills no memory and takes no time to look through. For a new one another is
-/// forgotten: were the new one ignored, the flood would cut off all that we
-/// have yet to meet. Whoever is forgotten and wanted is asked for again.
+/// The most peers to remember, so that a flood of forged beacons fills no memory and takes no time to search. A new
+/// peer replaces another. If it were ignored instead, the flood would cut off all nodes that this one has yet to meet.
+/// A forgotten peer that is wanted again is searched for again.
 const MOST: usize = 1 << 14;
 
-/// Records are made room for by so many: doubling would leave half of many unused.
+/// The table grows by this many records. Doubling would leave up to half of it unused.
 const MORE: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     records: Vec<PeerRecord>,
-    /// Where in `records` a node is. Others choose their ids: the hash is keyed.
+    /// The index in `records` by node. Other nodes choose their ids, so the hash is keyed.
     places: HashMap<NodeId, u32>,
-    /// The same by a hash of its name, which several may claim.
+    /// The same by a hash of the name. Several nodes may claim one name.
     named: BTreeSet<(u32, u32)>,
     hasher: RandomState,
-    /// The node that was probed with this number, if it still is.
+    /// The index by probe number, possibly out of date.
     probed: BTreeMap<u32, u32>,
-    /// Where to look next for one to forget.
+    /// Where the search for a peer to forget continues.
     hand: usize,
-    /// Places of those that were removed.
+    /// Indices of removed records.
     vacant: Vec<u32>,
 }
 
-/// The run of a peer that has not said itself which it is.
+/// The incarnation of a peer that has not named its own.
 const UNHEARD: Incarnation = Incarnation(0);
 
-/// What news about a peer meant.
+/// What a beacon changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// What is known already.
+    /// Nothing.
     Same(usize),
-    /// Not heard of before.
+    /// The node was unknown.
     New,
-    /// It contradicts what is known.
+    /// The beacon contradicts what is known.
     Claimed(usize),
-    /// Not heard of before; another was forgotten for it.
+    /// The node was unknown, and another was forgotten for it.
     Instead,
-    /// Not known, and no room to remember it.
+    /// The node is unknown, and there is no room to remember it.
     TooMany,
 }
 
 impl Peers {
-    /// A beacon was heard.
+    /// Record what a beacon says.
     pub(crate) fn learn(&mut self, peer: Peer) -> News {
         let Some((at, record)) = self.by_node(peer.node).and_then(|at| Some((at, self.records.get_mut(at)?))) else {
             return self.add(PeerRecord::new(peer));
@@ -113,7 +111,7 @@ impl Peers {
         self.hand = at + 1;
         self.unindex(at as u32);
         self.index(at as u32, &record.peer);
-        // A timer of the old one finds the new one's not armed.
+        // A timer of the replaced peer does not match the new one's timer, and is ignored.
         self.records[at] = record;
         News::Instead
     }
@@ -129,7 +127,7 @@ impl Peers {
         self.named.remove(&(self.hash(name), at));
     }
 
-    /// This is what is known of it from now on. Another run may have opened its NIC in another way.
+    /// Replace what is known of a peer. A new run may have opened its NIC in another way, so the path is probed again.
     pub(crate) fn replace(&mut self, at: usize, peer: Peer) {
         self.unindex(at as u32);
         self.index(at as u32, &peer);
@@ -140,48 +138,49 @@ impl Peers {
         (record.peer, record.mute) = (peer, false);
     }
 
-    /// One without flows that is not being probed: of those the one that came first, so that a newcomer has time to ask for a flow.
+    /// A peer without flows that is not being probed. The search starts at the oldest, so that a new peer has time to
+    /// ask for a flow.
     fn least_wanted(&self) -> Option<usize> {
         let mut around = (0..MOST).map(|n| (self.hand + n) % MOST);
         around.find(|&at| self.records[at].is_unused())
     }
 
-    /// A flow with this one is open.
+    /// A flow with this peer opened.
     pub(crate) fn begin(&mut self, at: usize) {
         self.records[at].flows += 1;
     }
 
-    /// A flow with this one was open. It may have been forgotten, and learned again.
+    /// An open flow with this node ended. The peer may have been forgotten meanwhile, and learned again.
     pub(crate) fn end(&mut self, node: NodeId) {
         if let Some(at) = self.by_node(node) {
             self.records[at].flows = self.records[at].flows.saturating_sub(1);
         }
     }
 
-    /// It is not known any more, until it is heard again.
+    /// Forget this node until its next beacon.
     pub(crate) fn remove(&mut self, node: NodeId) {
         let Some(&at) = self.places.get(&node) else { return };
         self.unindex(at);
         let record = &mut self.records[at as usize];
-        // A timer of its probes finds it not armed.
+        // A probe timer that is still queued is ignored.
         (record.stay, record.armed) = (Stay::Vacant, Armed::default());
         self.vacant.push(at);
     }
 
-    /// Never forget this one.
+    /// Never forget this node.
     pub(crate) fn keep(&mut self, node: NodeId) {
         let record = self.by_node(node).and_then(|at| self.records.get_mut(at));
         record.into_iter().for_each(|record| record.stay = Stay::Fixed);
     }
 
-    /// The address of a peer that is in a static table and has not been heard
-    /// of: it may not know us, and then it could not answer what we ask.
+    /// The address of a peer in a static table from which no beacon arrived yet. It may not know this node, and then
+    /// could not answer a request.
     pub(crate) fn unheard(&self, at: usize) -> Option<Address> {
         let peer = &self.records.get(at)?.peer;
         (peer.incarnation == UNHEARD).then_some(peer.address)
     }
 
-    /// The node with this name; of several, the one that was started last, of those that answer.
+    /// The node with this name. Of several: one that answers, and of these the latest run.
     pub(crate) fn by_name(&self, name: Name) -> Option<usize> {
         let hash = self.hash(name);
         let named = self.named.range((hash, 0)..=(hash, u32::MAX)).map(|&(_, at)| at as usize);
@@ -189,7 +188,7 @@ impl Peers {
         named.max_by_key(|&at| (!self.records[at].mute, self.records[at].peer.incarnation))
     }
 
-    /// The node that said of itself that it is there.
+    /// The node that announced this address.
     pub(crate) fn learned_at(&self, address: Address) -> Option<NodeId> {
         let its = |record: &&PeerRecord| record.stay == Stay::Heard && record.peer.address == address;
         self.records.iter().find(its).map(|record| record.peer.node)
@@ -226,7 +225,7 @@ impl Peers {
         self.records.get_mut(at)
     }
 
-    /// The peers that were probed, and what was found.
+    /// The peers whose path is known.
     pub(crate) fn known(&self) -> impl Iterator<Item = (&Peer, &Known)> {
         self.live()
             .filter_map(|record| if let Path::Known(known) = &record.path { Some((&record.peer, known)) } else { None })
@@ -326,7 +325,7 @@ mod tests {
         assert!(peers.by_node(NodeId(1)).is_some() && peers.by_node(NodeId(2)).is_none());
     }
 
-    /// All that were here before were talked to, and are gone.
+    /// All earlier peers had flows, and those have ended.
     #[test]
     fn newcomers_do_not_push_each_other_out() {
         let mut peers = Peers::default();

@@ -1,37 +1,34 @@
-//! Bugs on purpose: a checker that has caught none is no checker.
+//! Mutants: bugs built in on purpose. A checker that has never caught one is not trusted.
 //!
-//! Each is there only with the feature `planted`, which tests switch on, and
-//! then only on a thread that asked for it. Otherwise [`is`] is `false` before
-//! the compiler is done.
+//! Mutants exist only with the feature `planted`, which tests enable, and then only on a thread that activated one.
+//! Otherwise [`is`] is a constant `false`.
 
-/// A bug that can be planted.
+/// A bug that a test can activate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Now and then a message is handled and its credit is not given back.
+    /// Now and then a handled message does not return its credit.
     CreditLeak,
-    /// Who gets more credit gets one that nobody has counted.
+    /// A sender that gets more credit gets one more than was counted.
     CreditMadeUp,
-    /// Numbers are compared as if they did not wrap: after the wrap, what came
-    /// before it and comes again is new.
+    /// Sequence numbers are compared as if they did not wrap: after the wrap, duplicates from before it pass as new.
     DuplicateAfterWrap,
-    /// What a receiver returned is kept, and never sent again.
+    /// A rejected message is kept, and never sent again.
     LostReject,
-    /// A small message goes with others in a bundle, or not at all.
+    /// A small message is sent in a coalesced frame or not at all.
     WaitsForCompany,
-    /// Acknowledgements are taken whatever use of the flow id they are for;
-    /// and every run of a node gives out the same flow ids.
+    /// Acknowledgements are accepted for any use of a flow id, and each run of a node gives out the same flow ids.
     OtherIncarnation,
-    /// A frame is taken with whatever length it arrives.
+    /// A frame is accepted with a wrong length.
     LengthIgnored,
-    /// What came with a gap before it does not wait for what is missing.
+    /// A message behind a gap does not wait for the missing one.
     OutOfOrder,
-    /// A close does not say that the last message has arrived.
+    /// A Close omits the last message that arrived.
     CloseForgets,
-    /// Peers that were killed are asked for ever.
+    /// A killed peer is asked for ever.
     DeadStay,
-    /// However much made-up frames ask for is said.
+    /// Answers to forged frames have no rate limit.
     NoRate,
-    /// What later messages have passed counts as lost, however often it only comes late.
+    /// An overtaken message counts as lost, however often such messages only come late.
     LateIsLost,
 }
 
@@ -45,7 +42,7 @@ mod switch {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// From now on this thread's cores have that bug, or none.
+    /// Activate this mutant, or none, for this thread's cores.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
         am_wire::planted::ignore_lengths(bug == Some(Bug::LengthIgnored));

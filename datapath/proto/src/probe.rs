@@ -1,21 +1,19 @@
-//! Probing: which framing can be used towards a peer, and how long may a frame be?
+//! Probing: which framing, and which frame length, reach a peer.
 //!
-//! Three questions, asked once for each peer. *Do forged source addresses
-//! arrive?* If not, something filters them: `plain`. *Does something learn
-//! them?* A frame sent **to** the forged address is kept back by a switch that
-//! has learned it at our own port, and arrives where nothing learns: then
-//! `bare`, else `split`. *Do frames of the full length arrive?* If not, the
-//! peer's NIC cuts them or an MTU between is smaller, and ours are shorter.
+//! Three questions, once for each peer. *Do forged source addresses arrive?* If not, something filters them: `plain`.
+//! *Does a switch learn them?* A frame **to** the forged address arrives where nothing learns. A switch that learned
+//! the address at this node's own port holds it back. So `bare` if it arrives, else `split`. *Do frames of full length
+//! arrive?* If not, the peer's NIC cuts them or an MTU on the path is smaller, and this node sends shorter ones.
 //!
 //! ```text
-//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐          (where a third was heard, or would not be: split)
+//!  Forged ─┬─ yes ─▶ Learned ─┬─ yes: bare  ─┐          (split, where a third node is present or could be)
 //!          │                  └─ no:  split ─┼─▶ Long ─┬─ yes ──────────────▶ known
 //!          └─ no: plain ─────────────────────┘    ▲    └─ no: half of it ─┐
 //!                                                 └───────────────────────┘
 //! ```
 //!
-//! With each question goes a probe that every network lets through. Silence is a "no" only
-//! when so many of these were answered meanwhile that a lost probe or a slow peer cannot have decided.
+//! With each question goes a control probe that every network lets through. Silence means "no" only after so many of
+//! these were answered that a lost probe or a slow peer cannot be the cause.
 
 use core::time::Duration;
 
@@ -30,33 +28,32 @@ use crate::path::{Known, Path, Probing};
 use crate::time::Time;
 use crate::timers::Wait;
 
-/// So many answered probes make of silence on the question an answer: where 30 % of the frames are lost,
-/// one in 50,000 questions is misjudged.
+/// Answered control probes that make silence a "no". At 30 % loss, one question in 50,000 is misjudged.
 const ENOUGH: u8 = 8;
-/// Between two rounds.
+/// Time between two rounds.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// Between two rounds where nothing is answered for long, it is so many times as much.
+/// The largest factor on that time while the peer does not answer.
 const SLOWEST: u32 = 32;
-/// Switches learn in the background: so much time they are given.
+/// Time for a switch to learn an address: it does so in the background.
 const LEARNING: Duration = Duration::from_millis(12);
-/// A peer that finds frames cut is given so much time to open its NIC in another way.
+/// Time for a peer that receives cut frames to reopen its NIC in another way.
 const REPAIR: Duration = Duration::from_millis(250);
-/// Between two rounds in that time.
+/// Time between two rounds while the peer may be reopening its NIC.
 const REPAIRING: Duration = Duration::from_millis(16);
-/// With fewer rounds without any answer a peer answers now.
+/// A peer that answered within this many rounds is answering now.
 const RECENT: u16 = 2;
-/// Rounds without any answer after which a peer is silent: it may be opening its NIC anew, and what it answered before says
-/// nothing of what arrives afterwards.
+/// After this many unanswered rounds a peer is silent. It may be reopening its NIC. Its earlier answers do not show
+/// what arrives afterwards.
 const SILENT: u16 = 8;
-/// After so many, 48 ms at first, another way to it is tried, where there is one.
+/// After this many unanswered rounds, 48 ms at first, the transport is told to try another path, if there is one.
 const SUSPICIOUS: u16 = 2 * SILENT;
-/// Rounds without any answer, two seconds of them, after which nobody is there.
+/// Unanswered rounds, two seconds of them, after which the peer counts as absent.
 const GIVEN_UP: u16 = 64;
-/// No frame need be shorter: every NIC takes these.
+/// The shortest frame length to try: every NIC takes this much.
 const SHORTEST: u32 = 256;
 
 impl Probing {
-    /// When the next round is due.
+    /// The time to the next round.
     fn interval(&self) -> Duration {
         match self.answered {
             ENOUGH.. if self.unanswered < SILENT => REPAIRING,
@@ -64,7 +61,7 @@ impl Probing {
         }
     }
 
-    /// Whether silence on the question has become an answer.
+    /// Whether silence means "no" by now.
     fn is_no(&self, now: Time, longest: u32) -> bool {
         let is_first_long = self.question == Step::Long && self.length == longest;
         let is_repaired = !is_first_long || now - self.since >= REPAIR;
@@ -73,7 +70,7 @@ impl Probing {
 }
 
 impl<B: Buffer> Core<B> {
-    /// What to send with towards a peer; `None` while it is being found out.
+    /// How to send to a peer. `None` while that is being probed; this call starts the probe.
     pub(crate) fn path_to(&mut self, now: Time, at: usize) -> Option<Known> {
         match self.peers.get(at)?.path {
             Path::Known(known) => return Some(self.on_a_cable(at, known)),
@@ -83,12 +80,12 @@ impl<B: Buffer> Core<B> {
                 FramingChoice::Auto => self.question(now, at, Probing::new(Step::Forged)),
             },
         }
-        // Where there is nothing to ask, it is known at once.
+        // With nothing to probe, the answer is there at once.
         if let Path::Known(known) = self.peers.get(at)?.path { Some(known) } else { None }
     }
 
-    /// What was found, but for `bare` where a third can send: without a nonce a forged or late frame is soon taken for a true one.
-    /// Flows that are open stay as they are.
+    /// The path as found, but `split` instead of `bare` once a third node can send. Without a nonce, a forged or late
+    /// frame would soon pass as genuine. Open flows stay as they are.
     fn on_a_cable(&mut self, at: usize, known: Known) -> Known {
         if known.why != FramingWhy::NothingLearns || !self.is_shared_with(at) {
             return known;
@@ -98,14 +95,14 @@ impl<B: Buffer> Core<B> {
         shared
     }
 
-    /// Whether a third was heard: its beacon, or its answer to a probe that was for the peer.
+    /// Whether a third node is present: it sent a beacon, or answered a probe meant for the peer.
     fn is_shared_with(&mut self, at: usize) -> bool {
         let Some(peer) = self.peers.get(at).map(|record| record.peer.address) else { return false };
         let known = [peer, self.config.address];
         self.overheard || self.peers.iter().any(|other| !known.contains(&other.address))
     }
 
-    /// The peer lives, and something does not reach it: the next flow to it finds out again what does.
+    /// The peer is alive, but some frames do not reach it. The next flow to it probes the path again.
     pub(crate) fn forget_path(&mut self, node: NodeId) {
         let record = self.peers.by_node(node).and_then(|at| self.peers.get(at));
         if let Some(record) = record.filter(|record| matches!(record.path, Path::Known(_))) {
@@ -113,7 +110,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Ask; first in a moment, where it is a switch that is asked.
+    /// Ask a question. One about a switch is asked only after the switch had time to learn.
     fn question(&mut self, now: Time, at: usize, probing: Probing) {
         let id = self.random.next() as u32;
         self.peers.probe(at, id);
@@ -139,7 +136,7 @@ impl<B: Buffer> Core<B> {
             return self.conclude(now, at, false);
         }
         if probing.unanswered == GIVEN_UP {
-            // Asked again when it is wanted again.
+            // Probed again at the next request for it.
             record.path = Path::Unknown;
             return;
         }
@@ -167,8 +164,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A peer's probe arrived: tell it. Where it is nobody's, who sent it missed us, or we missed them: everybody
-    /// is asked, but sparingly, as it may be made up.
+    /// A peer's probe arrived: answer it. If the sender is unknown, one of the two missed the other's beacon. So ask
+    /// all nodes, at a limited rate, because the probe may be forged.
     pub(crate) fn on_probe(&mut self, probe: &Probe) {
         let Some(at) = self.peers.by_node(probe.node) else {
             if self.probes.is_time(self.now, self.peers.count()) {
@@ -182,8 +179,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A probe of ours arrived. Hosts that overheard it answer too: only the
-    /// peer's own answer counts.
+    /// An answer to a probe of this node. Hosts that overheard the probe answer too, but only the peer's own answer
+    /// counts.
     pub(crate) fn on_probe_seen(&mut self, now: Time, source: Address, seen: &ProbeSeen) {
         if self.claimant_answers(now, source, seen) {
             return;
@@ -191,7 +188,7 @@ impl<B: Buffer> Core<B> {
         let Some(at) = self.peers.by_probe(seen.id) else { return };
         let Some(record) = self.peers.get(at) else { return };
         if record.peer.address != source {
-            // It was not sent to a true address, so whoever is on the segment may have heard it.
+            // This probe went to a forged address, so any host on the segment may have received it.
             self.overheard |= seen.step == Step::Learned;
             return;
         }
@@ -206,7 +203,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// The question is answered.
+    /// A question is answered.
     fn conclude(&mut self, now: Time, at: usize, yes: bool) {
         let Some(Path::Probing(probing)) = self.peers.get(at).map(|record| record.path) else { return };
         match (probing.question, yes) {
@@ -219,22 +216,22 @@ impl<B: Buffer> Core<B> {
             (Step::True | Step::Long, false) if probing.length <= SHORTEST => self.found(at, &probing),
             (Step::True | Step::Long, false) => {
                 let length = (probing.length / 2).max(SHORTEST);
-                self.question(now, at, Probing { length, ..probing.again() });
+                self.question(now, at, Probing { length, framing: probing.framing, ..Probing::new(probing.question) });
             }
         }
     }
 
-    /// The framing is known. The length is, where nothing is ever lost.
+    /// The framing is known: probe the length, unless the configuration says not to.
     fn probe_length(&mut self, now: Time, at: usize, framing: (Framing, FramingWhy)) {
         let length = self.longest_to(at);
         let probing = Probing { length, framing, ..Probing::new(Step::Long) };
         if self.config.probe_length { self.question(now, at, probing) } else { self.found(at, &probing) }
     }
 
-    /// All is known.
+    /// The probes are finished.
     fn found(&mut self, at: usize, probing: &Probing) {
         let (framing, why) = probing.framing;
-        // The peer says itself where its own frames are shorter.
+        // If the peer's own limit is smaller, its offer says so.
         let is_full = probing.length == self.longest_to(at);
         let max_frame = if is_full { self.config.max_frame as u32 } else { probing.length };
         let Some(record) = self.peers.get(at) else { return };
@@ -244,13 +241,13 @@ impl<B: Buffer> Core<B> {
         self.advance_asking(now, name);
     }
 
-    /// Getter: the peers that no frame of the full length reaches, and the longest that does.
+    /// Getter: the peers that frames of full length do not reach, and the longest frame that does.
     pub fn shortened(&self) -> impl Iterator<Item = (&Peer, usize)> {
         let all = self.peers.known().map(|(peer, known)| (peer, known.max_frame as usize));
         all.filter(|(_, most)| *most < self.config.max_frame)
     }
 
-    /// The longest frame that both ends can have.
+    /// The longest frame that both sides support.
     fn longest_to(&mut self, at: usize) -> u32 {
         let longest = self.config.max_frame as u32;
         self.peers.get(at).map_or(longest, |record| longest.min(record.max_frame))

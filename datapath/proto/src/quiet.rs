@@ -1,4 +1,4 @@
-//! Quiet peers, and how often each was asked whether it is still there.
+//! The quiet peers, and how often each was asked for a sign of life.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use am_wire::control::{Incarnation, NodeId};
 use crate::time::Time;
 use crate::timers::Armed;
 
-/// A peer with open flows, none of which was heard on for long.
+/// A peer with open flows, on none of which anything arrived for long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quiet {
-    /// When it was last heard, on whichever flow.
+    /// When its last frame arrived, on any flow.
     pub(crate) heard: Time,
-    /// On this one, or another that is as good.
+    /// One of its open flows, to ask about.
     pub(crate) flow: Flow,
-    /// In so many rounds it was asked since.
+    /// Rounds in which it was asked since.
     pub(crate) asked: u32,
 }
 
 pub(crate) type Run = (NodeId, Incarnation);
 
-/// The rounds of questions.
+/// The keepalive rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Vigil {
     pub(crate) armed: Armed,
-    /// Peers that were asked in the last round.
+    /// The peers that were asked in the last round.
     pub(crate) quiet: BTreeMap<Run, Quiet>,
 }

@@ -1,10 +1,9 @@
-//! The receive side of one flow and class: what has arrived, and how much more
-//! may. Messages are accepted in any order within the window, each once, and handed on in the order in which they were
-//! sent (`held.rs`), unless the flow was asked for without. (FM 1.0 promises no order, §4.5: a returned message is sent again later.)
+//! The receive side of one flow and class: what arrived, and how much more may. Within the window, messages are
+//! accepted in any order, each once. They are handed on in the order in which they were sent (see the reorder buffer),
+//! unless the flow was opened without order. (FM 1.0 promises no order, §4.5: a returned message is sent again later.)
 //!
-//! Pushed by: frames from below. Popped by: `Core::release` (credit returns).
-//! Bounded by: the credit granted. When full: the sender has no credit left;
-//! what comes all the same is dropped and counted.
+//! Pushed by: frames from below. Popped by: `Core::release`, which returns the credit. Bounded by: the credits granted.
+//! When full: the sender has no credit left; messages that arrive nevertheless are dropped and counted.
 
 use std::mem;
 
@@ -17,16 +16,16 @@ use crate::order::REORDERING;
 use crate::planted::{self, Bug};
 use crate::share::Use;
 
-/// Whether a message is taken.
+/// Whether a message is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The next one in sequence.
     Next,
-    /// New, with a gap before it.
+    /// New, behind a gap.
     Ahead,
-    /// Has arrived before.
+    /// It arrived before.
     Duplicate,
-    /// Further ahead than the window.
+    /// Beyond the window.
     Beyond,
 }
 
@@ -34,22 +33,21 @@ pub(crate) enum Verdict {
 pub(crate) struct ReceiveQueue {
     /// The first number that has not arrived.
     accepted: Seq,
-    /// Arrived beyond it, if anything has.
+    /// The messages that arrived beyond `accepted`, if any.
     ahead: Option<Box<Ahead>>,
-    /// How many have.
+    /// How many they are.
     beyond: u16,
-    /// Credits granted: what the sender has left, and its messages that are not
-    /// released yet.
+    /// Credits granted: those the sender still has, and its messages that are not released yet.
     granted: u16,
-    /// How many of them are to be given back, as they are released.
+    /// How many of them are withdrawn as they are released.
     surplus: u16,
     /// Messages handled since they were last counted.
     handled: u16,
-    /// What this sender does beside others.
+    /// How much this sender uses, for the fair share.
     used: Use,
     /// The first number that the sender may not use yet.
     limit: Seq,
-    /// The limit that the sender was last told.
+    /// The last limit that the sender was told.
     told: Seq,
 }
 
@@ -61,25 +59,25 @@ impl ReceiveQueue {
         ReceiveQueue { accepted, ahead: None, beyond: 0, granted, surplus, handled, used, limit, told }
     }
 
-    /// The number near which others are to be read.
+    /// The number near which other numbers are expanded.
     #[inline]
     pub(crate) fn near(&self) -> Seq {
         self.accepted
     }
 
-    /// How many have arrived with a gap before them.
+    /// How many messages arrived behind a gap.
     #[inline]
     pub(crate) fn beyond(&self) -> u16 {
         self.beyond
     }
 
-    /// Credits that this side reserves.
+    /// The credits that this side has set aside.
     #[inline]
     pub(crate) fn granted(&self) -> u16 {
         self.granted
     }
 
-    /// What would [`ReceiveQueue::accept`] say?
+    /// What to do with this number.
     #[inline]
     pub(crate) fn verdict(&self, seq: Seq) -> Verdict {
         if planted::is(Bug::DuplicateAfterWrap) && seq.0 > self.accepted.0 {
@@ -94,8 +92,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// Take a message whose verdict is `Next` or `Ahead`. How many that left before it are missing, where so many
-    /// have come since that it may be for good.
+    /// Accept a message whose verdict is `Next` or `Ahead`. Returns how many earlier messages count as lost, once
+    /// enough later ones have arrived.
     #[inline]
     pub(crate) fn accept(&mut self, seq: Seq, gaps: &mut Gaps) -> u32 {
         if seq != self.accepted {
@@ -112,13 +110,13 @@ impl ReceiveQueue {
         0
     }
 
-    /// With so many messages beyond a gap, what is missing is lost, unless the network reorders: fewer
-    /// only where the sender cannot send more.
+    /// How many messages beyond a gap make the missing ones count as lost. Fewer only if the sender's credit allows no
+    /// more.
     fn passed(&self) -> u16 {
         (REORDERING as u16).min(self.granted.saturating_sub(1)).max(1)
     }
 
-    /// What had arrived beyond the gap follows now.
+    /// Advance over what arrived beyond the closed gap.
     fn close_gap(&mut self, gaps: &mut Gaps) {
         let Some(mut ahead) = self.ahead.take() else { return };
         while ahead.has(self.accepted) {
@@ -138,8 +136,8 @@ impl ReceiveQueue {
         self.ahead.as_ref().is_some_and(|ahead| ahead.has(seq))
     }
 
-    /// A message was handled: one more may come. False where its credit is
-    /// not granted again, because this sender has more than its share.
+    /// A message was handled: one more may come. `false` if its credit is withdrawn, because the sender has more than
+    /// its share.
     #[inline]
     #[must_use]
     pub(crate) fn release(&mut self) -> bool {
@@ -162,25 +160,24 @@ impl ReceiveQueue {
         mem::take(&mut self.handled)
     }
 
-    /// What this sender does beside others.
+    /// How much this sender uses, for the fair share.
     pub(crate) fn used(&mut self) -> &mut Use {
         &mut self.used
     }
 
-    /// So many credits are this sender's share: what it has beyond that, it
-    /// loses with what it sends. Returns how many it lacks.
+    /// Set this sender's share. Credits beyond it are withdrawn as they are used. Returns how many are lacking.
     pub(crate) fn fit(&mut self, share: u16) -> u16 {
         self.surplus = self.granted.saturating_sub(share);
         share.saturating_sub(self.granted)
     }
 
-    /// The flow is over: nothing of it is given back any more but these.
+    /// The flow ended: returns the credits to give back. Later releases give back nothing.
     pub(crate) fn retire(&mut self) -> u16 {
         self.surplus = 0;
         self.granted
     }
 
-    /// So many credits more.
+    /// Grant more credits.
     pub(crate) fn grow(&mut self, credits: u16) {
         self.granted += credits;
         let made_up = planted::is(Bug::CreditMadeUp) as u32;
@@ -193,31 +190,31 @@ impl ReceiveQueue {
         self.limit.since(self.told) as u32
     }
 
-    /// Whether that is so much that the sender should hear of it soon.
+    /// Whether that is so much that the sender should learn of it soon.
     #[inline]
     pub(crate) fn is_urgent(&self) -> bool {
         self.untold() * 2 >= self.granted as u32
     }
 
-    /// The low 16 bits of what an acknowledgement says; the sender is told.
+    /// The low 16 bits of an acknowledgement, for a piggyback. The sender knows the limit then.
     #[inline]
     pub(crate) fn tell_short(&mut self) -> (u16, u16) {
         self.told = self.limit;
         (self.accepted.0 as u16, self.limit.0 as u16)
     }
 
-    /// The whole acknowledgement; the sender is told.
+    /// The whole acknowledgement. The sender knows the limit then.
     pub(crate) fn tell(&mut self) -> Ack {
         self.told = self.limit;
         Ack { accepted: self.accepted, limit: self.limit, sack: self.sack() }
     }
 
-    /// Whether this one has arrived.
+    /// Whether this message arrived.
     pub(crate) fn has(&self, seq: Seq) -> bool {
         seq.before(self.accepted) || self.is_ahead(seq)
     }
 
-    /// What has arrived, for the last time; these do not count.
+    /// The last acknowledgement of a flow, without the messages in `without`.
     pub(crate) fn final_ack(&self, without: &[Seq]) -> FinalAck {
         let has = |seq: &Seq| self.has(*seq) && !without.contains(seq);
         let first = without.iter().copied().min_by_key(|seq| seq.since(self.accepted));
@@ -292,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of everything that was ever accepted, across the wrap.
+        /// Compared with a set of everything ever accepted, across the wrap.
         #[test]
         fn accepts_each_once(steps in prop::collection::vec(-40i32..80, 0..4000)) {
             let first = Seq(u32::MAX - 1000);

@@ -1,41 +1,39 @@
-//! The reject queue of one flow: FM's host reject queue (Pakin et al., §4.5).
-//! Requests that a receiver without room returned, to be sent again later.
+//! The reject queue of one flow: FM's host reject queue (Pakin et al., §4.5). It has the requests that a receiver
+//! without room rejected, to be sent again later.
 //!
 //! ```text
-//!   sent ──▶ rejected ──▶ the pause is over ──▶ sent again, behind what is fresh
+//!   sent ──▶ rejected ──▶ the pause ends ──▶ sent again, behind fresh messages
 //!     ▲                     a few at a time            │
 //!     └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Pushed by: rejects from below. Popped by: the end of the pause, oldest
-//! first; an acknowledgement (another copy was taken), the flow's end. Bounded
-//! by: what is on its way, for it takes no memory: a returned message stays in
-//! its slot and its place in the send queue, marked. Full: never.
+//! Pushed by: rejects from below. Popped by: the end of the pause, oldest first; an acknowledgement (another copy was
+//! accepted); the flow's end. Bounded by: the messages in flight. It needs no memory of its own: a rejected message
+//! stays in its slot and its place in the send queue, marked. It is never full.
 //!
-//! **Pace.** The pause is a round trip at first. It doubles when what was sent
-//! again comes back once more, and then one message alone tries it; when the
-//! receiver accepts, the pause is a round trip again and twice as many go. A
-//! reject is not loss: it moves no time-out; nor silence: who is busy lives
-//! (Chun et al.: "notes that the receiving interface is still reachable").
+//! **Pace.** The pause is one round trip at first. When messages sent again are rejected once more, the pause doubles,
+//! and the next time one message goes alone. When the receiver accepts, the pause is one round trip again, and twice as
+//! many messages go. A reject is not loss: it moves no time-out. Nor is it silence: a busy peer is alive (Chun et al.:
+//! "notes that the receiving interface is still reachable").
 
 use crate::timers::Armed;
 
-/// The most that go out again at the end of a pause: fresh messages, of this
-/// flow and of others, wait behind no more of them.
+/// The most messages sent again at the end of a pause. Fresh messages, of this flow and of others, wait behind no more
+/// than these.
 const BURST: u8 = 32;
 
-/// The pace; the messages are the marked ones of the send queue.
+/// The pace. The messages themselves are the marked ones of the send queue.
 #[derive(Debug)]
 pub(crate) struct RejectQueue {
     /// The end of the pause; armed while any message is marked.
     pub(crate) armed: Armed,
     /// How often the pause doubled.
     pub(crate) backoff: u8,
-    /// How many try it next.
+    /// How many messages go at the end of the pause.
     pub(crate) batch: u8,
-    /// Some were sent again, and neither rejected nor accepted yet.
+    /// Messages were sent again, and are neither rejected nor accepted yet.
     pub(crate) tried: bool,
-    /// Something was accepted: the pause is too long.
+    /// The receiver accepted a message, so the pause is too long.
     pub(crate) hurry: bool,
 }
 
@@ -55,7 +53,7 @@ impl RejectQueue {
         }
     }
 
-    /// The receiver took something: it has room.
+    /// The receiver accepted a message: it has room.
     #[inline]
     pub(crate) fn accepted(&mut self) {
         if self.armed.is_armed() || self.backoff > 0 {

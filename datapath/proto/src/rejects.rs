@@ -1,4 +1,4 @@
-//! Requests that find no room: the receiver returns their numbers, and the sender sends them again.
+//! Requests that find no room: the receiver rejects them by number, and the sender sends them again.
 
 use am_wire::bounce::Back;
 use am_wire::frame::Link;
@@ -15,7 +15,7 @@ use crate::time::Time;
 use crate::timers::{Timers, Wait};
 
 impl<B: Buffer> Core<B> {
-    /// There is no room for a message that came alone; what rode on it counts.
+    /// No room for a message that came alone. Its piggybacked acknowledgement counts.
     #[cold]
     pub(crate) fn turn_away(&mut self, id: FlowId, class: Class, seq: Seq, told: Option<Piggyback>) {
         self.gaps.lost(1);
@@ -30,8 +30,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A transport that can return requests by itself, before they cost us
-    /// anything, does so until half of the room is free again.
+    /// Tell the transport whether there is room. A transport that can reject requests by itself does so until half of
+    /// the room is free again.
     pub(crate) fn set_full(&mut self, is_full: bool) {
         if self.full != is_full {
             self.full = is_full;
@@ -39,7 +39,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// The receiver is full: is it still?
+    /// The receiver was full: does it have room again?
     #[cold]
     pub(crate) fn look_at_room(&mut self) {
         if self.endpoints.has_plenty() {
@@ -47,7 +47,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A flow is open: how its requests can be returned.
+    /// A flow opened: give the transport the template of its rejects.
     pub(crate) fn tell_way_back(&mut self, id: FlowId) {
         let Some(route) = self.flows.get(id).map(|record| record.route) else { return };
         let wire = Link { to: route.to, from: self.config.address, ethertype: self.config.ethertype };
@@ -55,8 +55,7 @@ impl<B: Buffer> Core<B> {
         self.events.push_back(Event::WayBack(id.flow, back));
     }
 
-    /// The next reject; without one for what was accepted in the meantime, or
-    /// whose flow is over.
+    /// The next reject. Requests that were accepted meanwhile, or whose flow ended, need none.
     #[cold]
     pub(crate) fn transmit_reject(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some((id, seq)) = self.bounces.0.pop_front() {
@@ -78,8 +77,8 @@ impl<B: Buffer> Core<B> {
         None
     }
 
-    /// A request of ours came back. It is kept, to be sent again; what makes no
-    /// sense (late, twice, never sent, acknowledged since) changes nothing.
+    /// A request of this node was rejected. It is kept, to be sent again. A reject that is late, duplicate or of a
+    /// message that was never sent changes nothing.
     #[cold]
     pub(crate) fn on_reject(&mut self, header: &Header, framing: Framing) -> Result<(), Reason> {
         let record = self.flows.by_flow(header.flow).ok_or(Reason::NoFlow)?;
@@ -96,14 +95,14 @@ impl<B: Buffer> Core<B> {
         record.rejects.rejected();
         if !record.rejects.armed.is_armed() && !planted::is(Bug::LostReject) {
             let pause = record.rtt.pause(&self.waits, record.rejects.backoff);
-            // Senders that were rejected together must not come back together.
+            // A random part keeps senders that were rejected together from coming back together.
             let pause = pause + self.random.next() % (pause / 2 + 1);
             self.timers.arm(&mut record.rejects.armed, Wait::Reject, header.flow.id(), self.now.later(pause));
         }
         Ok(())
     }
 
-    /// The pause is over: some go out again.
+    /// The pause ended: send some messages again.
     pub(crate) fn reject_timeout(&mut self, now: Time, at: Time, flow: Option<Flow>) {
         let Some(record) = flow.and_then(|flow| self.flows.by_flow(flow)) else { return };
         let rejects = &mut record.rejects;
@@ -125,7 +124,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// There is room again: the pause becomes a short one.
+    /// The receiver has room again: shorten the pause.
     #[inline]
     pub(crate) fn hurry(&mut self, now: Time, timers: &mut Timers, waits: &Waits) {
         if self.rejects.hurry {

@@ -1,4 +1,5 @@
-//! Acknowledgements of gaps, and what they make of messages that later ones have passed: see [`crate::order`].
+//! Loss detection: what acknowledgements of gaps mean for messages that later ones have overtaken. See
+//! [`crate::order`].
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,7 +16,7 @@ use crate::time::Time;
 use crate::timers::Wait;
 
 impl<B: am_wire::Buffer> Core<B> {
-    /// An acknowledgement said something besides.
+    /// An acknowledgement carried a remark.
     #[cold]
     pub(crate) fn on_remark(&mut self, flow: Flow, remark: Remark) {
         let Some(record) = self.flows.by_flow(flow) else { return };
@@ -39,7 +40,7 @@ impl<B: am_wire::Buffer> Core<B> {
         }
     }
 
-    /// Messages beyond gaps have arrived.
+    /// Messages beyond gaps were acknowledged.
     #[cold]
     pub(crate) fn look_at_selected(&mut self, now: Time, flow: Flow, acks: &Acks) {
         for class in Class::ALL {
@@ -75,7 +76,7 @@ impl<B: am_wire::Buffer> Core<B> {
         }
     }
 
-    /// Some time has passed since later messages had arrived. When the next counts as lost.
+    /// Overtaken messages have grown older. Send the lost ones again. Returns when the next one counts as lost.
     #[cold]
     pub(crate) fn resend_late(&mut self, now: Time, flow: Flow) -> Time {
         let mut next = Time::NEVER;
@@ -92,7 +93,7 @@ impl<B: am_wire::Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// What is waited for so long is not lost; 0 where nothing came late.
+    /// A younger message does not count as lost; 0 if no message came late.
     #[inline]
     pub(crate) fn tolerance(&self) -> u64 {
         self.order.as_ref().map_or(0, |order| order.tolerance)
@@ -104,19 +105,19 @@ impl FlowRecord {
         (doubt.class == class).then_some(doubt.seq)
     }
 
-    /// What is known of the network's order, from now on.
+    /// The loss-detection state; created at the first need.
     #[cold]
     pub(crate) fn order(&mut self, gaps: &mut Gaps) -> &mut Order {
         self.order.get_or_insert_with(|| gaps.take_order())
     }
 
-    /// What an acknowledgement that goes now says besides.
+    /// The remark for an acknowledgement that leaves now.
     #[inline]
     pub(crate) fn take_remark(&mut self) -> Remark {
         self.order.as_mut().map_or(Remark::None, |order| mem::take(&mut order.remark))
     }
 
-    /// So many are missing, and others have passed them: they count as lost, unless the sender says what was.
+    /// Later messages have overtaken `missing` ones. They count as lost, unless the sender reports its losses itself.
     #[cold]
     pub(crate) fn on_missing(&mut self, class: Class, missing: u32, gaps: &mut Gaps) {
         if self.order.as_mut().is_none_or(|order| order.peer[class.index()].is_loss()) {
@@ -124,7 +125,7 @@ impl FlowRecord {
         }
     }
 
-    /// So many more were lost: the peer hears of it.
+    /// Count `lost` messages, and report them to the peer when a report is due.
     fn tell_lost(&mut self, class: Class, lost: u32, acks_due: &mut VecDeque<Flow>) {
         if self.order.as_mut().is_some_and(|order| order.tell(class, lost)) {
             self.ack_forced = true;
@@ -132,7 +133,7 @@ impl FlowRecord {
         }
     }
 
-    /// What is lost before `last`, which has arrived, goes out again: how many. When the next is lost.
+    /// Send lost messages before `last`, which arrived, again. Returns how many, and when the next one counts as lost.
     fn resend_lost<B: am_wire::Buffer>(
         &mut self,
         now: Time,

@@ -1,13 +1,13 @@
-//! Round-trip time, estimated as Jacobson and Karels did for TCP, in nanoseconds.
+//! Round-trip time, estimated as by Jacobson and Karels for TCP, in nanoseconds.
 
 use crate::config::Config;
 
-/// A round trip that was not measured yet, and the longest pause, in nanoseconds. Time-outs may be
-/// much longer, where nothing is lost.
+/// The round trip before the first sample, and the longest pause of the reject queue, in nanoseconds. Retransmission
+/// time-outs may be much longer on a transport that loses nothing.
 const GUESS: u64 = 250_000;
 const LONGEST_PAUSE: u64 = 50_000_000;
 
-/// The configured waits, in nanoseconds: every message asks for one of them.
+/// The configured times, in nanoseconds: every message needs one of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) ack_delay: u64,
@@ -29,19 +29,19 @@ impl Waits {
     }
 }
 
-/// Smoothed round-trip time and its deviation: four seconds at most.
+/// The smoothed round-trip time and its deviation, up to four seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed: u32,
     deviation: u32,
     /// Time-outs in a row without an acknowledgement in between.
     pub(crate) backoff: u8,
-    /// How often more credit was asked for since there was any.
+    /// Requests for credit since there was any.
     pub(crate) starved: u8,
 }
 
 impl Rtt {
-    /// A message was acknowledged that had been sent once only (Karn's rule).
+    /// Record a sample: the round trip of a message that was sent only once (Karn's rule).
     pub(crate) fn sample(&mut self, nanoseconds: u64) {
         let sample = nanoseconds.clamp(1, u32::MAX as u64);
         if self.smoothed == 0 {
@@ -59,22 +59,20 @@ impl Rtt {
         self.smoothed > 0
     }
 
-    /// When a message counts as lost. The acknowledgement may wait for
-    /// something to ride on.
+    /// The retransmission time-out. It includes the time that an acknowledgement may wait for a message to travel with.
     pub(crate) fn timeout(&self, waits: &Waits) -> u64 {
         let estimate = self.smoothed as u64 + 4 * self.deviation as u64 + waits.ack_delay;
         (estimate.max(waits.least) << self.backoff.min(20)).min(waits.most)
     }
 
-    /// How long a message that was returned waits before it is sent again: a
-    /// round trip, or what may be one, doubled `backoff` times.
+    /// How long a rejected message waits before it is sent again: one round trip, doubled `backoff` times.
     pub(crate) fn pause(&self, waits: &Waits, backoff: u8) -> u64 {
         let way = if self.is_measured() { self.smoothed as u64 } else { waits.least.min(GUESS) };
         (way << backoff.min(20)).min(waits.most).min(LONGEST_PAUSE)
     }
 
-    /// A message is sent again before its time-out only if so long ago it was
-    /// sent last: a round trip and a half.
+    /// How long after its last transmission a message may be sent again before its time-out: one and a half round
+    /// trips.
     pub(crate) fn patience(&self) -> u64 {
         let way = if self.is_measured() { self.smoothed as u64 } else { GUESS };
         way * 3 / 2

@@ -1,4 +1,4 @@
-//! From above: messages, and what becomes of those that arrived.
+//! From above: sending messages, taking and releasing those that arrived.
 
 use std::collections::VecDeque;
 
@@ -10,45 +10,44 @@ use crate::output::{Delivery, ReturnReason};
 use crate::slots::{Link, Slots};
 use crate::{EndpointId, FlowId};
 
-/// Why a message was not admitted. Nothing was sent, nothing is kept.
+/// Why a message was not admitted. Nothing was sent or kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The receiver has not made room yet.
+    /// The receiver has not granted more credit yet.
     #[error("no credit now: the receiver has not made room yet; poll, then try again")]
     NoCredit,
-    /// Too many messages of this node are on their way.
-    #[error("all {0} send frames of this node wait to be acknowledged; poll, then try again")]
+    /// All of this node's send frames are in use.
+    #[error("all {0} send frames of this node hold unacknowledged messages; poll, then try again")]
     Full(usize),
-    /// The flow is being set up.
+    /// The flow is in set-up.
     #[error("the flow is not open yet; poll until it is")]
     Connecting,
-    /// The flow is over.
-    #[error("the flow is dead: {0}; connect again")]
+    /// The flow ended.
+    #[error("the flow has ended: {0}; connect again")]
     Dead(ReturnReason),
-    /// The flow never came to be.
+    /// The peer refused the flow.
     #[error("the peer refused the flow: {0:?}")]
     Refused(am_wire::control::Refusal),
-    /// It was closed on this side.
-    #[error("no such flow: it was closed")]
+    /// The flow was closed on this side.
+    #[error("this flow was closed on this node; connect again")]
     Unknown,
-    /// It does not fit a frame.
+    /// The message does not fit a frame.
     #[error("{needs} bytes of words and payload, but this flow carries at most {most} in one message")]
     TooLarge {
         /// Bytes of words (8 each) and payload.
         needs: usize,
-        /// The most that the flow's frames hold.
+        /// The most that a frame of the flow holds.
         most: usize,
     },
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: send a message with `body` bytes of words (`words` of them)
-    /// and payload, which `write` writes to where they are to stand in `frame`.
-    /// A reply uses up the right that came with its request.
+    /// From above: send a message. `write` writes its body into `frame`: `body` bytes, of which the first `words` times
+    /// 8 are the words, the rest payload. A reply uses up the right to reply that came with its request.
     ///
     /// # Errors
-    /// Why not; the frame comes back, and the right to reply stays. A reply on
-    /// an open flow fails only when it is too large.
+    /// Why not. The frame comes back, and the right to reply stays. A reply on an open flow fails only if it is too
+    /// large.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "a message has that many parts")]
     pub fn send(
@@ -64,8 +63,8 @@ impl<B: Buffer> Core<B> {
         self.send_kind(flow, class, Kind::from(class), handler, words, frame, body, write)
     }
 
-    /// From above: part of a bulk transfer, `Put` or `Get`. It is admitted,
-    /// kept and sent again as a request is, and brings no right to reply.
+    /// From above: send a segment of a bulk transfer, `Put` or `Get`. It is admitted, kept and sent again like a
+    /// request, and gives no right to reply.
     ///
     /// # Errors
     /// As for [`Core::send`].
@@ -102,7 +101,7 @@ impl<B: Buffer> Core<B> {
             return Err((SendError::TooLarge { needs: body, most: 0 }, frame));
         };
         let Some(link) = self.slots.take() else { return Err((SendError::Full(self.slots.total()), frame)) };
-        // The header is written when the frame leaves: the message may leave in another.
+        // The header is written when the frame leaves: the message may leave in another frame.
         write(place);
         frame.set_len(frame::length(framing, body));
         let slot = &mut self.slots[link];
@@ -126,15 +125,14 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From above: the right to reply that came with a request of this flow is
-    /// not used.
+    /// From above: give up the right to reply to a request of this flow.
     #[inline]
     pub fn forgo(&mut self, _flow: FlowId) {
         self.replies_owed = self.replies_owed.saturating_sub(1);
     }
 
-    /// From above: a delivered message has been handled. Its credit returns to
-    /// the sender, with the next frame or, when much has gathered, at once.
+    /// From above: a delivered message has been handled. Its credit goes back to the sender: with the next frame, or at
+    /// once when many have gathered.
     #[inline]
     pub fn release(&mut self, flow: FlowId, class: Class) {
         let Some(record) = self.flows.get_mut(flow).filter(|record| record.phase == Phase::Open) else { return };
@@ -148,8 +146,8 @@ impl<B: Buffer> Core<B> {
         record.touch(&mut self.touched);
     }
 
-    /// Output: the next message for an endpoint, replies first. Requests are
-    /// held back while no slot could be set aside for their reply.
+    /// Output: the next message for an endpoint, replies first. Requests wait until a slot can be set aside for their
+    /// reply.
     #[inline]
     pub fn poll_deliver(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.poll_reply(endpoint).or_else(|| self.poll_request(endpoint))
@@ -161,8 +159,7 @@ impl<B: Buffer> Core<B> {
         self.endpoints.pop(endpoint, Class::Reply)
     }
 
-    /// Output: the next request for an endpoint; `None` also while no slot
-    /// could be set aside for its reply.
+    /// Output: the next request for an endpoint. `None` also if no slot can be set aside for its reply.
     #[inline]
     pub fn poll_request(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         if self.slots.free() <= self.replies_owed {
@@ -173,46 +170,44 @@ impl<B: Buffer> Core<B> {
         Some(request)
     }
 
-    /// Output: the next part of a bulk transfer for an endpoint; say
-    /// [`Core::release`] for it, as for a request.
+    /// Output: the next segment of a bulk transfer for an endpoint. Call [`Core::release`] for it, as for a request.
     pub fn poll_bulk(&mut self, endpoint: EndpointId) -> Option<Delivery<B>> {
         self.endpoints.pop_bulk(endpoint)
     }
 
-    /// Getter: whether parts of bulk transfers wait, for whichever endpoint.
+    /// Getter: whether any endpoint has segments of bulk transfers.
     #[inline]
     pub fn has_bulk(&self) -> bool {
         self.endpoints.has_bulk()
     }
 
-    /// Getter: whether parts of bulk transfers that came on this flow, which may be over, wait for its endpoint.
+    /// Getter: whether this endpoint has segments of bulk transfers from this flow, which may have ended.
     pub fn has_bulk_of(&mut self, endpoint: EndpointId, flow: FlowId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.has_bulk_of(flow))
     }
 
-    /// Getter: requests delivered whose right to reply is neither used nor forgone.
+    /// Getter: delivered requests whose right to reply is neither used nor given up.
     #[inline]
     pub fn replies_owed(&self) -> usize {
         self.replies_owed
     }
 
-    /// Getter: how many requests could be on their way besides those that are,
-    /// credit permitting.
+    /// Getter: how many more requests could be sent, if credit allows.
     pub fn room(&self) -> usize {
         self.slots.free().saturating_sub(self.replies_owed)
     }
 
-    /// Getter: how many messages of a class that came on a flow wait for one that was sent before them.
+    /// Getter: how many messages of a flow and class are held for an earlier one.
     pub fn held(&self, flow: FlowId, class: Class) -> usize {
         self.endpoints.held(flow.flow, class)
     }
 
-    /// Getter: whether any message waits for one that was sent before it.
+    /// Getter: whether any message is held for an earlier one.
     pub fn has_held(&self) -> bool {
         self.endpoints.has_held()
     }
 
-    /// Getter: whether any message waits to be delivered, to whichever endpoint.
+    /// Getter: whether any endpoint has messages to deliver.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
         self.endpoints.has_waiting()
@@ -220,7 +215,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Whether a message with `body` bytes of words and payload is admitted now.
+    /// Whether a message with a body of this length is admitted now.
     #[inline]
     fn admits<B: Buffer>(
         &mut self,
@@ -245,15 +240,15 @@ impl FlowRecord {
             return Ok(());
         }
         if self.send[class].credit() == 0 {
-            // Credit may have come that was not looked at yet.
+            // The last piggybacked acknowledgement may carry credit, and is not processed yet.
             let told = self.told.take().ok_or(SendError::NoCredit)?;
             self.on_piggyback(&told, slots, ready);
             if self.send[class].credit() == 0 {
                 return Err(SendError::NoCredit);
             }
         }
-        // One slot is always left to a reply: two nodes that are full of each
-        // other's requests would wait for each other for ever.
+        // One slot always stays free for a reply. Otherwise two nodes full of each other's requests would wait for each
+        // other for ever.
         if slots.free() <= replies_owed.max(1) { Err(SendError::Full(slots.total())) } else { Ok(()) }
     }
 }

@@ -1,15 +1,14 @@
-//! The send queue of one flow and class: FM's LANai send queue with its two
-//! counters, `hostsent` (here `next`) and `lanaisent` (here `sent`).
+//! The send queue of one flow and class: FM's LANai send queue with its two counters, `hostsent` (here `next`) and
+//! `lanaisent` (here `sent`).
 //!
 //! ```text
-//!      acked ╷ on their way, kept ╷ admitted, waiting for credit ╷
+//!      acked ╷  in flight, kept   ╷ admitted, waiting for credit ╷
 //!  ──────────┼────────────────────┼──────────────────────────────┼─────▶ sequence
 //!          unacked              sent                           next
 //! ```
 //!
-//! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the
-//! receiver's credit (`limit`) and the window. When full: requests are not
-//! admitted (`NoCredit`); replies wait here, as many as there were requests.
+//! Pushed by: `Core::send`. Popped by: acknowledgements. Bounded by: the receiver's credit (`limit`) and the window.
+//! When full: requests are not admitted (`NoCredit`); replies wait here, at most as many as there were requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,47 +30,47 @@ pub(crate) struct SendQueue {
     limit: Seq,
     head: Link,
     tail: Link,
-    /// The first slot that was not given out for sending.
+    /// The first message that was not queued for sending.
     unsent: Link,
 }
 
-/// A message is given up only after so many time-outs have found it on its way: by the clock alone, a process that
-/// was stopped would give up all that it had just sent.
+/// A message is given up only after this many time-outs have found it in flight. By the clock alone, a process that was
+/// stopped would give up everything it had just sent.
 const FOUND: u8 = 16;
 
-/// What an acknowledgement brought about.
+/// What an acknowledgement changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Messages newly known to be accepted.
+    /// Messages newly acknowledged.
     pub(crate) acked: u32,
-    /// A gap was closed that later messages had passed.
+    /// Whether it closed a gap that later messages had overtaken.
     pub(crate) closed: Closed,
-    /// When the last of them was sent, if all of them were sent once only.
+    /// When the last of them was sent, if none of them was sent again.
     pub(crate) sample: Option<Time>,
 }
 
-/// Whether a gap was closed that later messages had passed.
+/// Whether an acknowledgement closed a gap that later messages had overtaken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// There was none.
+    /// No.
     #[default]
     No,
-    /// Something had been sent again.
+    /// Yes, by a message that was sent again.
     Repaired,
-    /// What was sent then, once, came late.
+    /// Yes, by a message that was sent once, at this time, and came late.
     Late(Time),
 }
 
-/// What [`SendQueue::resend_lost`] found.
+/// The result of [`SendQueue::resend_lost`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Messages to be sent again.
+    /// Messages queued to be sent again.
     pub(crate) count: u32,
-    /// The first of these that had been sent only once, and when.
+    /// The first of them that had been sent only once, and when.
     pub(crate) first_time: Option<(Seq, Time)>,
-    /// The doubted one is among them.
+    /// The message in doubt is among them.
     pub(crate) doubted: bool,
-    /// When the next one counts as lost.
+    /// When the next message counts as lost.
     pub(crate) next: Time,
 }
 
@@ -80,7 +79,7 @@ impl SendQueue {
         SendQueue { unacked: first, sent: first, next: first, limit: first, head: NONE, tail: NONE, unsent: NONE }
     }
 
-    /// The number of the first message: what was told at set-up.
+    /// The number of the first message, as offered at set-up.
     pub(crate) fn first(&self) -> Seq {
         self.unacked
     }
@@ -93,23 +92,23 @@ impl SendQueue {
         allowed.min(room).max(0) as u32
     }
 
-    /// Whether anything is on its way.
+    /// Whether any message is in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> bool {
         self.unacked != self.sent
     }
 
-    /// Whether all credit is used, and everything that it was for has arrived: nothing on its way will bring news of more.
+    /// Whether all credit is used and acknowledged: nothing in flight will bring more.
     pub(crate) fn is_starved(&self) -> bool {
         !self.in_flight() && !self.sent.before(self.limit)
     }
 
-    /// Whether everything that was admitted is acknowledged.
+    /// Whether every admitted message is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
         self.unacked == self.next
     }
 
-    /// Messages that are kept, whether they were sent or not.
+    /// Messages kept, sent or not.
     pub(crate) fn outstanding<B: Buffer>(&self, slots: &Slots<B>) -> usize {
         let (mut link, mut kept) = (self.head, 0);
         while link != NONE {
@@ -119,14 +118,13 @@ impl SendQueue {
         kept
     }
 
-    /// The numbers near which an acknowledgement and a limit are to be read.
+    /// The numbers near which an acknowledgement and a limit are expanded.
     #[inline]
     pub(crate) fn near(&self) -> (Seq, Seq) {
         (self.unacked, self.limit)
     }
 
-    /// The oldest message that an acknowledgement is waited for: on its way,
-    /// and not in the reject queue.
+    /// The oldest message in flight that is not in the reject queue.
     pub(crate) fn oldest<B: Buffer>(&self, slots: &Slots<B>) -> Option<Link> {
         let mut link = self.head;
         while link != NONE && link != self.unsent && slots[link].rejected {
@@ -135,8 +133,8 @@ impl SendQueue {
         (link != self.unsent).then_some(link)
     }
 
-    /// A time-out: whether a message does not arrive, though it has been sent again and again for so long. What the receiver
-    /// returns does arrive.
+    /// A time-out: whether the oldest message never arrives, although it has been sent again and again for longer than
+    /// `patience`. A rejected message did arrive.
     pub(crate) fn is_stuck<B: Buffer>(&self, slots: &mut Slots<B>, now: Time, patience: Duration) -> bool {
         let Some(slot) = self.oldest(slots).map(|link| &mut slots[link]).filter(|slot| slot.sent > 0) else {
             return false;
@@ -148,9 +146,8 @@ impl SendQueue {
         slot.found > FOUND && now - slot.found_at >= patience
     }
 
-    /// The receiver returned this one, and with it those that were behind it in
-    /// one frame: into the reject queue. How many; none is where they are not
-    /// on their way, or are about to go out again anyhow.
+    /// Mark this message as rejected, with those behind it that shared its last frame. Returns how many; 0 if they are
+    /// not in flight, or are about to be sent again anyway.
     pub(crate) fn reject<B: Buffer>(&mut self, slots: &mut Slots<B>, seq: Seq) -> u32 {
         if !(0..self.sent.since(self.unacked)).contains(&seq.since(self.unacked)) {
             return 0;
@@ -174,7 +171,7 @@ impl SendQueue {
         rejected
     }
 
-    /// Append a filled slot; its number is given here.
+    /// Append a filled slot, and give it its number.
     #[inline]
     pub(crate) fn push<B: Buffer>(&mut self, slots: &mut Slots<B>, link: Link) {
         let (slot, seq) = (&mut slots[link], self.next);
@@ -192,7 +189,7 @@ impl SendQueue {
         }
     }
 
-    /// Give out for sending what credit and window allow.
+    /// Queue for sending what credit and window allow.
     #[inline]
     pub(crate) fn give_out<B: Buffer>(&mut self, slots: &mut Slots<B>, ready: &mut VecDeque<Link>) {
         while self.unsent != NONE && self.sent.before(self.limit) && self.sent.since(self.unacked) < WINDOW as i32 {
@@ -204,7 +201,7 @@ impl SendQueue {
         }
     }
 
-    /// The receiver allows everything before `limit`. Older news changes nothing.
+    /// The receiver allows everything before `limit`. An older limit changes nothing.
     #[inline]
     pub(crate) fn allow(&mut self, limit: Seq) {
         if (0..=2 * WINDOW as i32).contains(&limit.since(self.unacked)) {
@@ -212,11 +209,10 @@ impl SendQueue {
         }
     }
 
-    /// Everything before `accepted` has arrived. Numbers that were never sent
-    /// are not believed.
+    /// Everything before `accepted` arrived. A number that was never sent changes nothing.
     pub(crate) fn acknowledge<B: Buffer>(&mut self, slots: &mut Slots<B>, accepted: Seq) -> Progress {
         let mut progress = Progress::default();
-        // From the oldest on: a number half the circle away is both before and after.
+        // Relative to the oldest message: a number half the circle away is both before and after.
         let news = accepted.since(self.unacked);
         if news <= 0 || news > self.sent.since(self.unacked) {
             return progress;
@@ -228,8 +224,8 @@ impl SendQueue {
             resent |= slot.sent > 1;
             if slot.frame.is_some() {
                 progress.acked += 1;
-                // What came behind a gap was acknowledged when the gap was
-                // filled: that says how long the repair took, not the way.
+                // A message behind a gap was acknowledged when the gap was closed. That measures the repair, not the
+                // path.
                 progress.sample = (!resent).then_some(slot.sent_at);
             } else if progress.closed == Closed::No {
                 progress.closed = progress.sample.map_or(Closed::Repaired, Closed::Late);
@@ -244,9 +240,9 @@ impl SendQueue {
         progress
     }
 
-    /// Beyond the first gap these have arrived as well: bit `i` stands for
-    /// `accepted + 1 + i`. Call after [`SendQueue::acknowledge`] of the same frame. How many are news; and when the
-    /// oldest of these was sent that others had passed, sent once only.
+    /// Messages beyond the first gap arrived: bit `i` stands for `accepted + 1 + i`. Call after
+    /// [`SendQueue::acknowledge`] of the same frame. Returns how many are new, and when the oldest of these that was
+    /// sent once and overtaken had been sent.
     pub(crate) fn acknowledge_selected<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -273,7 +269,7 @@ impl SendQueue {
         (acked, late)
     }
 
-    /// The last message beyond a gap that is known to have arrived.
+    /// The last message beyond a gap that arrived.
     pub(crate) fn last_selected<B: Buffer>(&self, slots: &Slots<B>) -> Option<Seq> {
         let (mut link, mut last) = (self.head, None);
         for _ in 0..=u64::BITS {
@@ -287,7 +283,7 @@ impl SendQueue {
         last
     }
 
-    /// Messages that are lost by that rule: they left before `last`, which has arrived. Queued to be sent again.
+    /// Queue messages before `last`, which arrived, that are lost by this rule.
     pub(crate) fn resend_lost<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -317,7 +313,7 @@ impl SendQueue {
         Lost { count, first_time, doubted, next }
     }
 
-    /// A time-out: the oldest `most` messages go out again. Whether the doubted one does.
+    /// A time-out: send the oldest `most` messages again. Returns whether the message in doubt is among them.
     pub(crate) fn resend_oldest<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -333,7 +329,7 @@ impl SendQueue {
         found
     }
 
-    /// There may be room again: the oldest `most` in the reject queue go out again.
+    /// There may be room again: send the oldest `most` rejected messages again.
     pub(crate) fn resend_rejected<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -343,8 +339,7 @@ impl SendQueue {
         self.resend(slots, ready, most, |slot| Some(slot.rejected))
     }
 
-    /// Queue what was sent and has not arrived, oldest first, as long as
-    /// `due` gives an answer.
+    /// Queue messages in flight to be sent again, oldest first, if `due` says `true`, and until it says `None`.
     fn resend<B: Buffer>(
         &mut self,
         slots: &mut Slots<B>,
@@ -369,20 +364,20 @@ impl SendQueue {
         count
     }
 
-    /// Whether a receiver can say that everything before this one has arrived.
+    /// Whether a receiver can claim that everything before this number arrived.
     pub(crate) fn may_be(&self, before: Seq) -> bool {
         (-(WINDOW as i32)..=self.sent.since(self.unacked)).contains(&before.since(self.unacked))
     }
 
-    /// How many messages were acknowledged earlier, and are not by this last acknowledgement.
+    /// How many acknowledged messages this final acknowledgement does not count as received.
     pub(crate) fn unhandled(&self, ack: &FinalAck) -> u32 {
         let acked = self.unacked.since(ack.before).max(0) as u32;
-        // The bits of those beyond `before` that were acknowledged earlier.
+        // The bits of acknowledged messages beyond `before`.
         let earlier = u64::MAX.checked_shr(u64::BITS + 1 - acked.clamp(1, u64::BITS + 1)).unwrap_or(0);
         acked - (ack.sack & earlier).count_ones()
     }
 
-    /// The flow is over: take out all slots, oldest first.
+    /// The flow ended: take out all slots, oldest first.
     pub(crate) fn drain(&mut self) -> Link {
         let head = self.head;
         *self = SendQueue::new(self.next);

@@ -1,10 +1,8 @@
-//! From below: what could wait until the doorbell had rung.
+//! From below: work deferred until after the doorbell.
 //!
-//! A message goes from the frame to its handler, and its answer to the wire,
-//! before anybody looks at the clock. What others have done with our messages,
-//! and when ours left, is looked at while the frames are on their way:
-//! FM 1.0's rule that nothing is done in the critical loop that can be done
-//! outside it (§4.2).
+//! A message goes from its frame to its handler, and the reply to the wire, before anything reads the clock.
+//! Acknowledgements are processed, and the times at which messages left are recorded, while the frames are in flight.
+//! FM 1.0 has the same rule: nothing is done in the critical loop that can be done outside it (§4.2).
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,12 +22,11 @@ use crate::time::Time;
 use crate::timers::Wait;
 
 impl<B: Buffer> Core<B> {
-    /// From below: it is `now`, and what [`Core::poll_transmit`] gave is on its
-    /// way. Call after the doorbell of a turn, or, in a turn without one, when
-    /// there is nothing else to do. What follows from it leaves with the next turn.
+    /// From below: it is `now`, and the frames of [`Core::poll_transmit`] have been sent. Call after the doorbell of a
+    /// turn, or, in a turn without one, when there is nothing else to do. Its results leave with the next turn.
     #[inline]
     pub fn settle(&mut self, now: Time) {
-        // What is noted was noted after this.
+        // Everything recorded since then happened after this time.
         let noted = mem::replace(&mut self.now, now);
         if !self.left.is_empty() {
             self.stamp(now);
@@ -45,24 +42,23 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Getter: whether acknowledgements came in frames of their own and have not been looked at.
+    /// Getter: whether acknowledgements in frames of their own wait to be processed.
     #[inline]
     pub fn has_acks(&self) -> bool {
         !self.acks_in.is_empty()
     }
 
-    /// Getter: whether there is news of flows (messages that came in on them, or
-    /// were released), or there may be room again, that was not looked at:
-    /// [`Core::settle`] is to be called.
+    /// Getter: whether flows wait to be processed, because messages arrived or were released, or whether there may be
+    /// room again. Then call [`Core::settle`].
     #[inline]
     pub fn has_touched(&self) -> bool {
         !self.touched.is_empty() || self.full
     }
 
-    /// Messages have left: their acknowledgements are waited for from now on.
+    /// Messages left: start their retransmission time-outs.
     fn stamp(&mut self, now: Time) {
         let Core { left, slots, flows, timers, waits, .. } = self;
-        // Messages that leave together are mostly of one flow: it is looked at once.
+        // Messages that leave together are mostly of one flow: process it once.
         let mut seen = Flow::NODE;
         for link in left.drain(..) {
             let slot = &mut slots[link];
@@ -75,7 +71,7 @@ impl<B: Buffer> Core<B> {
             if !is_armed {
                 record.silence = Silence::from(now);
             }
-            // Who asks for credit is in no hurry.
+            // The time-out of a question for credit is longer than that of a message.
             if !is_armed || record.rtt.starved > 0 {
                 let due = now.later(record.rtt.timeout(waits));
                 timers.arm(&mut record.resend_armed, Wait::Resend, slot.flow.id(), due);
@@ -83,7 +79,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Flows that messages came in on, or whose messages were handled.
+    /// Process the flows on which messages arrived or were released.
     fn look_at_touched(&mut self, noted: Time, now: Time) {
         let Core { touched, flows, slots, ready, timers, waits, shares, budget, gaps, acks_due, .. } = self;
         for flow in touched.drain(..) {
@@ -124,7 +120,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// An acknowledgement in a frame of its own, checked.
+    /// Queue an acknowledgement that came in a frame of its own.
     #[inline]
     pub(crate) fn put_acks(&mut self, flow: Flow, acks: Acks) {
         self.counters.acks_received += 1;
@@ -133,10 +129,10 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// What was handled of the other side is counted, and its credit made to fit
-    /// its share: it gets at most one more for each that it used, and so twice as
-    /// many in a round trip. What waits for an earlier message keeps its credit; where the network reorders its sender gets
-    /// another for it, since that would cost half of the rate. Whether it should hear of them soon.
+    /// Count what was handled, and fit each sender's credit to its share. A sender below its share gets at most one
+    /// extra credit for each that it used, and so at most doubles in a round trip. A held message keeps its credit.
+    /// Where the network reorders, its sender gets another one for it, since otherwise the rate would halve. Returns
+    /// whether the sender should learn of it soon.
     #[inline]
     fn share_out(&mut self, now: Time, shares: &mut PerClass<Share>, budget: &mut Budget, gaps: &mut Gaps) -> bool {
         let mut is_urgent = false;
@@ -158,8 +154,7 @@ impl FlowRecord {
         is_urgent
     }
 
-    /// An acknowledgement rode in on a message. One that is not looked at yet
-    /// gives way to a later one.
+    /// Keep a piggybacked acknowledgement. A later one replaces one that is not processed yet.
     #[inline]
     pub(crate) fn put_told(&mut self, told: Piggyback) {
         self.told = Some(match self.told {
@@ -168,7 +163,7 @@ impl FlowRecord {
         });
     }
 
-    /// Most say something new of one class only.
+    /// Most piggybacks are news for one class only.
     #[inline]
     pub(crate) fn on_piggyback<B: Buffer>(
         &mut self,
@@ -187,8 +182,7 @@ impl FlowRecord {
         }
     }
 
-    /// The receiver has everything before `accepted` and allows everything
-    /// before `limit`.
+    /// The receiver has everything before `accepted` and allows everything before `limit`.
     fn on_told<B: Buffer>(
         &mut self,
         class: Class,
@@ -213,8 +207,8 @@ impl FlowRecord {
         }
     }
 
-    /// A message's round trip is over. Told apart from the acknowledgement,
-    /// which may be looked at when it is not known how late it is.
+    /// Take the round-trip sample. It is separate from the acknowledgement, which may be processed before the time is
+    /// known.
     #[inline]
     fn take_sample(&mut self, now: Time) {
         if self.sampled != Time::NEVER {
@@ -224,14 +218,14 @@ impl FlowRecord {
         }
     }
 
-    /// A gap was closed that later messages had passed: something had been lost, or came late.
+    /// A gap that later messages had overtaken is closed: by a repair, or by a late message.
     #[cold]
     fn on_closed(&mut self, closed: &Closed) {
-        // Otherwise each message may have been sent again before its
-        // acknowledgement could come: only a longer wait ends that (Karn).
+        // Without this, each message could be sent again before its acknowledgement can arrive: only a longer wait ends
+        // that (Karn).
         self.rtt.backoff = 0;
         if let &Closed::Late(sent_at) = closed {
-            // The peer was heard just now, or, where the clock was not looked at since, earlier.
+            // The message that closed the gap arrived just now, or earlier if the clock was not read since.
             let age = self.silence.since().since(sent_at);
             if let Some(order) = &mut self.order {
                 order.came_late(age);

@@ -1,5 +1,5 @@
-//! Setting flows up: find the peer, probe the path, ask, be answered.
-//! (AM-II's `AM_Map`; Directed Point's `dp_connect`.)
+//! Set-up of flows: find the peer, probe the path, ask, get an answer (AM-II's `AM_Map`; Directed Point's
+//! `dp_connect`).
 
 use core::time::Duration;
 
@@ -14,33 +14,34 @@ use crate::time::Time;
 use crate::timers::Wait;
 use crate::{EndpointId, FlowId};
 
-/// The first wait for an answer; it doubles.
+/// The first wait for an answer. It doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(4);
 /// The longest wait for an answer.
 const LONGEST_WAIT: Duration = Duration::from_millis(64);
 
-/// Tries after which a way that answers nothing is suspected: the first may have been too soon,
-/// the next was not answered either.
+/// After more tries than this, the transport is told that the path may be broken. The first try may have been too soon,
+/// and the second was not answered either.
 const SUSPICIOUS: u8 = 2;
-/// Tries after which the peer may be somewhere else: longer than it takes one that is there to probe the path to us.
+/// After more tries than this, the peer may be at another address. A peer that is there needs less time to probe its
+/// path to this node.
 const ELSEWHERE: u8 = 4;
 
-/// Why a flow could not be asked for.
+/// Why this node could not ask for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// All 16,383 are in use.
-    #[error("no flow id is left on this node: close flows that are no longer used")]
+    /// All 16,383 flow ids are in use.
+    #[error("all 16383 flow ids of this node are in use: close flows that are no longer needed")]
     NoFlow,
     /// The endpoint was closed.
-    #[error("no such endpoint on this node: it was closed")]
+    #[error("the endpoint was closed: create it again")]
     NoEndpoint,
-    /// It is this node's name.
-    #[error("`{0}` is this node itself")]
+    /// The name is this node's own.
+    #[error("`{0}` is this node's own name: name another node")]
     Oneself(Name),
 }
 
 impl Setup {
-    /// It is asked now; when it is to be asked again, or given up.
+    /// Count a question. Returns when to ask again, or to give up.
     pub(crate) fn next(&mut self, now: Time) -> Time {
         let wait = (FIRST_WAIT * (1 << self.tries.min(8))).min(LONGEST_WAIT);
         self.tries = self.tries.saturating_add(1);
@@ -50,12 +51,12 @@ impl Setup {
 }
 
 impl<B: Buffer> Core<B> {
-    /// From above: ask for a flow from an endpoint of ours to the named
-    /// endpoint of the named node, which must have the tag. It is `Connecting`
-    /// until [`Event::Settled`]; at the latest after the configured patience, unless we are away.
+    /// From above: ask for a flow from a local endpoint to the named endpoint of the named node, which must have the
+    /// tag. The flow is `Connecting` until [`Event::Settled`], which comes after the configured patience at the latest,
+    /// unless this node is descheduled.
     ///
     /// # Errors
-    /// No flow id is left, no such endpoint is here, or it is this node's own name.
+    /// No flow id is left, the endpoint is closed, or the name is this node's own.
     pub fn connect(
         &mut self,
         now: Time,
@@ -67,7 +68,7 @@ impl<B: Buffer> Core<B> {
         self.connect_as(now, from, (node, endpoint, tag), true)
     }
 
-    /// From above: the same, where messages need not be in order: one that is lost keeps none back that were sent after it.
+    /// From above: the same for a flow that need not keep the order: a lost message then delays no later one.
     ///
     /// # Errors
     /// As [`Core::connect`].
@@ -120,7 +121,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Something was learned of this peer that flows being set up may be waiting for.
+    /// Something was learned about this peer. Flows in set-up may be waiting for it.
     pub(crate) fn advance_asking(&mut self, now: Time, peer: Name) {
         for flow in self.flows.asking(peer) {
             if let Some(record) = self.flows.by_flow(flow) {
@@ -130,7 +131,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Ask for what a flow needs next, and for it again later.
+    /// Ask for the next thing that a flow needs, now and again later.
     fn advance(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow).filter(|record| record.phase == Phase::Asking) else { return };
         if record.setup.is_over(now) {
@@ -154,8 +155,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// A peer does not answer. It may have been started again elsewhere, and nothing was heard of
-    /// that; or be none, and another that has its name is meant.
+    /// The peer does not answer. It may have restarted elsewhere without a beacon arriving here. Or another node with
+    /// this name is meant.
     #[cold]
     fn unanswered(&mut self, flow: Flow, peer: usize, name: Name) {
         self.announce(true);
@@ -169,7 +170,7 @@ impl<B: Buffer> Core<B> {
         let known = self.path_to(now, peer);
         let (Some(peer), Some(record)) = (self.peers.get(peer), self.flows.by_flow(flow)) else { return };
         let Some(endpoint) = self.endpoints.get(record.endpoint) else { return };
-        // While the path is probed, it is the probes that say so.
+        // While the path is probed, the probes report this.
         let is_probed = matches!(peer.path, Path::Probing(_));
         if record.setup.tries > SUSPICIOUS && !is_probed {
             self.events.push_back(Event::Silent(peer.peer.address));
@@ -190,8 +191,7 @@ impl<B: Buffer> Core<B> {
         self.control.push(peer.peer.address, Control::Connect(question));
     }
 
-    /// A peer asks. What is not known yet (who it is, which framing reaches
-    /// it) is found out first; the peer will ask again.
+    /// A peer asks for a flow. If the peer or the path to it is unknown, find that out first: the peer will ask again.
     pub(crate) fn on_connect(&mut self, now: Time, source: Address, question: &Connect) {
         let known = self.peers.by_node(question.node);
         let Some((at, peer)) = known.and_then(|at| Some((at, self.peers.get(at)?.peer))) else {
@@ -213,7 +213,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// Make the flow that a peer asked for.
+    /// Create the flow that a peer asked for.
     fn admit(&mut self, now: Time, at: usize, question: &Connect) -> Result<FlowId, Refusal> {
         let (endpoint, found) = self.endpoints.by_name(question.to).ok_or(Refusal::NoEndpoint)?;
         if found.tag != question.tag {
@@ -244,7 +244,7 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// The flow that we asked for in this attempt, if we still wait for `source`'s answer.
+    /// The flow of this attempt, if it still waits for an answer from `source`.
     fn asked(&mut self, source: Address, attempt: u32) -> Option<FlowId> {
         let id = self.flows.of_attempt(None, attempt)?;
         let record = self.flows.get(id)?;
@@ -263,7 +263,7 @@ impl<B: Buffer> Core<B> {
         self.tell_way_back(id);
     }
 
-    /// The peer has answered what it was asked for this flow.
+    /// The peer of this flow has answered.
     fn heard_out(&mut self, id: FlowId) -> Option<usize> {
         let (node, _) = self.flows.get(id)?.remote.node?;
         let peer = self.peers.by_node(node)?;
@@ -271,9 +271,9 @@ impl<B: Buffer> Core<B> {
         Some(peer)
     }
 
-    /// Nobody here waits for this answer any more: the peer is told, lest it
-    /// keep a flow, and credits for it, for ever. Where it is the answer that
-    /// opened one of our flows, once more, the peer hears that the flow is open.
+    /// No flow here waits for this answer any more. The peer is notified, so that it does not keep a flow and credits
+    /// for ever. If the answer repeats the one that opened a flow, an acknowledgement tells the peer that the flow is
+    /// open.
     #[cold]
     fn decline(&mut self, source: Address, answer: &Accept) {
         let Offer { flow, nonce, first, .. } = answer.offer;
@@ -287,7 +287,7 @@ impl<B: Buffer> Core<B> {
         }
         self.counters.stale_control += 1;
         let said = self.flows.by_attempt(answer.id).find_map(|ours| self.strays.to_peer(ours, source, (flow, nonce)));
-        // The question came twice, and the peer has made two flows of it; or the answer came too late.
+        // The peer took one question, received twice, for two flows; or its answer came too late.
         let is_unused = is_other || self.strays.is_unanswered(answer.id);
         let none = FinalAcks { classes: first.map(|before| FinalAck { before, sack: 0 }) };
         let closed = said.unwrap_or(Closed { flow, nonce, own: None, acks: is_unused.then_some(none) });

@@ -1,55 +1,51 @@
-//! A fair share: how many credits each sender of a class may have while several
-//! send at once. A window is what one sender needs to keep the path busy; many
-//! at once need no more together. Whatever they have beyond it waits in front of
-//! the receiver's link, in the buffers of a switch, and is lost where these are full.
+//! The fair share: how many credits each sender of a class may have while several send. A window is what one sender
+//! needs to keep the path busy, and many senders together need no more. Messages beyond that wait in front of the
+//! receiver's link, in a switch's buffers, and are lost when these are full.
 //!
 //! ```text
 //!   window ────────────▶ total ──────────────▶ each = total ÷ senders
-//!              less where frames get lost,     (who has more gives credit back as it is used,
-//!              more where that pays            who has less gets two for one)
+//!              less when frames are lost,      (a sender with more gives credit back as it is used,
+//!              more when that pays             one with less gets two for one)
 //! ```
 //!
-//! **Senders** are counted by what they send, in *rounds* of two windows of messages
-//! (those of one sender come together, as many as it has credits), or of eight
-//! shares of one sender, where few are left of many. All that sent `u` messages each
-//! count as (Σu)² ÷ Σu²: their number where they send alike, and next to one where a
-//! single one sends and others say a word now and then. Who sends nothing costs
-//! nothing, but for a while after it came.
+//! **Senders** are counted by what they send, in *rounds* of two windows of messages, because the messages of one
+//! sender come together, as many as it has credits. With few active senders left of many, a round ends after eight
+//! shares of one sender. Senders of `u` messages each count as (Σu)² ÷ Σu²: their number when all send alike, and about
+//! one when a single one sends much and the others little. A sender that sends nothing does not count, except for a
+//! while after it connected.
 //!
-//! **Loss** seen here (gaps that later messages have passed, requests that found
-//! no room) takes its part off the total, halved, as DCTCP does with marks
-//! (Alizadeh et al., 2010): a frame in a hundred lost on a bad cable changes
-//! little, a switch that drops a third ends that in a few rounds. One comes back every
-//! round, or, with many senders, every so many rounds: a step of theirs is a step
-//! of all, and what overflows a buffer must be rare.
+//! **Loss** seen here (gaps that later messages overtook, requests without room) lowers the total by half of its part,
+//! as DCTCP does with marks (Alizadeh et al., 2010). One lost frame in a hundred on a bad cable changes little. A
+//! switch that drops a third stops doing so after a few rounds. The total grows again by one a round, or, with many
+//! senders, by one in several rounds: a step of the total is a step of all senders, and overflows must be rare.
 //!
-//! **More than a window** is for ways that hold more: see [`climb`](crate::climb).
+//! **More than a window** is for longer paths: see the [window probe](crate::climb).
 
 use core::time::Duration;
 
 use crate::climb::{Climb, Round};
 use crate::time::Time;
 
-/// The state of one class.
+/// The fair share of one class.
 #[derive(Debug)]
 pub(crate) struct Share {
-    /// What one sender alone may have.
+    /// The most that one sender may have.
     window: u16,
-    /// What all may have together: more than the window where that pays.
+    /// The most that all may have together. More than a window if that pays.
     total: u16,
-    /// What each may have.
+    /// The most that each may have.
     each: u16,
     /// Senders in the last round.
     senders: u16,
-    /// Senders that are new and have not sent anything.
+    /// New senders that have not sent anything.
     expected: u16,
-    /// So long.
+    /// How long they count.
     expected_until: Time,
     round: u16,
     /// Rounds since the total last grew.
     rounds: u16,
-    /// So many messages of a sender count in this round: who had more than its
-    /// share sends that at once, which is not the rule.
+    /// The most messages of one sender that count in this round. A sender above its share first sends all it has at
+    /// once, which is an exception.
     most: u16,
     /// Messages in this round.
     messages: u32,
@@ -57,28 +53,27 @@ pub(crate) struct Share {
     counted: u64,
     squares: u64,
     lost: u32,
-    /// How the total gets larger than a window.
+    /// The search for a total beyond one window.
     climb: Climb,
 }
 
-/// What a sender did in the present round, and what it has beyond its share.
+/// How much one sender sent in this round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
     round: u16,
     messages: u16,
 }
 
-/// Loss does not make the total smaller: so much keeps a short path busy.
+/// The total never falls below this because of loss: it keeps a short path busy.
 const LEAST_TOTAL: u16 = 16;
 
-/// Who is new and sends nothing is counted so long: a few time-outs, should what
-/// it sends be lost.
+/// How long a new sender counts that sends nothing: a few time-outs, in case its messages are lost.
 const WHILE: Duration = Duration::from_millis(10);
 
-/// When a sender has used its share so often, nobody else has more to say in this round.
+/// A round ends once a sender has used its share this many times: no other sender is active.
 const LOOPS: u16 = 8;
 
-/// One lost message of so many says nothing about how many may be under way.
+/// Up to one lost message in this many says nothing about the window.
 const FEW: u64 = 50;
 
 /// The total grows by one at least every so many rounds.
@@ -104,26 +99,26 @@ impl Share {
         }
     }
 
-    /// The credits that each may have now.
+    /// The credits that each sender may have now.
     #[inline]
     pub(crate) fn each(&self) -> u16 {
         self.each
     }
 
-    /// What each may have, were nobody expected.
+    /// The same, without the new senders.
     pub(crate) fn each_of_present(&self) -> u16 {
         (self.total / self.senders.max(1)).clamp(1, self.window)
     }
 
-    /// There is one more sender: it is counted as one for a while, until it has
-    /// sent something. It may be that others leave it no room to.
+    /// A new sender connected. It counts for a while, until it has sent something: the others may have left it no room
+    /// to.
     pub(crate) fn expect(&mut self, now: Time) {
         self.expected = self.expected.saturating_add(1);
         self.expected_until = now + WHILE;
         self.share_out(1, self.senders as u64);
     }
 
-    /// So many messages of one sender have come, and so many of any were lost.
+    /// Count messages of one sender, and lost messages of any sender.
     pub(crate) fn note(&mut self, now: Time, sender: &mut Use, messages: u16, lost: u32) {
         if self.expected > 0 && now >= self.expected_until {
             self.expected = 0;
@@ -146,7 +141,7 @@ impl Share {
         }
     }
 
-    /// What seemed to be lost came late.
+    /// The messages that counted as lost only came late.
     pub(crate) fn undo(&mut self) {
         self.lost = 0;
         self.total = self.total.max(self.window);
@@ -162,7 +157,7 @@ impl Share {
         (self.messages, self.counted, self.squares, self.lost) = (0, 0, 0, 0);
     }
 
-    /// To `counted / squares` senders, and those expected.
+    /// Divide the total by `counted / squares` senders and the new ones.
     fn share_out(&mut self, squares: u64, counted: u64) {
         let senders = (counted + self.expected as u64 * squares).max(squares);
         self.each = (self.total as u64 * squares / senders).clamp(1, self.window as u64) as u16;
@@ -191,8 +186,8 @@ mod tests {
 
     const NOW: Time = Time(1);
 
-    /// Rounds in which senders send that many messages each, in turn, one with each microsecond. Returns
-    /// the least that each may have in the second half: at times it is tried whether more brings more.
+    /// Rounds in which the senders send `each` messages in turn, one a microsecond. Returns the smallest share in the
+    /// second half, since the window probe raises it at times.
     fn send(share: &mut Share, senders: &mut [Use], each: &[u16], rounds: usize) -> u16 {
         let (mut now, mut least) = (Time(1), u16::MAX);
         for round in 0..rounds {
@@ -212,7 +207,7 @@ mod tests {
         assert_eq!(share.each(), 128);
     }
 
-    /// Rounds are counted only where the total is to grow again.
+    /// Rounds are counted only while the total is below the window.
     #[test]
     fn one_alone_may_send_for_ever() {
         let (mut share, mut sender) = (Share::new(1), Use::default());
@@ -243,7 +238,7 @@ mod tests {
         let mut share = Share::new(128);
         let mut first = Use::default();
         share.expect(NOW);
-        assert_eq!(share.each(), 128, "nobody else is there");
+        assert_eq!(share.each(), 128, "there is no other sender");
         share.note(NOW, &mut first, 256, 0);
         share.expect(NOW);
         share.note(NOW, &mut first, 256, 0);

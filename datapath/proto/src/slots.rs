@@ -1,11 +1,9 @@
-//! The messages on their way: kept until acknowledged, whatever flow they
-//! belong to. One slab for the node, so that memory grows with what is
-//! outstanding and not with the number of peers (FM 1.0 §4.5, return to sender).
+//! The messages in flight, kept until acknowledged, of all flows. A node has one slab, so memory grows with the
+//! messages outstanding and not with the number of peers (FM 1.0 §4.5, return to sender).
 //!
-//! Pushed by: `send`. Popped by: acknowledgements and flow ends. Bounded by:
-//! `Config::send_frames`. When full: requests are not admitted; replies always
-//! are, because a slot was set aside when their request was delivered. One is
-//! never a request's, so that the next request can be delivered.
+//! Pushed by: `send`. Popped by: acknowledgements and flow ends. Bounded by: `Config::send_frames`. When full: requests
+//! are not admitted. Replies always are, because a slot was set aside when their request was delivered. One slot is
+//! never given to a request, so that the next request can be delivered.
 
 use std::mem;
 
@@ -19,42 +17,41 @@ pub(crate) type Link = u32;
 /// No slot.
 pub(crate) const NONE: Link = Link::MAX;
 
-/// Why a slot in the queue of frames to send is passed over.
+/// Whether a slot in the ready queue is skipped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skip {
-    /// It is not.
+    /// It is not skipped.
     No,
-    /// Its message left with an earlier one of its flow.
+    /// Its message left in a coalesced frame.
     Bundled,
-    /// Its message was acknowledged: it is to be freed.
+    /// Its message was acknowledged: the slot is to be freed.
     Done,
 }
 
-/// A message on its way: one line of the cache, which has mostly gone cold
-/// when it is looked at again.
+/// A message in flight. It fills one cache line, which is mostly cold when the acknowledgement comes.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slot<B> {
-    /// The frame; `None` once the receiver is known to have it.
+    /// The frame. `None` once the message is acknowledged.
     pub(crate) frame: Option<B>,
     pub(crate) flow: Flow,
     pub(crate) class: Class,
     pub(crate) handler: u8,
     pub(crate) words: u8,
     pub(crate) kind: Kind,
-    /// In the queue of frames to send: may not be freed or queued again.
+    /// In the ready queue: the slot may not be freed or queued again.
     pub(crate) queued: bool,
-    /// Returned by the receiver, and in the reject queue.
+    /// Rejected by the receiver, and in the reject queue.
     pub(crate) rejected: bool,
-    /// Why it is not to be sent when it is popped.
+    /// Whether to skip it when it is popped.
     pub(crate) skip: Skip,
-    /// How often it was sent; stops counting at 255.
+    /// How often it was sent; it stops at 255.
     pub(crate) sent: u8,
-    /// How often a time-out found it to be the oldest on its way, since its receiver last returned it; and when the first did.
+    /// How often a time-out found it to be the oldest message in flight, since it was last rejected; and when the first
+    /// of them did.
     pub(crate) found: u8,
     pub(crate) found_at: Time,
-    /// How many of the messages behind it were in its frame when it was last
-    /// sent: returned, they all are.
+    /// How many messages behind it shared its last frame. A reject is for all of them.
     pub(crate) company: u8,
     /// Bytes of words and payload.
     pub(crate) body: u32,
@@ -66,13 +63,13 @@ pub(crate) struct Slot<B> {
 }
 
 impl<B> Slot<B> {
-    /// Whether its message is to leave with the next outputs.
+    /// Whether its message leaves with the next outputs.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.queued && self.skip == Skip::No
     }
 
-    /// Part of a bulk transfer: it shares its frame with nobody.
+    /// A segment of a bulk transfer never shares a frame.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         matches!(self.kind, Kind::Put | Kind::Get)
@@ -129,8 +126,7 @@ impl<B: Buffer> Slots<B> {
         self.free.pop()
     }
 
-    /// Give a slot back that is in no flow's list any more. A queued one stays
-    /// out until it is popped.
+    /// Give back a slot that is in no flow's list. A queued one is freed when it is popped.
     #[inline]
     pub(crate) fn put(&mut self, link: Link) {
         let slot = &mut self[link];
@@ -143,8 +139,7 @@ impl<B: Buffer> Slots<B> {
         }
     }
 
-    /// A slot popped from the queue of frames to send: whether it is still to
-    /// be sent.
+    /// Record that this slot was popped from the ready queue. Returns whether its message is still to be sent.
     #[inline]
     pub(crate) fn popped(&mut self, link: Link) -> bool {
         let slot = &mut self[link];
@@ -158,8 +153,8 @@ impl<B: Buffer> Slots<B> {
         false
     }
 
-    /// The message in this slot, if it waits to be sent and has fewer than so
-    /// many bytes: it may leave with the one before it.
+    /// The message in this slot, if it may share a frame with the one before it: it waits to be sent, and its body is
+    /// shorter than `below`.
     #[inline]
     pub(crate) fn waiting(&mut self, link: Link, below: usize) -> Option<&mut Slot<B>> {
         let slot = self.slots.get_mut(link as usize)?;

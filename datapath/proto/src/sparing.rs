@@ -1,28 +1,28 @@
-//! How often made-up frames have this node say something.
+//! Limits on the frames that forged frames can make this node send.
 //!
-//! Introductions to everybody that a received frame brings about. Where each node is sent a frame of its own (UDP),
-//! one small forged frame would have us send as many as there are nodes: so there is a pause, the longer the more hear it.
+//! A received frame can make this node broadcast a beacon. Over UDP a broadcast is one frame to each node, so one small
+//! forged frame would become many. So broadcasts have a pause between them, which grows with the number of receivers.
 
 use core::time::Duration;
 
 use crate::planted::{self, Bug};
 use crate::time::Time;
 
-/// For each node that hears it: 5000 frames a second at most.
+/// The pause for each receiver: at most 5000 frames a second.
 const FOR_EACH: Duration = Duration::from_micros(200);
-/// However few they are.
+/// The shortest pause, with few receivers.
 const LEAST: Duration = Duration::from_millis(5);
-/// However many: made-up nodes do not keep us silent.
+/// The longest pause: forged nodes must not silence this one.
 const MOST: Duration = Duration::from_millis(200);
 
-/// When everybody may be told something again.
+/// The limit on broadcasts.
 #[derive(Debug, Default)]
 pub(crate) struct Sparing {
     next: Time,
 }
 
 impl Sparing {
-    /// Whether it is time; if so, not again before a pause.
+    /// Whether a broadcast is allowed now. If so, it starts the pause.
     pub(crate) fn is_time(&mut self, now: Time, hearers: usize) -> bool {
         let is_time = now >= self.next;
         if is_time {
@@ -32,7 +32,7 @@ impl Sparing {
     }
 }
 
-/// So many at once, and one in each interval: a leaky bucket.
+/// A leaky bucket: `burst` at once, then one in each interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     interval: Duration,
@@ -46,7 +46,7 @@ impl Rate {
         Rate { interval, burst, empty: Time(0) }
     }
 
-    /// Whether there is room for one more; if so, it has been counted.
+    /// Whether one more is allowed now. If so, it is counted.
     pub(crate) fn is_time(&mut self, now: Time) -> bool {
         let empty = self.empty.max(now) + self.interval;
         let is_time = empty - now <= self.interval * self.burst || planted::is(Bug::NoRate);

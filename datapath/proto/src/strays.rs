@@ -1,16 +1,15 @@
-//! Strays: frames on flows that are not open here. Their sender has not heard
-//! that the flow is over, and would send again and again until its patience
-//! ends. So it is told, which makes of a silence a reason.
+//! Frames on flows that are not open here. Their sender does not know that the flow ended, and would retransmit until
+//! its patience ends. So this node notifies it, and its messages fail with a reason instead of a time-out.
 //!
 //! ```text
-//!   a flow that this run had                  ──▶ Closed, to the peer that had it, and what had arrived
+//!   a flow that this run had                  ──▶ Closed, to the flow's peer, with what had arrived
 //!   any other: of an earlier run of this node ──▶ Beacon: the peer sees a new incarnation
 //! ```
 //!
-//! What is told is a control frame, which is never a stray: there are no answers
-//! to answers. One stray brings about one answer at most, and in five milliseconds there
-//! is one; beacons, which everybody hears, are [rarer](crate::sparing) where many do. A forged stray ends nothing: the farewell goes to the peer of the flow
-//! that is over, with the nonce of its half; the beacon says what is true.
+//! The notice is a control frame, and control frames never get such an answer. One frame brings about one answer at
+//! most, and there is one answer in five milliseconds. Beacons go to every node, so they are [rarer](crate::sparing)
+//! with many nodes. A forged frame ends no flow: Closed goes to the peer of the ended flow, with that peer's own nonce,
+//! and a beacon only says what is true.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,10 +21,10 @@ use crate::flow::{FlowRecord, Route};
 use crate::sparing::Sparing;
 use crate::time::Time;
 
-/// So many set-ups are remembered that nobody waited for until they were answered.
+/// The most unanswered set-ups to remember.
 const UNANSWERED: usize = 1024;
 
-/// A flow of ours that is over, and how its peer is told.
+/// A closed flow, and the notice for its peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Farewell {
     nonce: u16,
@@ -35,17 +34,17 @@ pub(crate) struct Farewell {
 
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    /// Of each flow id the last use that is over.
+    /// By flow id: the last use that ended.
     farewells: HashMap<Flow, Farewell>,
-    /// Set-ups of ours that ended before they were answered, the last ones.
+    /// The latest set-ups of this node that ended before they were answered.
     unanswered: VecDeque<u32>,
-    /// No answer before.
+    /// No answer before this time.
     pub(crate) next: Time,
     pub(crate) everybody: Sparing,
 }
 
 impl Strays {
-    /// This flow is over, and this is what has arrived on it.
+    /// Remember this closed flow and what arrived on it.
     pub(crate) fn remember(&mut self, record: &FlowRecord, acks: FinalAcks) {
         let Route { to, flow, nonce, .. } = record.route;
         let FlowId { flow: own, nonce: own_nonce } = record.id;
@@ -53,7 +52,7 @@ impl Strays {
         self.farewells.insert(own, Farewell { nonce: own_nonce, to, closed });
     }
 
-    /// This set-up ended before it was answered.
+    /// Remember that this set-up ended before it was answered.
     pub(crate) fn remember_unanswered(&mut self, attempt: u32) {
         if self.unanswered.len() == UNANSWERED {
             self.unanswered.pop_front();
@@ -61,28 +60,29 @@ impl Strays {
         self.unanswered.push_back(attempt);
     }
 
-    /// Whether nothing was ever received on the flow of this set-up.
+    /// Whether this set-up ended before it was answered: nothing was ever received on its flow.
     pub(crate) fn is_unanswered(&self, attempt: u32) -> bool {
         self.unanswered.contains(&attempt)
     }
 
-    /// What had arrived on a flow that is over.
+    /// What had arrived on a closed flow.
     pub(crate) fn acks(&self, id: FlowId) -> Option<FinalAcks> {
         self.farewell(id.flow, Some(id.nonce))?.closed.acks
     }
 
-    /// What the peer at this address, whose half has this id and nonce, was told when the last flow of ours with this id ended.
+    /// The notice for the last closed flow with this id, if its peer is at this address and its half has this id and
+    /// nonce.
     pub(crate) fn to_peer(&self, ours: Flow, to: Address, half: (Flow, u16)) -> Option<Closed> {
         let said = self.farewell(ours, None)?;
         (said.to == to && (said.closed.flow, said.closed.nonce) == half).then_some(said.closed)
     }
 
-    /// What the peer of the last flow of this id is told.
+    /// The notice for the last closed flow with this id, and its destination.
     pub(crate) fn closed(&self, flow: Flow) -> Option<(Address, Control)> {
         self.farewell(flow, None).map(|said| (said.to, Control::Closed(said.closed)))
     }
 
-    /// The farewell to a flow of this id and, where it is known, nonce.
+    /// The last closed flow with this id and, if given, this nonce.
     pub(crate) fn farewell(&self, flow: Flow, nonce: Option<u16>) -> Option<Farewell> {
         self.farewells.get(&flow).copied().filter(|said| nonce.is_none_or(|nonce| said.nonce == nonce))
     }

@@ -1,23 +1,23 @@
-//! Time as the core sees it: passed in, never asked for.
+//! Time in the core: it is passed in, never read from a clock.
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// Nanoseconds since some moment that stays the same.
+/// Nanoseconds since a fixed moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// Later than anything that happens.
+    /// Later than every event.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// Nanoseconds from `earlier` to here, 0 where it is not earlier.
+    /// Nanoseconds from `earlier` to this time; 0 if `earlier` is not earlier.
     #[inline]
     pub const fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So many nanoseconds later.
+    /// This many nanoseconds later.
     #[inline]
     pub(crate) const fn later(self, nanoseconds: u64) -> Time {
         Time(self.0.saturating_add(nanoseconds))

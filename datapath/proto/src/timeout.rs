@@ -10,13 +10,12 @@ use crate::slots::Slots;
 use crate::time::Time;
 use crate::timers::Wait;
 
-/// Messages of a class that go out again at a time-out. More follow when the
-/// first are acknowledged, so that a receiver that was away is not flooded.
+/// The most messages of a class that are sent again at a time-out. More follow when these are acknowledged, so a
+/// receiver that was descheduled is not flooded.
 const BURST: usize = 32;
 
 impl<B: Buffer> Core<B> {
-    /// From below: it is `now`. Call when [`Core::sleep_until`] has come;
-    /// sooner does no harm.
+    /// From below: it is `now`. Call it when [`Core::sleep_until`] is reached; an earlier call does no harm.
     #[inline(never)]
     pub fn on_timeout(&mut self, now: Time) {
         self.settle(now);
@@ -94,7 +93,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// All credit is used and nothing is on its way: the news of more may have been lost (TCP's persist timer).
+    /// All credit is used and nothing is in flight. The grant of more may have been lost, so ask for it (TCP's persist
+    /// timer).
     fn ask_for_credit(&mut self, now: Time, flow: Flow) {
         let Some(record) = self.flows.by_flow(flow) else { return };
         let is_starved = record.send.0.iter().any(SendQueue::is_starved);
@@ -112,8 +112,8 @@ impl<B: Buffer> Core<B> {
         self.timers.arm(&mut record.resend_armed, Wait::Resend, flow.id(), now.later(wait));
     }
 
-    /// Nothing comes from there. Where the transport is several, the peer may be within reach by one of which
-    /// neither has heard yet: its connection came about after both had introduced themselves.
+    /// No answer comes from this address. Tell the transport. With several transports the peer may be reachable through
+    /// another, and neither side has sent a beacon there yet because that connection came up later. So send one.
     fn silent(&mut self, to: Address) {
         self.events.push_back(Event::Silent(to));
         if !self.control.introduces_to(to) {
@@ -123,8 +123,8 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// Since when the oldest message waits for its acknowledgement; `None`
-    /// while all of them are in the reject queue, whose pace is its own.
+    /// When the oldest message in flight was sent. `None` if all of them are in the reject queue, which has a pace of
+    /// its own.
     fn waits_since<B: Buffer>(&self, now: Time, slots: &Slots<B>) -> Option<Time> {
         let oldest = Class::ALL.iter().filter_map(|&class| self.send[class].oldest(slots));
         oldest.map(|link| &slots[link]).map(|slot| if slot.sent > 0 { slot.sent_at } else { now }).min()

@@ -1,35 +1,34 @@
-//! Timers: one entry for each thing that may wait, put right when it comes up.
+//! Timers. Each has one entry in a heap, which is corrected when it comes up.
 //!
-//! A timer that moves later, as nearly all do (every message pushes its flow's
-//! time-out back), costs nothing: its entry comes up early, is found early, and
-//! goes back in. Only one that moves earlier gets a second entry; the first is
-//! then recognised as stale by not being the one that is armed.
+//! Nearly every timer that moves, moves later: each message postpones its flow's time-out. That costs nothing. The old
+//! entry comes up, is found to be early, and goes back in. Only a timer that moves earlier gets a second entry. The old
+//! one is then ignored, because its time is not the armed one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::time::Time;
 
-/// What may wait.
+/// What a timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wait {
-    /// A flow's acknowledgement, for something to ride on.
+    /// A flow's acknowledgement waits for a message to travel with.
     Ack,
-    /// A flow's oldest message, for its acknowledgement.
+    /// A flow's oldest message waits for its acknowledgement.
     Resend,
-    /// A flow's reject queue, for room at the receiver.
+    /// A flow's reject queue waits for room at the receiver.
     Reject,
-    /// A flow's set-up, for an answer.
+    /// A flow's set-up or close waits for an answer.
     Setup,
-    /// A peer's probe, for an answer.
+    /// A peer's probe waits for an answer.
     Probe,
-    /// The node's next beacon.
+    /// The next beacon of this node.
     Beacon,
-    /// The next round of questions to quiet peers.
+    /// The next keepalive round.
     Quiet,
 }
 
-/// When each armed timer of one owner comes up; [`Time::NEVER`] if it is not armed.
+/// When this timer comes up; [`Time::NEVER`] if it is not armed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Armed(Time);
 
@@ -50,7 +49,7 @@ impl Timers {
         Timers { heap: BinaryHeap::with_capacity(capacity) }
     }
 
-    /// Wake `owner` at `at` or earlier.
+    /// Make the timer of `owner` come up at `at`, or earlier if it is armed for earlier.
     #[inline]
     pub(crate) fn arm(&mut self, armed: &mut Armed, wait: Wait, owner: u16, at: Time) {
         if at < armed.0 {
@@ -65,7 +64,7 @@ impl Timers {
         self.heap.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// The next one that is due.
+    /// The next entry that is due.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Wait, u16)> {
         if self.next() > now {
             return None;
@@ -80,13 +79,12 @@ impl Armed {
         self.0 != Time::NEVER
     }
 
-    /// Its entry is stale from now on.
+    /// Its entry is ignored from now on.
     pub(crate) fn disarm(&mut self) {
         self.0 = Time::NEVER;
     }
 
-    /// The entry that came up is the armed one, not a stale one: it is not
-    /// armed any more.
+    /// Whether the entry of this time is the armed one. If so, the timer is disarmed.
     pub(crate) fn fired(&mut self, at: Time) -> bool {
         let is_armed = self.0 == at;
         if is_armed {

@@ -1,5 +1,5 @@
-//! Output: the next frame to send. Set-up first, it is rare; then messages,
-//! which take acknowledgements along; then the acknowledgements left over.
+//! Output: the next frame to send. Control frames go first: they are rare. Then messages, which carry acknowledgements
+//! along. Then the remaining acknowledgements.
 
 use am_wire::control::Control;
 use am_wire::frame::{self, Link as Wire};
@@ -13,32 +13,61 @@ use crate::planted::{self, Bug};
 use crate::slots::{Link, NONE, Slot};
 
 impl<B: Buffer> Core<B> {
-    /// Output: the next frame to send, `None` when there is none. `fresh`
+    /// Output: the next frame, to `send`, which says whether it went. `None` when there is none. What did not go
+    /// is the next again, or its message in another frame. `fresh`
     /// gives an empty frame for what the core writes itself (set-up,
     /// acknowledgements) or `None` when the pool has none; that waits then.
-    // Inlined: a frame that is moved through memory waits for its own stores.
     #[inline(always)]
-    pub fn poll_transmit(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+    pub fn transmit(
+        &mut self,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        mut send: impl FnMut(Address, &B) -> bool,
+    ) -> Option<bool> {
         if !self.control.is_empty()
             && let Some(transmit) = self.transmit_control(fresh)
         {
-            return Some(transmit);
+            return Some(self.offer(transmit, send));
         }
         while let Some(link) = self.ready.pop_front() {
             if self.slots.popped(link)
-                && let Some(transmit) = self.transmit_message(link, fresh)
+                && let Some(sent) = self.transmit_message(link, fresh, &mut send)
             {
-                return Some(transmit);
+                return Some(sent);
             }
         }
         if self.acks_due.is_empty() && self.bounces.is_empty() && self.later.is_empty() {
             return None;
         }
-        self.transmit_answer(fresh)
+        self.transmit_answer(fresh).map(|transmit| self.offer(transmit, send))
     }
 
+    /// Output: the next frame, for callers that keep frames.
+    pub fn poll_transmit(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        let mut next = None;
+        self.transmit(fresh, |to, frame| {
+            next = Some(Transmit { to, frame: frame.share() });
+            true
+        });
+        next
+    }
+
+    /// A frame that the core wrote and nobody keeps: whether it went.
+    fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
+        let sent = send(transmit.to, &transmit.frame);
+        if !sent {
+            self.control.refused(transmit);
+        }
+        sent
+    }
+
+    /// Whether the message went; `None` where there is nothing to send of it now.
     #[inline(always)]
-    fn transmit_message(&mut self, link: Link, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+    fn transmit_message(
+        &mut self,
+        link: Link,
+        fresh: &mut dyn FnMut() -> Option<B>,
+        mut send: impl FnMut(Address, &B) -> bool,
+    ) -> Option<bool> {
         let slot = &mut self.slots[link];
         // Who is alone learns it here and goes at once.
         if slot.next != NONE
@@ -46,7 +75,7 @@ impl<B: Buffer> Core<B> {
             && !slot.is_alone()
             && let Some(transmit) = self.transmit_bundle(link, fresh)
         {
-            return Some(transmit);
+            return Some(self.offer(transmit, send));
         }
         let slot = &mut self.slots[link];
         if planted::is(Bug::WaitsForCompany) && (slot.body as usize) < self.config.bundle_below {
@@ -67,12 +96,32 @@ impl<B: Buffer> Core<B> {
             let wire = Wire { to, from: self.config.address, ethertype: self.config.ethertype };
             frame::emit(space, framing, &wire, &header, body, piggyback.as_ref()).ok()?;
         }
-        let frame = frame.share();
+        if !send(to, frame) {
+            self.put_back(link);
+            return Some(false);
+        }
         self.counters.retransmitted += (slot.sent > 0) as u64;
         slot.sent = slot.sent.saturating_add(1);
         slot.company = 0;
         self.left.push(link);
-        Some(Transmit { to, frame })
+        Some(true)
+    }
+
+    /// There was no room for this message: it is the next again.
+    #[cold]
+    fn put_back(&mut self, link: Link) {
+        let slot = &mut self.slots[link];
+        slot.queued = true;
+        self.ready.push_front(link);
+        let was_written = slot.frame.as_mut().is_some_and(|frame| frame.space().is_some());
+        if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
+            && frame::has_room(record.route.framing, slot.body as usize)
+        {
+            // The peer was told nothing. The next piggyback tells it; without one an acknowledgement does.
+            self.counters.piggybacks_sent -= 1;
+            record.unacked = record.unacked.max(1);
+            record.queue_ack(&mut self.acks_due);
+        }
     }
 
     /// What was returned goes before what was accepted: an acknowledgement
@@ -108,7 +157,7 @@ impl<B: Buffer> Core<B> {
     fn transmit_ack(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         while let Some(flow) = self.acks_due.pop_front() {
             let Some(record) = self.flows.by_flow(flow) else { continue };
-            // A Close brings the last one.
+            // The last acknowledgement of a closed flow travels in its Close.
             if record.phase != Phase::Open || !record.has_to_tell() {
                 record.ack_queued = false;
                 continue;
@@ -129,6 +178,9 @@ impl<B: Buffer> Core<B> {
     }
 
     fn transmit_control(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
+        if let Some(refused) = self.control.take_refused() {
+            return Some(refused);
+        }
         let outgoing = self.control.pop()?;
         let transmit = self.write_control(&outgoing, fresh);
         if transmit.is_none() {
@@ -172,7 +224,7 @@ impl<B: Buffer> Core<B> {
         self.seal(frame, to, framing, header, body.len())
     }
 
-    /// A frame whose body of this length is written.
+    /// Finish a frame whose body of this length is written.
     fn seal(
         &mut self,
         mut frame: B,

@@ -1,6 +1,5 @@
-//! From below: a frame with several messages. Each is new or has come before,
-//! has room or has none, as if it had come alone; all share the frame, which
-//! goes home with the last of them. Acknowledged they are together.
+//! From below: a frame with several messages. Each one is new or a duplicate, finds room or none, as if it had come
+//! alone. All share the frame, which goes back to its pool with the last of them. One acknowledgement covers them.
 
 use am_wire::bundle::{Bundle, Item};
 use am_wire::frame::Parsed;
@@ -15,7 +14,7 @@ use crate::node::Core;
 use crate::output::Delivery;
 use crate::receive_queue::Verdict;
 
-/// Where the messages of a bundle came in.
+/// What the messages of one coalesced frame need.
 struct Arrival<'a, B> {
     endpoints: &'a mut Endpoints<B>,
     gaps: &'a mut Gaps,
@@ -24,33 +23,33 @@ struct Arrival<'a, B> {
     class: Class,
     ack_every: u16,
     frame: &'a B,
-    /// Where in it the bundle starts.
+    /// Where the messages start in the frame.
     body_at: usize,
     outcome: Outcome,
 }
 
-/// What became of the messages of a bundle.
+/// What became of the messages.
 #[derive(Default)]
 struct Outcome {
     accepted: u64,
-    /// An acknowledgement has to go now.
+    /// An acknowledgement must leave now.
     owes_ack: bool,
-    /// There was no room for one.
+    /// One message found no room.
     is_full: bool,
-    /// One found no place to wait for an earlier one.
+    /// One message behind a gap could not be held.
     turned_away: bool,
-    /// There was no room for the first: it is returned, and the others with it.
+    /// The first message was rejected, and with it the others.
     returned: bool,
 }
 
 impl<B: Buffer> Core<B> {
-    /// A bundle makes sense as a whole or not at all.
+    /// Accept a coalesced frame. A malformed one is dropped as a whole.
     #[inline(never)]
     pub(crate) fn on_bundle(&mut self, parsed: &Parsed<'_>, class: Class, frame: &B) -> Result<(), Reason> {
         let bundle = Bundle::parse(parsed)?;
         let record = self.flows.by_flow(parsed.header.flow).ok_or(Reason::NoFlow)?;
         record.check(parsed.framing, &parsed.header)?;
-        // Also what is not taken says that the peer is alive.
+        // Any frame of the peer shows that it is alive.
         record.touch(&mut self.touched);
         let first = expand(parsed.header.seq, parsed.framing.seq_bits(), record.receive[class].near());
         let Core { endpoints, gaps, bounces, counters, .. } = self;
@@ -79,7 +78,7 @@ impl<B: Buffer> Core<B> {
 }
 
 impl<B: Buffer> Arrival<'_, B> {
-    /// One message, as if it had come alone.
+    /// Accept one message as if it had come alone.
     #[inline]
     fn take(&mut self, record: &mut FlowRecord, seq: Seq, item: &Item) {
         let queue = &mut record.receive[self.class];
@@ -91,7 +90,7 @@ impl<B: Buffer> Arrival<'_, B> {
                 self.outcome.owes_ack = true;
             }
             _ if self.outcome.returned => self.counters.no_room += 1,
-            // It finds no place to wait for an earlier one.
+            // The reorder buffer is full.
             Verdict::Ahead if !record.takes(verdict, self.class.into(), self.endpoints) => {
                 self.bounces.turn_away(record, self.class, seq, self.counters);
                 self.outcome.owes_ack |= record.ack_forced;

@@ -1,9 +1,9 @@
-//! Whether a quiet peer is still there. A farewell may be lost, and so may the news that a peer was started again; and a
-//! peer that was killed says nothing. What waits for nothing of its own to be acknowledged would then wait for ever, and its
-//! credits with it. So a node that has not heard a peer for long asks it, about one flow; and about each quiet flow now and
-//! then. A node that knows nothing of the flow says so, another says what has arrived. A peer that has answered nothing for
-//! [`Config::keepalive`](crate::Config::keepalive) is given up with all its flows; one of which the transport says that it
-//! has ended is not asked.
+//! Keepalive: whether a quiet peer is still there. A Close may be lost, and so may a restarted peer's beacon, and a
+//! killed peer sends nothing. A node without messages of its own in flight would never notice, and would keep the
+//! peer's credits for ever. So it asks a peer that was quiet for long about one flow, and now and then about each quiet
+//! flow. A peer that does not know the flow says so. Otherwise it acknowledges what arrived. A peer that answers
+//! nothing for [`Config::keepalive`](crate::Config::keepalive) is unreachable, and all its flows end. The transport may
+//! also report that a peer has gone: then nothing is asked.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,14 @@ use crate::quiet::{Quiet, Run};
 use crate::time::Time;
 use crate::timers::Wait;
 
-/// Flows about which is asked at once. A node with more quiet ones takes
-/// several rounds to ask about all.
+/// The most flows to ask about in one round. A node with more quiet ones needs several rounds.
 const FLOWS_AT_ONCE: usize = 512;
 
-/// In so many rounds a peer is asked without an answer before it is given up: it may be us who were away.
+/// This node may have been descheduled, so a peer is unreachable only after this many rounds without an answer.
 const ROUNDS: u32 = 3;
 
 impl<B: Buffer> Core<B> {
-    /// Ask, where nothing was heard since the last round; give up what has not answered for too long.
+    /// Ask each peer that was quiet since the last round. End the flows of those that have not answered for too long.
     pub(crate) fn look_after_quiet(&mut self, now: Time) {
         let round = self.config.quiet_round();
         let mut quiet = self.last_heard();
@@ -41,7 +40,7 @@ impl<B: Buffer> Core<B> {
                 self.give_up(now, *run);
                 continue;
             }
-            // Frames are lost now and then: the longer it is silent, the more are sent.
+            // Frames are lost now and then: a longer silence gets more questions.
             (0..1 << peer.asked.min(3)).for_each(|_| self.later.push_back(Later::Question(peer.flow)));
             peer.asked += 1;
         }
@@ -52,15 +51,15 @@ impl<B: Buffer> Core<B> {
     pub(crate) fn quiet_timeout(&mut self, now: Time, at: Time) {
         if self.vigil.armed.fired(at) {
             self.look_after_quiet(now);
-            // Nodes that were started together must not ask together. Rounds are not longer than a quarter of
-            // the time, so that a peer is asked often enough in it, and given up a quarter later at most.
+            // Nodes that started together must not ask together. A round is shorter by up to a quarter. So a peer is
+            // asked often enough within the keepalive time, and is given up at most a quarter of it later.
             let round = self.config.quiet_round().as_nanos() as u64;
             let next = now.later(round - self.random.next() % (round / 4 + 1));
             self.timers.arm(&mut self.vigil.armed, Wait::Quiet, 0, next);
         }
     }
 
-    /// Of each peer with open flows.
+    /// For each peer with open flows: when its last frame arrived.
     fn last_heard(&self) -> BTreeMap<Run, Quiet> {
         let mut peers: BTreeMap<Run, Quiet> = BTreeMap::new();
         for record in self.flows.iter().filter(|record| record.phase == Phase::Open) {
@@ -71,7 +70,8 @@ impl<B: Buffer> Core<B> {
         peers
     }
 
-    /// What a peer had sent on another flow meanwhile says that it lives: only flows that are as silent end.
+    /// End the flows of this run that were silent for the whole keepalive time. A frame on another flow shows that the
+    /// peer lives, so that flow stays.
     fn give_up(&mut self, now: Time, run: Run) {
         let keepalive = self.config.keepalive;
         let its = |record: &FlowRecord| {
@@ -82,8 +82,8 @@ impl<B: Buffer> Core<B> {
         }
     }
 
-    /// From below: the peer at this address has ended for good. What it did not acknowledge comes back; the next run of its
-    /// name is found anew.
+    /// From below: the peer at this address has ended for good. Its unacknowledged messages come back. The next run of
+    /// its name is discovered anew.
     #[cold]
     pub fn on_gone(&mut self, address: Address) {
         for id in self.flows.those(|record| record.route.to == address) {
@@ -118,7 +118,7 @@ impl<B: Buffer> Core<B> {
         Some((record.route.to, record.question()))
     }
 
-    /// A peer asks: who has no such flow says so; who has it says what has arrived, and what may be sent.
+    /// A peer asks whether its flow is open here. The answer is an acknowledgement, or that the flow is closed.
     #[cold]
     pub(crate) fn on_still(&mut self, source: Address, still: &Still) {
         let is_it = |record: &&mut FlowRecord| {
@@ -142,9 +142,8 @@ impl<B: Buffer> Core<B> {
 }
 
 impl FlowRecord {
-    /// What to ask about a flow. One that was accepted and never used is
-    /// accepted once more: who asked for it may wait for that still, and is
-    /// content with it otherwise.
+    /// What to ask about a flow. A flow that was accepted and never used is accepted once more: its peer may still wait
+    /// for the answer. If not, the peer acknowledges.
     pub(crate) fn question(&self) -> Control {
         let (route, id) = (self.route, self.id);
         if !self.setup.ours && !self.silence.has_begun() {

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use am_shm::{Options, Shm};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -80,7 +80,7 @@ fn send(end: &mut Shm, to: Address, len: usize) -> bool {
     let body = len - Framing::Bare.body_at();
     let Ok(len) = frame::emit(space, Framing::Bare, &link, &header, body, None) else { return false };
     buffer.set_len(len);
-    end.send(to, buffer).is_ok()
+    end.send(to, &buffer)
 }
 
 /// The end that answers with frames of a length, or only receives.

@@ -35,7 +35,7 @@ impl Gone {
         is_time
     }
 
-    pub(crate) fn take(&mut self) -> Option<Address> {
-        self.addresses.pop()
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Address> {
+        self.addresses.drain(..)
     }
 }

@@ -44,7 +44,7 @@
 //! let (mut one, mut other) = (am_shm::open(&options)?, am_shm::open(&options)?);
 //! assert_ne!(one.caps().address, other.caps().address);
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
-//! one.send(other.caps().address, frame).unwrap();
+//! assert!(one.send(other.caps().address, &frame));
 //! one.flush();
 //! // Zeros are no frame of ours, so steering passes them by.
 //! assert_eq!(other.receive(64, &mut |_| ()), 0);
@@ -73,8 +73,8 @@ mod send;
 use std::sync::atomic::Ordering::Acquire;
 
 use am_ring::Frame;
-use am_transport::{Caps, Steering, Transport};
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_wire::Address;
 
 use bell::Bell;
 use count::Count;
@@ -176,7 +176,7 @@ impl Transport for Shm {
         self.take(budget, each)
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         self.put(to, frame)
     }
 
@@ -185,21 +185,15 @@ impl Transport for Shm {
         self.publish();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.steering.control(command, &self.caps)
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
-    }
-
-    fn gone(&mut self) -> Option<Address> {
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
         self.look_for_dead();
-        self.gone.take()
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.own.harm()
+        self.gone.drain().for_each(|address| each(Notice::PeerGone(address)));
+        self.steering.notices(each);
+        self.own.harm().into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

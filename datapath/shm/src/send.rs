@@ -10,13 +10,13 @@ use crate::peer::Verdict;
 use crate::{Shm, bell};
 
 impl Shm {
-    /// To one other member, or to all. What comes back can be sent again without anyone seeing it twice.
+    /// To one other member, or to all. What was not sent can be sent again without anyone seeing it twice.
     #[inline]
-    pub(crate) fn put(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn put(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
         if bytes.len() > self.caps.max_frame || bytes.is_empty() {
             self.count.lost_too_long += 1;
-            return Ok(());
+            return true;
         }
         // The member's number is in its address.
         let member = to.0[5] as usize;
@@ -25,11 +25,8 @@ impl Shm {
             // A broadcast, or an unknown address: flood it, as a switch does.
             _ => self.put_elsewhere(to, bytes),
         };
-        if went {
-            return Ok(());
-        }
-        self.count.full += 1;
-        Err(frame)
+        self.count.full += u64::from(!went);
+        went
     }
 
     /// Send to a member that has just joined, or to all.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_sockets::{Options, tcp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer};
 use frames::{FLOW, build};
 
@@ -104,7 +104,7 @@ fn through<T: Transport>(mut ends: [T; 2], len: usize) -> impl FnMut() {
         for (from, to) in [(0, 1), (1, 0)] {
             let mut sent = frame.take().expect("it came back");
             readdress(&mut sent, addresses[to], addresses[from]);
-            ends[from].send(addresses[to], sent).unwrap();
+            assert!(ends[from].send(addresses[to], &sent), "room");
             ends[from].flush();
             assert!(next(&mut ends[from]).is_none());
             frame = Some(spin(|| next(&mut ends[to])));
@@ -115,12 +115,12 @@ fn through<T: Transport>(mut ends: [T; 2], len: usize) -> impl FnMut() {
 /// Add each end's address to the other, and open the flow.
 fn acquaint<T: Transport>(mut ends: [T; 2]) -> [T; 2] {
     let place = ends[1].caps().name.clone();
-    ends[0].introduce(&place).unwrap();
+    ends[0].add_peer(&place).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
         // Over TCP the connection takes a while.
         spin(|| {
             let hello = build(&ends[from], Address::BROADCAST, 100);
-            ends[from].send(Address::BROADCAST, hello).unwrap();
+            assert!(ends[from].send(Address::BROADCAST, &hello), "room");
             ends[from].flush();
             next(&mut ends[from]);
             next(&mut ends[to])

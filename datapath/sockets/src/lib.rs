@@ -25,12 +25,12 @@
 //!
 //! ```
 //! use am_sockets::{Options, udp};
-//! use am_transport::Transport;
+//! use am_transport::{Transport, TransportExt};
 //! use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let mut left = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
 //! let mut right = udp::open(&Options::from_name(&"udp:127.0.0.1:0".parse()?)?)?;
-//! left.introduce(right.caps().name.strip_prefix("udp:").unwrap())?;
+//! left.add_peer(right.caps().name.strip_prefix("udp:").unwrap())?;
 //!
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
 //! let link = frame::Link { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
@@ -41,7 +41,7 @@
 //! let length = frame::emit(space, Framing::Plain, &link, &header, 9, None)?;
 //! hello.set_len(length);
 //!
-//! left.send(link.to, hello).expect("the queue is empty");
+//! assert!(left.send(link.to, &hello), "the queue is empty");
 //! left.flush();
 //! let mut heard = 0;
 //! while heard == 0 {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use am_sockets::Tcp;
 use am_sockets::tcp::cutter::prefix;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 use ends::{counter, numbered, place, receive, receive_so_many, tcp, tcp_pair, until};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -81,7 +81,7 @@ fn give_way_after(words: &[u8]) {
     let hear = |end: &mut Tcp, far: &mut Tcp, late: &mut Tcp| {
         // The first is no stranger: it speaks.
         let frame = far.caps().pool.copy(&[0x88; 60]);
-        frame.into_iter().for_each(|frame| drop(far.send(Address::BROADCAST, frame)));
+        frame.into_iter().for_each(|frame| _ = far.send(Address::BROADCAST, &frame));
         far.flush();
         assert_eq!((receive(end), receive(far), receive(late)), (vec![], vec![], vec![]));
     };
@@ -116,7 +116,7 @@ fn those_who_say_nothing_take_no_descriptors_from_others() {
         counter(&far, "tcp_peers") == 1 && counter(&end, "tcp_peers") == 1
     });
     // Whom it dials itself, too.
-    end.introduce(&place(&introduced)).expect("a place");
+    end.add_peer(&place(&introduced)).expect("a place");
     assert_eq!(counter(&end, "tcp_dial_failed"), 0);
     drop(lowered);
     until("it is connected", || {
@@ -162,10 +162,10 @@ fn a_node_that_waits_without_descriptors_sleeps_and_says_so() {
     let (used, failed) = (cpu() - used, counter(&end, "tcp_accept_failed"));
     assert!((1..=12).contains(&failed), "{failed} tries in a second");
     assert!(woken <= 40 && used < Duration::from_millis(100), "woken {woken} times in a second, {used:?} of it awake");
-    let said = end.broken().unwrap_or_default();
+    let said = end.link_error().unwrap_or_default();
     assert!(said.contains("`ulimit -n`"), "{said}");
     drop(lowered);
-    assert!(is_in_at_once(&mut end, &mut far) && end.broken().is_none());
+    assert!(is_in_at_once(&mut end, &mut far) && end.link_error().is_none());
     assert!(is_in_at_once(&mut end, &mut tcp(&format!("{ANY},peer={there}"))), "the next, too");
 }
 
@@ -179,13 +179,13 @@ fn connections_go_on_without_descriptors() {
     let mut number = 0;
     until("it has tried some times", || {
         let frame = numbered(&ends[0], to, number, 100);
-        ends[0].send(to, frame).expect("there is room");
+        assert!(ends[0].send(to, &frame), "there is room");
         ends[0].flush();
         assert_eq!(receive_so_many(&mut ends[1], 1), [number]);
         number += 1;
         counter(&ends[1], "tcp_accept_failed") > 2
     });
-    let said = ends[1].broken().map(str::to_owned);
+    let said = ends[1].link_error();
     drop(lowered);
     assert_eq!(said, None, "of several transports, one that is broken is not used");
     drop(waiting);

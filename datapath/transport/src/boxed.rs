@@ -1,10 +1,9 @@
-//! A transport that was chosen at run time is one.
+//! A boxed transport, chosen at run time, is a transport.
 
 use am_ring::Frame;
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_wire::Address;
 
-use crate::{Caps, IntroduceError, Transport};
+use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn caps(&self) -> &Caps {
@@ -17,7 +16,7 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         (**self).send(to, frame)
     }
 
@@ -26,52 +25,16 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        (**self).steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        (**self).control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        (**self).way_back(flow, back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        (**self).poll_notices(each);
     }
 
-    fn full(&mut self, is_full: bool) {
-        (**self).full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        (**self).stray()
-    }
-
-    fn gone(&mut self) -> Option<Address> {
-        (**self).gone()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        (**self).promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        (**self).introduce(place)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        (**self).forget(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        (**self).broken()
-    }
-
-    fn suspect(&mut self, to: Address) {
-        (**self).suspect(to);
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        (**self).way_to(to)
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        (**self).place_of(to)
+    fn peer(&self, at: Address) -> PeerInfo {
+        (**self).peer(at)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -1,4 +1,4 @@
-//! What a transport says of itself.
+//! A transport's description of itself.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -6,28 +6,27 @@ use std::sync::Arc;
 use am_ring::Pool;
 use am_wire::Address;
 
-/// What a transport is and can do.
+/// A transport's name, mode, promises and memory.
 #[derive(Clone, Debug)]
 pub struct Caps {
-    /// As it was named at run time: `xdp:eth1`, `loopback`.
+    /// The name that it was opened with: `xdp:eth1`, `loopback`.
     pub name: String,
-    /// What the user asks first: `veth copy`, `zero-copy`, `memory`.
+    /// How it carries frames, for users: `veth copy`, `zero-copy`, `memory`.
     pub mode: String,
-    /// Its true address on the link.
+    /// Its true link address.
     pub address: Address,
     /// The longest frame, in bytes from the destination address on.
     pub max_frame: usize,
-    /// Whether every frame that is sent arrives, once.
+    /// Whether every frame that is sent arrives exactly once.
     pub reliable: bool,
     /// Whether frames arrive in the order in which they were sent.
     pub ordered: bool,
-    /// Whether a frame to everybody reaches each node that can send here, and theirs reach this one: then a third node
-    /// does not stay unheard.
+    /// Whether a broadcast reaches each node that can send here, and the broadcasts of those nodes reach this one. Then
+    /// nodes discover each other without help.
     pub hears_all: bool,
-    /// Where frames to send come from, and arriving ones are.
+    /// The memory of frames, to be sent and received.
     pub pool: Pool,
-    /// One of them becomes readable when frames arrive, where the transport can be
-    /// waited for: duplicates of its descriptors, so that waiting needs no `unsafe`
-    /// and never sees a number that has come to mean another file.
+    /// The descriptors to wait on, if the transport has any: one of them becomes readable when frames arrive. They are
+    /// duplicates, so waiting needs no `unsafe`, and a closed descriptor's number is never used for another file.
     pub wake: Option<Vec<Arc<OwnedFd>>>,
 }

@@ -1,12 +1,12 @@
-//! **The seam.** A NIC, or what stands for one, behind a trait of few calls.
+//! **The seam.** A NIC, or what stands for one, behind a trait of eight calls.
 //! The protocol does not know what carries its frames; a transport does not
 //! know what they mean.
 //!
 //! ```text
 //!      am_engine::turn                    one node, one thread
 //!   ┌──────┴─────────────────────────────┐
-//!   │ receive(budget)   send   flush     │ steer(flow, open)
-//!   │        ▲            │      │       │
+//!   │ receive(budget)   send   flush     │ control(command): steer, peer addresses, ...
+//!   │        ▲            │      │       │ poll_notices: unknown flow, link error, ...
 //!   ╞════════╪════════════╪══════╪═══════╡  Transport  ◀── caps: name, mode, address,
 //!   │        │            ▼      ▼       │                 longest frame, pool, promises
 //!   │   afxdp, dpdk, sockets, shm        │  each in a crate of its own
@@ -15,9 +15,10 @@
 //!   └────────────────────────────────────┘
 //! ```
 //!
-//! Whole Ethernet frames go through it, as owned [`Frame`]s from the pool that
-//! the transport brings. A full transport gives the frame back and a received
-//! frame may be kept, so memory is bounded by the pool and by nothing else.
+//! Whole Ethernet frames go through it, as [`Frame`]s from the pool that
+//! the transport brings. A frame to send goes by reference: a transport that
+//! copies it leaves it alone, one that keeps it shares it. A received frame is
+//! its receiver's, which may keep it. So memory is bounded by the pool and by nothing else.
 //! Steering happens below: what [`am_wire::steer::steer`] does not send to this
 //! transport's socket is never seen above.
 //!
@@ -42,13 +43,13 @@
 //! write one, make [`conformance::run`] pass.
 //!
 //! ```
-//! use am_transport::{Transport, loopback};
+//! use am_transport::{Command, Transport, loopback};
 //! use am_wire::{Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 //!
 //! let [left, right] = loopback::wire(2).try_into().unwrap();
 //! let (mut left, mut right) = (left.open()?, right.open()?);
 //! let flow = Flow::new(7).unwrap();
-//! right.steer(flow, true);
+//! right.control(Command::Steer { flow, open: true })?;
 //!
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
 //! let link = frame::Link { to: right.caps().address, from: left.caps().address, ethertype: EtherType::DEFAULT };
@@ -58,129 +59,76 @@
 //! let length = frame::emit(space, Framing::Bare, &link, &header, 5, None).expect("there is room");
 //! hello.set_len(length);
 //!
-//! left.send(link.to, hello).expect("the queue is empty");
+//! assert!(left.send(link.to, &hello), "the queue is empty");
 //! left.flush();
 //! let mut heard = vec![];
 //! right.receive(64, &mut |frame| heard.extend_from_slice(frame::parse(frame.bytes(), link.ethertype).unwrap().payload));
 //! assert_eq!(heard, b"hello");
-//! # Ok::<(), am_ring::LayoutError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod boxed;
 mod caps;
+mod command;
 pub mod conformance;
 pub mod faulty;
 pub mod loopback;
-mod membership;
 pub mod memory;
 mod name;
 pub mod pcap;
+mod peer_error;
 mod steering;
 pub mod trace;
 
 use am_ring::Frame;
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_wire::Address;
 pub use caps::Caps;
-pub use membership::IntroduceError;
+pub use command::{Command, Notice, PeerInfo, TransportExt};
 pub use name::{Name, NameError};
+pub use peer_error::IntroduceError;
 pub use steering::Steering;
 
-/// The seam: a NIC, or what stands for one, behind four calls.
+/// The seam: a NIC, or what stands for one.
 ///
 /// A transport may lose, duplicate and reorder frames unless its [`Caps`] say
 /// otherwise. It never blocks, and after it is open it never allocates.
+/// A wrapper forwards each call in a line.
 pub trait Transport {
-    /// What it is and can do; fixed when it is opened, but for mode and pool, where it opens itself anew.
+    /// What it is and can do. It is fixed when the transport is opened, but for mode and pool of one that reopens itself.
     fn caps(&self) -> &Caps;
 
     /// Hand over at most `budget` frames that have arrived; returns how many.
     /// Only frames that [`am_wire::steer::steer`] sends to this transport's
-    /// socket are seen here.
+    /// socket are handed over. Called in each turn: it is cheap where nothing has arrived.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize;
 
-    /// Queue a whole frame. The Ethernet header in it is complete; `to`
-    /// repeats its destination for transports that address otherwise.
+    /// Queue a whole frame, or copy it. The Ethernet header in it is complete; `to`
+    /// repeats its destination for transports that address otherwise. A transport
+    /// that keeps the frame [shares](am_wire::Buffer::share) it.
     ///
-    /// # Errors
-    /// No room now: the frame comes back. Try again after the next `flush`.
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame>;
+    /// False: there is no room before the next `flush`, and the frame was not sent.
+    #[must_use = "a frame for which there was no room was not sent"]
+    fn send(&mut self, to: Address, frame: &Frame) -> bool;
 
     /// Ring the doorbell for everything queued, take back what has been sent.
     /// Called once a turn, with nothing queued too.
-    fn flush(&mut self);
+    fn flush(&mut self) {}
 
-    /// A flow id of this node is in use from now on, or no longer: where frames
-    /// are steered before they are seen, the steering table follows.
-    fn steer(&mut self, flow: Flow, open: bool);
-
-    /// How requests of a flow go back to their sender while this node is
-    /// [full](Transport::full); forgotten when the flow closes. For those with a
-    /// program that can return them before the host sees them; elsewhere the
-    /// host does. Where it leads a node has answered: the [gate](am_wire::gate) knows that address from then on.
-    fn way_back(&mut self, _flow: Flow, _back: &Back) {}
-
-    /// There is no room for requests, or there is again.
-    fn full(&mut self, _is_full: bool) {}
-
-    /// The last flow that a frame came for though it is not open here, since
-    /// this was last asked. Steering keeps such frames; their sender may have
-    /// missed that the flow is over, and is to be told.
-    fn stray(&mut self) -> Option<Flow> {
-        None
-    }
-
-    /// The address of a peer that has ended for good since this was last asked; of several, one each time. For those that are
-    /// told so by the system, which nobody on the link can forge. Asked every millisecond or so.
-    fn gone(&mut self) -> Option<Address> {
-        None
-    }
-
-    /// So many frames at most are promised room on this side: credits granted.
-    /// For those that can keep more or less of it ready.
-    fn promise(&mut self, _frames: usize) {}
-
-    /// Somebody may be at this place, as a transport of this kind is named
-    /// (`udp:10.0.0.7:7000`, what the [`Caps::name`] there says): frames to everybody reach them too from now on, and so discovery does. Nothing
-    /// says yet that anybody is there. A call of set-up, not of every turn: it
-    /// may allocate; it does not block. Twice is once.
+    /// What the node tells it besides frames: flows for steering first of all.
+    /// [`Steering::control`] does all that most transports need.
     ///
     /// # Errors
-    /// See [`IntroduceError`]; where the link reaches everybody,
-    /// [`Needless`](IntroduceError::Needless).
-    fn introduce(&mut self, _place: &str) -> Result<(), IntroduceError> {
-        Err(IntroduceError::Needless { transport: self.caps().name.clone() })
-    }
+    /// A peer's address was refused. All other commands succeed.
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError>;
 
-    /// Nobody is at this place any more: what was kept for it is given back.
-    /// Frames that still come from there are taken as a stranger's.
-    ///
-    /// # Errors
-    /// As [`introduce`](Transport::introduce). A place that was never
-    /// introduced is no error.
-    fn forget(&mut self, _place: &str) -> Result<(), IntroduceError> {
-        Err(IntroduceError::Needless { transport: self.caps().name.clone() })
-    }
+    /// What it tells the node. Called every millisecond or so, not in each turn.
+    /// [`Steering::notices`] says what steering has found.
+    fn poll_notices(&mut self, _each: &mut dyn FnMut(Notice<'_>)) {}
 
-    /// Why nothing leaves or arrives now: the interface is down or gone, the
-    /// socket was closed. Asked every millisecond or so, not every turn.
-    fn broken(&mut self) -> Option<&str> {
-        None
-    }
-
-    /// What is sent to this address seems not to arrive. For those that know
-    /// another way.
-    fn suspect(&mut self, _to: Address) {}
-
-    /// Which way frames to this address take, and why, where there are several.
-    fn way_to(&self, _to: Address) -> Option<String> {
-        None
-    }
-
-    /// Where the peer with this address is, named as its own transport is, where that says more than the address.
-    fn place_of(&self, _to: Address) -> Option<String> {
-        None
+    /// What it knows of the peer at this address. For people.
+    fn peer(&self, _at: Address) -> PeerInfo {
+        PeerInfo::default()
     }
 
     /// Name and value of every counter it keeps. For people and reports, not

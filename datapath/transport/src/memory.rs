@@ -1,35 +1,35 @@
-//! Whether there is memory for a pool, asked before it is taken: a system that gives out more than it has ends
-//! somebody later, when the pages are touched, and that need not be who asked.
+//! A check that there is memory for a pool, before it is allocated. A system that overcommits kills some process later,
+//! when the pages are touched, and that need not be this one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A pool that is larger than what is left. Who asked says which of its settings makes it smaller.
+/// A pool is larger than the memory that is left. The caller adds which of its settings makes the pool smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "frames={frames} of {stride} bytes each take {} MiB, and this process can have {} MiB{}",
     bytes >> 20, free >> 20, if *is_limited { " by `ulimit -v`, which `ulimit -v unlimited` raises" } else { "" }
 )]
 pub struct NoMemory {
-    /// As asked for.
+    /// The frames of the pool.
     pub frames: usize,
-    /// Bytes of each, with what is around it.
+    /// Bytes of each frame, with headroom and alignment.
     pub stride: usize,
-    /// Bytes of all.
+    /// Bytes of the pool.
     pub bytes: u64,
-    /// Bytes that there are.
+    /// Bytes that are left.
     pub free: u64,
-    /// It is the limit of this process's addresses that says so.
+    /// Whether the limit is that of the process's address space.
     pub is_limited: bool,
 }
 
-/// Addresses for everything else that a node takes when it is opened.
+/// Address space for everything else that a node needs when it is opened.
 const REST: u64 = 8 << 20;
 
-/// Whether there is memory for so many frames of so many bytes.
+/// Check that there is memory for this many frames of this many bytes.
 ///
 /// # Errors
-/// There is less. Where the system does not say how much there is, it decides itself.
+/// There is less. If the system does not report how much is left, the check passes.
 pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     let bytes = (frames as u64).saturating_mul(stride as u64);
     let (free, addresses) = (free(), addresses().map(|left| left.saturating_sub(REST)));
@@ -42,22 +42,22 @@ pub fn check(frames: usize, stride: usize) -> Result<(), NoMemory> {
     }
 }
 
-/// What `ulimit -v` leaves to this process, where it has that limit.
+/// The address space that `ulimit -v` leaves to this process, if it has that limit.
 fn addresses() -> Option<u64> {
     left_of(&fs::read_to_string("/proc/self/limits").ok()?, &fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Of the two.
+/// The rest of the limit, from the two files of `/proc`.
 fn left_of(limits: &str, status: &str) -> Option<u64> {
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
-    // "unlimited", which is no number, where there is none.
+    // Without a limit the word is "unlimited", which is no number.
     let most: u64 = limit.split_whitespace().next()?.parse().ok()?;
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
     let kib: u64 = size.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(most.saturating_sub(kib << 10))
 }
 
-/// What this process can have: what the machine has, or what is left to its control groups.
+/// The memory that this process can have: what the machine has left, or what its control groups have left.
 fn free() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available);
     let own = fs::read_to_string("/proc/self/cgroup").ok();
@@ -66,26 +66,26 @@ fn free() -> Option<u64> {
     machine.into_iter().chain(left).min()
 }
 
-/// Of `/proc/meminfo`.
+/// The available memory in `/proc/meminfo`.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib << 10)
 }
 
-/// The least that is left to a group or to any that it is in.
+/// The memory left to a control group: the least of its own and that of its ancestors.
 fn left_to(root: &Path, group: &str) -> Option<u64> {
     let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let groups = Path::new(group).ancestors().map(|group| root.join(group));
     let left = groups.filter_map(|group| {
-        // "max", which is no number, where nothing limits it.
+        // Without a limit the word is "max", which is no number.
         let (most, now) = (number(group.join("memory.max"))?, number(group.join("memory.current"))?);
         Some(most.saturating_sub(now.saturating_sub(caches(&group).unwrap_or(0))))
     });
     left.min()
 }
 
-/// What the kernel keeps for a group only as long as nobody wants the memory.
+/// The group's page cache that the kernel gives up when memory is needed.
 fn caches(group: &Path) -> Option<u64> {
     let stat = fs::read_to_string(group.join("memory.stat")).ok()?;
     stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.parse().ok()

@@ -1,11 +1,11 @@
-//! How a transport is named at run time: `scheme:rest`.
+//! The name of a transport at run time: `scheme:rest`.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a transport as a user writes it: `xdp:eth1`, `udp:10.0.0.7:9000`,
-/// `loopback`. What stands behind the colon is the transport's own business.
+/// The name of a transport, as a user writes it: `xdp:eth1`, `udp:10.0.0.7:9000`, `loopback`. Each transport defines the
+/// part behind the colon.
 ///
 /// ```
 /// use am_transport::{Name, NameError};
@@ -23,73 +23,73 @@ pub struct Name {
     rest: Option<String>,
 }
 
-/// A name that names no transport.
+/// Why a name names no transport.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// No scheme at the start.
+    /// The name does not begin with a scheme.
     #[error("`{0}` names no transport: write SCHEME:REST, as in `xdp:eth1` or `udp:10.0.0.7:7000`")]
     Scheme(String),
-    /// Nothing behind the scheme where something must be.
-    #[error("`{scheme}` does not say which: write `{scheme}:{example}`, for instance")]
+    /// The part behind the scheme is missing.
+    #[error("`{scheme}` is not complete: write `{scheme}:{example}`, for instance")]
     NoRest {
         /// The scheme.
         scheme: String,
-        /// What could stand behind it.
+        /// An example of the missing part.
         example: &'static str,
     },
-    /// Something behind the scheme where nothing may be.
-    #[error("nothing comes behind `{scheme}`: leave out `:{rest}`")]
+    /// There is a part behind a scheme that takes none.
+    #[error("`{scheme}` takes nothing behind it: leave out `:{rest}`")]
     Rest {
         /// The scheme.
         scheme: String,
-        /// What stands behind it.
+        /// The part behind it.
         rest: String,
     },
-    /// A setting that this kind of transport does not have, or with no sense.
+    /// This kind of transport does not have the setting, or the value is bad.
     #[error("`{setting}` does not fit `{scheme}`: {hint}")]
     Setting {
         /// The scheme.
         scheme: String,
         /// The setting, as it was written.
         setting: String,
-        /// What could stand there.
+        /// What to write instead.
         hint: String,
     },
-    /// A setting that is there more than once: one of the two would go unheard.
-    #[error("`{name}` says `{key}` twice: leave one of them out")]
+    /// A setting is given twice, so one of its values would be ignored.
+    #[error("`{name}` has the setting `{key}` twice: leave one of them out")]
     Twice {
-        /// The name as a whole.
+        /// The whole name.
         name: String,
-        /// What the setting is called.
+        /// The key of the setting.
         key: String,
     },
-    /// A scheme that the program does not know.
+    /// The program does not know the scheme.
     #[error("there is no transport `{scheme}` here; there are: {}", known.join(", "))]
     Unknown {
         /// The scheme.
         scheme: String,
-        /// What the program knows.
+        /// The transports that the program knows.
         known: Vec<&'static str>,
     },
 }
 
 impl Name {
-    /// Which kind of transport.
+    /// The kind of transport.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// Which one of its kind.
+    /// The part behind the scheme.
     ///
     /// # Errors
-    /// The name does not say: the error does, with `example`.
+    /// The part is missing. The error text shows `example`.
     pub fn rest(&self, example: &'static str) -> Result<&str, NameError> {
         let none = || NameError::NoRest { scheme: self.scheme.clone(), example };
         self.rest.as_deref().ok_or_else(none)
     }
 
-    /// Which one of its kind, and its settings: what stands behind the first
-    /// comma, `KEY=VALUE` or `KEY`, between commas, each once.
+    /// The part behind the scheme, split at its commas: the first piece says which transport, the others are settings,
+    /// `KEY=VALUE` or `KEY`, each once.
     ///
     /// ```
     /// let name: am_transport::Name = "udp:[::1]:7000,frame=9000,busy-poll".parse()?;
@@ -100,7 +100,7 @@ impl Name {
     /// ```
     ///
     /// # Errors
-    /// As [`rest`](Self::rest), and for a setting that is there twice.
+    /// As [`rest`](Self::rest), and for a setting that is given twice.
     pub fn settings(
         &self,
         example: &'static str,
@@ -108,7 +108,7 @@ impl Name {
         self.settings_with_many(example, |_| false)
     }
 
-    /// The same, where those that are `many` may be there as often as one likes.
+    /// As [`settings`](Self::settings). Settings for which `many` is true may be given several times.
     ///
     /// # Errors
     /// As [`settings`](Self::settings).
@@ -128,16 +128,16 @@ impl Name {
         }
     }
 
-    /// The error for a setting that makes no sense; `hint` says what would.
+    /// The error for a bad setting. `hint` says what to write instead.
     pub fn bad_setting(&self, key: &str, value: Option<&str>, hint: impl Into<String>) -> NameError {
         let setting = value.map_or_else(|| key.to_owned(), |value| format!("{key}={value}"));
         NameError::Setting { scheme: self.scheme.clone(), setting, hint: hint.into() }
     }
 
-    /// For a kind of which there is one only.
+    /// Check that nothing is behind the scheme.
     ///
     /// # Errors
-    /// The name says more.
+    /// Something is.
     pub fn alone(&self) -> Result<(), NameError> {
         match &self.rest {
             None => Ok(()),

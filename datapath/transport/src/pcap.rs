@@ -10,13 +10,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// "pcap with nanoseconds"; the reader learns the byte order from it.
+/// The number of a pcap file with nanoseconds. Its byte order is the byte order of the file.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
 const LONGEST: u32 = 256 * 1024;
 const ETHERNET: u32 = 1;
 
-/// The header of a file of Ethernet frames.
+/// Write the header of a file of Ethernet frames.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -24,13 +24,13 @@ pub fn start(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&MAGIC.to_le_bytes())?;
     out.write_all(&VERSION[0].to_le_bytes())?;
     out.write_all(&VERSION[1].to_le_bytes())?;
-    // Offset of the time zone and accuracy: 0 in every file there is.
+    // The offset of the time zone and the accuracy. Every program writes 0.
     out.write_all(&[0; 8])?;
     out.write_all(&LONGEST.to_le_bytes())?;
     out.write_all(&ETHERNET.to_le_bytes())
 }
 
-/// One frame. `at` is the time since 1970.
+/// Write one frame. `at` is the time since 1970.
 ///
 /// # Errors
 /// `out` cannot be written.

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use am_wire::bounce::Back;
 use am_wire::gate::{Gate, Refused};
 use am_wire::steer::{Decision, Pass, Table, steer};
 use am_wire::{Address, EtherType, Flow, Reason, frame};
+
+use crate::{Caps, Command, IntroduceError, Notice};
 
 /// [`am_wire::steer::steer`] with its table, counting what it turns away. A
 /// transport is one socket, so a flow is open or it is not.
@@ -15,7 +16,8 @@ pub struct Steering {
     table: Box<Table>,
     passed: [u64; 2],
     dropped: [u64; Reason::ALL.len()],
-    stray: Option<Flow>,
+    /// The last that was dropped.
+    unknown_flow: Option<Flow>,
     /// Whatever arrives was sent to this place.
     to_this_place: bool,
     /// What control frames have to pass, and when its clock began.
@@ -33,7 +35,7 @@ impl Steering {
     pub fn new(ethertype: EtherType, own: Address) -> Steering {
         let table = Box::new(Table { node_socket: SOCKET, ..Table::new(ethertype, own) });
         let (passed, dropped) = ([0; 2], [0; Reason::ALL.len()]);
-        Steering { table, passed, dropped, stray: None, to_this_place: false, gate: None, refused: [0; 2] }
+        Steering { table, passed, dropped, unknown_flow: None, to_this_place: false, gate: None, refused: [0; 2] }
     }
 
     /// The same with the [gate](am_wire::gate) before them, as the kernel's program has it: where strangers can send.
@@ -42,7 +44,7 @@ impl Steering {
     }
 
     /// With the gate, for a socket with a place of its own, whose address is another in each run: what is sent there, and is not for
-    /// `own`, is for an earlier run. Its sender is to hear of this one, and so it is a stray, on no flow.
+    /// `own`, is for an earlier run. Its sender is to hear of this one, and so an unknown flow is noticed, which is none.
     pub fn at_a_place(ethertype: EtherType, own: Address) -> Steering {
         Steering { to_this_place: true, ..Steering::gated(ethertype, own) }
     }
@@ -75,7 +77,7 @@ impl Steering {
     fn pass(&mut self, why: Pass) {
         self.passed[why as usize] += 1;
         if self.to_this_place && matches!(why, Pass::OtherHost) {
-            self.stray = self.stray.or(Some(Flow::NODE));
+            self.unknown_flow = self.unknown_flow.or(Some(Flow::NODE));
         }
     }
 
@@ -85,25 +87,27 @@ impl Steering {
         if why == Reason::NoFlow
             && let Ok(parsed) = frame::parse(frame, self.table.ethertype)
         {
-            self.stray = Some(parsed.header.flow);
+            self.unknown_flow = Some(parsed.header.flow);
         }
     }
 
-    /// As [`Transport::stray`](crate::Transport::stray).
-    pub fn stray(&mut self) -> Option<Flow> {
-        self.stray.take()
-    }
-
-    /// As [`Transport::steer`](crate::Transport::steer).
-    pub fn set(&mut self, flow: Flow, open: bool) {
-        self.table.flows[flow.index()] = if open { OPEN } else { 0 };
-    }
-
-    /// As [`Transport::way_back`](crate::Transport::way_back): it leads to an address that the gate then knows.
-    pub fn way_back(&mut self, back: &Back) {
-        if let Some((gate, _)) = &mut self.gate {
-            gate.know(back.to());
+    /// As [`Transport::control`](crate::Transport::control), of a transport without peer addresses: flows open and close,
+    /// and the gate knows an address that a reject template leads to.
+    ///
+    /// # Errors
+    /// See [`Command::without_peers`].
+    pub fn control(&mut self, command: Command<'_>, caps: &Caps) -> Result<(), IntroduceError> {
+        match (command, &mut self.gate) {
+            (Command::Steer { flow, open }, _) => self.table.flows[flow.index()] = if open { OPEN } else { 0 },
+            (Command::RejectTemplate { template, .. }, Some((gate, _))) => gate.know(template.to()),
+            _ => return command.without_peers(caps),
         }
+        Ok(())
+    }
+
+    /// As [`Transport::poll_notices`](crate::Transport::poll_notices): an unknown flow.
+    pub fn notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.unknown_flow.take().into_iter().for_each(|flow| each(Notice::UnknownFlow(flow)));
     }
 
     /// Name and value of each counter.

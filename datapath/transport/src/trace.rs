@@ -1,13 +1,11 @@
-//! A transport that writes down what passes.
+//! A transport that records its frames.
 //!
-//! Every frame, in both directions, goes into a pcap file for tcpdump and
-//! Wireshark: those that were sent when the transport took them, those that
-//! arrived when they were handed over. For looking at what goes wrong, not for
-//! the data path: it writes to a file, asks for the time of each frame, and
-//! copies it; what it writes to may allocate and block.
+//! Every frame, in both directions, goes into a pcap file for tcpdump and Wireshark: a sent frame when the transport takes
+//! it, a received frame when it is handed over. A trace is for debugging, and not for the data path: it reads the time of
+//! each frame, copies it and writes it to a file, which may allocate and block.
 //!
-//! The file is complete up to the last `flush`, whatever happens to the process then.
-//! A file that can no longer be written ends the trace and nothing else.
+//! The file is complete up to the last `flush`, even if the process is killed. If the file cannot be written any more, the
+//! trace ends, and the transport works on.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -23,31 +21,28 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use am_ring::Frame;
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, Flow};
+use am_wire::{Address, Buffer};
 
-use crate::{Caps, IntroduceError, Transport, pcap};
+use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport, pcap};
 
-/// A transport, and the file that tells of it.
+/// A transport, and the file of its frames.
 #[derive(Debug)]
 pub struct Trace<T, W: Write> {
     inner: T,
     log: Log<W>,
-    /// The frame being sent: it is written only once the transport has it.
-    sending: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Log<W> {
     out: W,
     frames: u64,
-    /// Since the last flush.
+    /// Whether frames were written since the last flush.
     fresh: bool,
     error: Option<io::Error>,
 }
 
 impl<T: Transport> Trace<T, BufWriter<File>> {
-    /// Trace a transport into a new file; one of the same name is replaced.
+    /// Trace a transport into a new file, which replaces one of the same name.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -57,7 +52,7 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
 }
 
 impl<T: Transport> Trace<T, BufWriter<File>> {
-    /// Go on with a file that an earlier trace has written, or begin it.
+    /// Trace a transport into the file of an earlier trace, behind its frames; or into a new file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -73,7 +68,7 @@ impl<T: Transport> Trace<T, BufWriter<File>> {
 }
 
 impl<T: Transport, W: Write> Trace<T, W> {
-    /// Trace a transport into whatever takes bytes, buffered better than not.
+    /// Trace a transport into any writer. It should be buffered.
     ///
     /// # Errors
     /// The start of the file cannot be written.
@@ -84,11 +79,10 @@ impl<T: Transport, W: Write> Trace<T, W> {
 
     fn over(inner: T, out: W) -> Self {
         let log = Log { out, frames: 0, fresh: true, error: None };
-        let sending = Vec::with_capacity(inner.caps().max_frame);
-        Trace { inner, log, sending }
+        Trace { inner, log }
     }
 
-    /// What ended the trace, if something did.
+    /// The error that ended the trace, if one did.
     pub fn error(&self) -> Option<&io::Error> {
         self.log.error.as_ref()
     }
@@ -130,12 +124,12 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         })
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.sending.clear();
-        self.sending.extend_from_slice(frame.bytes());
-        self.inner.send(to, frame)?;
-        self.log.frame(&self.sending);
-        Ok(())
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        let sent = self.inner.send(to, frame);
+        if sent {
+            self.log.frame(frame.bytes());
+        }
+        sent
     }
 
     fn flush(&mut self) {
@@ -143,52 +137,16 @@ impl<T: Transport, W: Write> Transport for Trace<T, W> {
         self.log.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.inner.way_back(flow, back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
     }
 
-    fn full(&mut self, is_full: bool) {
-        self.inner.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.stray()
-    }
-
-    fn gone(&mut self) -> Option<Address> {
-        self.inner.gone()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.inner.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.introduce(place)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.forget(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.inner.broken()
-    }
-
-    fn suspect(&mut self, to: Address) {
-        self.inner.suspect(to);
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        self.inner.way_to(to)
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        self.inner.place_of(to)
+    fn peer(&self, at: Address) -> PeerInfo {
+        self.inner.peer(at)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

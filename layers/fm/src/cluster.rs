@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use am_api::{BadName, Name};
+use am_api::{InvalidName, Name};
 
 /// The number of a node, from 0: its place in the [`Cluster`]'s list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub enum ClusterError {
     },
     /// A name in the list.
     #[error(transparent)]
-    Name(#[from] BadName),
+    Name(#[from] InvalidName),
     /// Two nodes of one name.
     #[error("two nodes are called `{0}`: each needs a name of its own")]
     Twice(String),
@@ -55,7 +55,7 @@ impl Cluster {
         let mut list: Vec<Name> = Vec::new();
         for text in names {
             let text = text.as_ref();
-            let name = Name::new(text).ok_or_else(|| BadName(text.to_owned()))?;
+            let name = Name::new(text).ok_or_else(|| InvalidName(text.to_owned()))?;
             if list.contains(&name) {
                 return Err(ClusterError::Twice(text.to_owned()));
             }
@@ -115,7 +115,7 @@ mod tests {
     fn lists_that_cannot_be_say_why() {
         assert_eq!(Cluster::new(["a", "b"], Rank(2)), Err(ClusterError::Own { own: Rank(2), nodes: 2 }));
         assert_eq!(Cluster::new(["a", "b", "a"], Rank(0)), Err(ClusterError::Twice("a".into())));
-        assert_eq!(Cluster::new([""], Rank(0)), Err(ClusterError::Name(BadName(String::new()))));
+        assert_eq!(Cluster::new([""], Rank(0)), Err(ClusterError::Name(InvalidName(String::new()))));
         assert_eq!(Cluster::new([""; 0], Rank(0)), Err(ClusterError::Own { own: Rank(0), nodes: 0 }));
     }
 

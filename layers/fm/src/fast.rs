@@ -5,11 +5,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, RequestError, Token, Transport};
+use am_api::{Counters, Endpoint, EndpointError, Node, OpenError, Request, RequestError, Token, Transport};
 
 use crate::links::{ENDPOINT, Links, PUMP};
 use crate::message::{Message, Returned};
-use crate::{Cluster, Handler, Rank, SendError};
+use crate::{Cluster, HandlerId, Rank, SendError};
 
 /// A node that speaks Fast Messages. `S` is the state that its handlers work
 /// on: whoever sends or extracts lends it.
@@ -22,7 +22,7 @@ pub struct Fm<S> {
 /// A message that is to be sent.
 struct Outgoing<'a> {
     dest: Rank,
-    handler: Handler,
+    handler: HandlerId,
     words: &'a [u64],
     bytes: &'a [u8],
 }
@@ -86,17 +86,17 @@ impl<S> Fm<S> {
         let mut endpoint = node.endpoint_with_tag(ENDPOINT, cluster.tag())?;
         let links = Rc::new(Links::new(cluster, node.endpoint(PUMP)?));
         let same = links.clone();
-        endpoint.on_flow(move |_, event| same.on_flow(&event));
+        endpoint.on_connection(move |_, event| same.on_connection(&event));
         Ok(Fm { node, endpoint, links })
     }
 
     /// Run this for messages that name `handler`. Messages for handlers that are not set
     /// are counted (`unhandled`) and dropped.
-    pub fn on(&mut self, handler: Handler, run: impl FnMut(&mut S, &Message<'_>) + 'static) {
+    pub fn on(&mut self, handler: HandlerId, run: impl FnMut(&mut S, &Message<'_, S>) + 'static) {
         // What arrives is a request or the answer to one: to FM they are the same.
         let run = Rc::new(RefCell::new(run));
         let (same, links) = (run.clone(), self.links.clone());
-        self.endpoint.on_request(handler, move |state, message, token| {
+        self.endpoint.on_request(handler, move |state, Request { message, token }| {
             run_one(&links, &same, state, message, Some(token));
         });
         let links = self.links.clone();
@@ -105,10 +105,10 @@ impl<S> Fm<S> {
 
     /// Run this for messages of ours that come back. Without it they are
     /// counted (`returned`) and dropped. It may not send.
-    pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_>) + 'static) {
+    pub fn on_returned(&mut self, mut run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
         let links = self.links.clone();
         self.endpoint.on_returned(move |state, returned| {
-            let dest = links.whose(returned.port(), returned.to());
+            let dest = links.whose(returned.message.endpoint(), returned.to());
             run(state, Returned { returned, dest });
         });
     }
@@ -119,7 +119,7 @@ impl<S> Fm<S> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+    pub fn send_4(&mut self, state: &mut S, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(state, &Outgoing { dest, handler, words: &words, bytes: b"" })
     }
 
@@ -129,7 +129,7 @@ impl<S> Fm<S> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send(&mut self, state: &mut S, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+    pub fn send(&mut self, state: &mut S, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(state, &Outgoing { dest, handler, words: &[], bytes })
     }
 
@@ -159,7 +159,7 @@ impl<S> Fm<S> {
     fn dispatch_once(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
         let &Outgoing { dest, handler, words, bytes } = message;
         let to = self.links.link(&self.endpoint, dest)?;
-        match self.endpoint.request_blocking(state, to, handler, words, bytes) {
+        match self.endpoint.request(state, to, handler, words, bytes) {
             Ok(()) => {
                 self.endpoint.flush();
                 Ok(())
@@ -225,14 +225,14 @@ fn numbers(ranks: &[Rank]) -> Vec<usize> {
 }
 
 #[inline]
-fn run_one<S, F: FnMut(&mut S, &Message<'_>)>(
+fn run_one<S, F: FnMut(&mut S, &Message<'_, S>)>(
     links: &Links,
     run: &RefCell<F>,
     state: &mut S,
-    message: am_api::Message<'_>,
+    message: am_api::Message<'_, S>,
     token: Option<Token>,
 ) {
-    let source = links.whose(message.port(), message.from());
+    let source = links.whose(message.endpoint(), message.from());
     run.borrow_mut()(state, &Message::new(message, links, source, token));
 }
 

@@ -53,10 +53,10 @@
 //! Read first: [`Fm`], then [`Message`]; from C, `bindings/fm/include/fm.h`.
 //!
 //! ```
-//! use am_fm::{Cluster, Fm, Handler, Rank};
+//! use am_fm::{Cluster, Fm, HandlerId, Rank};
 //!
-//! const ADD: Handler = Handler(0);
-//! const SUM: Handler = Handler(1);
+//! const ADD: HandlerId = HandlerId(0);
+//! const SUM: HandlerId = HandlerId(1);
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let [left, right] = am_transport::loopback::pair();
@@ -99,7 +99,7 @@ mod links;
 mod message;
 mod send;
 
-pub use am_api::{Handler, NotOpen, OpenError, ReturnReason, Transport};
+pub use am_api::{HandlerId, NotOpen, OpenError, ReturnReason, Transport};
 pub use cluster::{Cluster, ClusterError, Rank};
 pub use fast::{Fm, FmError, MeetError, Unfinished};
 pub use message::{Message, Returned};

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, FlowEvent, Handler, NotOpen, Port, Refusal, Remote};
+use am_api::{Connection, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, NotOpen, Refusal};
 
 use crate::{Cluster, Rank, SendError};
 
@@ -27,12 +27,12 @@ pub(crate) struct Links {
     pub(crate) cluster: Cluster,
     pump: RefCell<Endpoint<()>>,
     /// By number: whom we send to, over which conversation.
-    to: RefCell<Vec<Option<Remote>>>,
+    to: RefCell<Vec<Option<Connection>>>,
     /// Whose each conversation is.
-    whose: RefCell<HashMap<Remote, Rank>>,
+    whose: RefCell<HashMap<Connection, Rank>>,
     /// What was last looked up there.
-    last: Cell<Option<(Remote, Rank)>>,
-    ended: RefCell<VecDeque<Remote>>,
+    last: Cell<Option<(Connection, Rank)>>,
+    ended: RefCell<VecDeque<Connection>>,
     pub(crate) patience: Cell<Duration>,
 }
 
@@ -50,24 +50,24 @@ impl Links {
     }
 
     /// The conversation with a node; asked for if there is none.
-    pub(crate) fn link(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+    pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
         match self.to.borrow().get(dest.0) {
-            Some(Some(remote)) => return Ok(*remote),
+            Some(Some(connection)) => return Ok(*connection),
             Some(None) if dest != self.cluster.own() => {}
             Some(None) => return Err(SendError::Own(dest)),
             None => return Err(SendError::NoSuchNode { dest, nodes: self.cluster.nodes() }),
         }
-        self.connect(port, dest)
+        self.connect(endpoint, dest)
     }
 
     #[cold]
-    fn connect(&self, port: &Port, dest: Rank) -> Result<Remote, SendError> {
+    fn connect<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
         let name = self.cluster.name(dest).unwrap_or_default();
-        let connected = port.connect_with_tag(name, ENDPOINT, self.cluster.tag());
-        let remote = connected.map_err(|error| SendError::of_connect(error, dest))?;
-        self.to.borrow_mut()[dest.0] = Some(remote);
-        self.whose.borrow_mut().insert(remote, dest);
-        Ok(remote)
+        let connected = endpoint.connect_with_tag(name, ENDPOINT, self.cluster.tag());
+        let connection = connected.map_err(|error| SendError::of_connect(error, dest))?;
+        self.to.borrow_mut()[dest.0] = Some(connection);
+        self.whose.borrow_mut().insert(connection, dest);
+        Ok(connection)
     }
 
     /// Whether there is a conversation already.
@@ -76,14 +76,14 @@ impl Links {
     }
 
     /// A conversation is over: the next send asks for a new one.
-    pub(crate) fn forget(&self, port: &Port, remote: Remote) {
-        port.close(remote);
-        self.to.borrow_mut().iter_mut().filter(|link| **link == Some(remote)).for_each(|link| *link = None);
+    pub(crate) fn forget<S>(&self, endpoint: &Endpoint<S>, connection: Connection) {
+        endpoint.close(connection);
+        self.to.borrow_mut().iter_mut().filter(|link| **link == Some(connection)).for_each(|link| *link = None);
         let mut ended = self.ended.borrow_mut();
-        if ended.contains(&remote) {
+        if ended.contains(&connection) {
             return;
         }
-        ended.push_back(remote);
+        ended.push_back(connection);
         if ended.len() > ENDED
             && let Some(oldest) = ended.pop_front()
         {
@@ -94,58 +94,58 @@ impl Links {
 
     /// Whose conversation this is; [`Rank::GONE`] where it came and went before it was heard of.
     #[inline]
-    pub(crate) fn whose(&self, port: &Port, remote: Remote) -> Rank {
+    pub(crate) fn whose<S>(&self, endpoint: &Endpoint<S>, connection: Connection) -> Rank {
         match self.last.get() {
-            Some((last, rank)) if last == remote => rank,
-            _ => self.look_up(port, remote).unwrap_or(Rank::GONE),
+            Some((last, rank)) if last == connection => rank,
+            _ => self.look_up(endpoint, connection).unwrap_or(Rank::GONE),
         }
     }
 
-    fn look_up(&self, port: &Port, remote: Remote) -> Option<Rank> {
-        let known = self.whose.borrow().get(&remote).copied();
+    fn look_up<S>(&self, endpoint: &Endpoint<S>, connection: Connection) -> Option<Rank> {
+        let known = self.whose.borrow().get(&connection).copied();
         let rank = known.or_else(|| {
-            let (name, _) = port.names(remote)?;
-            self.cluster.rank(&name).inspect(|rank| _ = self.whose.borrow_mut().insert(remote, *rank))
+            let name = endpoint.peer(connection)?.node;
+            self.cluster.rank(name.as_str()).inspect(|rank| _ = self.whose.borrow_mut().insert(connection, *rank))
         })?;
-        self.last.set(Some((remote, rank)));
+        self.last.set(Some((connection, rank)));
         Some(rank)
     }
 
     /// A conversation opened or ended. One that a peer opened serves both ways.
-    pub(crate) fn on_flow(&self, event: &FlowEvent<'_>) {
-        let Some(rank) = self.cluster.rank(event.names.0.as_str()) else { return };
+    pub(crate) fn on_connection<S>(&self, event: &ConnectionEvent<'_, S>) {
+        let Some(rank) = self.cluster.rank(event.peer.node.as_str()) else { return };
         match event.change {
-            FlowChange::Accepted => {
-                self.whose.borrow_mut().insert(event.remote, rank);
-                self.to.borrow_mut()[rank.0].get_or_insert(event.remote);
+            ConnectionChange::Accepted => {
+                self.whose.borrow_mut().insert(event.connection, rank);
+                self.to.borrow_mut()[rank.0].get_or_insert(event.connection);
             }
-            FlowChange::Ended(_) => {
-                self.whose.borrow_mut().insert(event.remote, rank);
-                self.forget(event.port, event.remote);
+            ConnectionChange::Ended(_) => {
+                self.whose.borrow_mut().insert(event.connection, rank);
+                self.forget(event.endpoint, event.connection);
             }
-            FlowChange::Settled => {}
+            ConnectionChange::Opened | ConnectionChange::Failed(_) => {}
         }
     }
 
     /// Send from a handler: where there is no room, wait for it, and run no
     /// other handler meanwhile.
-    pub(crate) fn send_and_wait(
+    pub(crate) fn send_and_wait<S>(
         &self,
-        port: &Port,
+        endpoint: &Endpoint<S>,
         dest: Rank,
-        handler: Handler,
+        handler: HandlerId,
         words: &[u64],
         bytes: &[u8],
     ) -> Result<(), SendError> {
         let mut since = None;
         loop {
-            let to = self.link(port, dest)?;
-            match port.request(to, handler, words, bytes) {
+            let to = self.link(endpoint, dest)?;
+            match endpoint.try_request(to, handler, words, bytes) {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_temporary() => self.wait(port, to, dest, &mut since)?,
+                Err(error) if error.is_temporary() => self.wait(endpoint, to, dest, &mut since)?,
                 Err(error) => {
-                    if !port.is_open(to) {
-                        self.forget(port, to);
+                    if !endpoint.is_open(to) {
+                        self.forget(endpoint, to);
                     }
                     return Err(SendError::of_request(error, dest));
                 }
@@ -154,31 +154,37 @@ impl Links {
     }
 
     #[cold]
-    fn wait(&self, port: &Port, to: Remote, dest: Rank, since: &mut Option<Instant>) -> Result<(), SendError> {
+    fn wait<S>(
+        &self,
+        endpoint: &Endpoint<S>,
+        to: Connection,
+        dest: Rank,
+        since: &mut Option<Instant>,
+    ) -> Result<(), SendError> {
         let waited = since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.patience.get() {
             return Err(SendError::Stuck { dest, waited });
         }
         let mut pump = self.pump.borrow_mut();
         pump.poll(&mut ());
-        pump.wait_until(&mut (), SLICE, |()| port.credit(to) > 0);
+        pump.wait_until(&mut (), SLICE, |()| endpoint.credit(to) > 0);
         Ok(())
     }
 
     /// Wait until there are open conversations with all nodes; run no handlers.
     /// Returns the nodes that were not there when the time was over.
-    pub(crate) fn meet(&self, port: &Port, timeout: Duration) -> Result<Vec<Rank>, SendError> {
+    pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<Rank>, SendError> {
         let start = Instant::now();
         loop {
             self.pump.borrow_mut().poll(&mut ());
             let mut missing = Vec::new();
             for dest in (0..self.cluster.nodes()).map(Rank).filter(|dest| *dest != self.cluster.own()) {
-                let to = self.link(port, dest)?;
-                match port.ready(to) {
+                let to = self.link(endpoint, dest)?;
+                match endpoint.ready(to) {
                     Ok(()) => continue,
                     Err(NotOpen::Refused(Refusal::Tag)) => return Err(SendError::Stranger(dest)),
                     Err(NotOpen::Connecting) => {}
-                    Err(_) => self.forget(port, to),
+                    Err(_) => self.forget(endpoint, to),
                 }
                 missing.push(dest);
             }
@@ -191,9 +197,9 @@ impl Links {
 
     /// Wait until everything sent has been accepted; run no handlers. Returns
     /// the nodes that had not accepted when the time was over.
-    pub(crate) fn drain(&self, port: &Port, timeout: Duration) -> Vec<Rank> {
+    pub(crate) fn drain<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Vec<Rank> {
         let whose = self.whose.borrow();
-        let under_way = || whose.iter().filter(|(remote, _)| !port.is_accepted(**remote));
+        let under_way = || whose.iter().filter(|(connection, _)| !endpoint.is_accepted(**connection));
         let mut pump = self.pump.borrow_mut();
         pump.poll(&mut ());
         pump.wait_until(&mut (), timeout, |()| under_way().next().is_none());

@@ -2,26 +2,25 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ops::Deref;
 
-use am_api::{Handler, ReturnReason, Token};
+use am_api::{HandlerId, ReturnReason, Token};
 
 use crate::links::Links;
 use crate::{Cluster, Rank, SendError};
 
 /// A message that has arrived. Its bytes stand where the NIC put them, as long
 /// as the handler runs (§3.1: "message buffers do not persist beyond the return of the handler").
-pub struct Message<'a> {
-    message: am_api::Message<'a>,
+pub struct Message<'a, S> {
+    message: am_api::Message<'a, S>,
     links: &'a Links,
     source: Rank,
     /// The right to answer, on room set aside; used up by the first answer.
     answer: Cell<Option<Token>>,
 }
 
-impl<'a> Message<'a> {
+impl<'a, S> Message<'a, S> {
     #[inline]
-    pub(crate) fn new(message: am_api::Message<'a>, links: &'a Links, source: Rank, answer: Option<Token>) -> Self {
+    pub(crate) fn new(message: am_api::Message<'a, S>, links: &'a Links, source: Rank, answer: Option<Token>) -> Self {
         Message { message, links, source, answer: Cell::new(answer) }
     }
 
@@ -34,7 +33,7 @@ impl<'a> Message<'a> {
 
     /// The handler that it names.
     #[inline]
-    pub fn handler(&self) -> Handler {
+    pub fn handler(&self) -> HandlerId {
         self.message.handler()
     }
 
@@ -64,7 +63,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send_4(&self, dest: Rank, handler: Handler, words: [u64; 4]) -> Result<(), SendError> {
+    pub fn send_4(&self, dest: Rank, handler: HandlerId, words: [u64; 4]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &words, b"")
     }
 
@@ -73,40 +72,39 @@ impl<'a> Message<'a> {
     /// # Errors
     /// See [`SendError`].
     #[inline]
-    pub fn send(&self, dest: Rank, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+    pub fn send(&self, dest: Rank, handler: HandlerId, bytes: &[u8]) -> Result<(), SendError> {
         self.dispatch(dest, handler, &[], bytes)
     }
 
     #[inline]
-    fn dispatch(&self, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+    fn dispatch(&self, dest: Rank, handler: HandlerId, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
         if dest == self.source
             && let Some(token) = self.answer.take()
         {
             return answer(token, dest, handler, words, bytes);
         }
-        self.links.send_and_wait(self.message.port(), dest, handler, words, bytes)
+        self.links.send_and_wait(self.message.endpoint(), dest, handler, words, bytes)
     }
 }
 
 #[inline]
-fn answer(token: Token, dest: Rank, handler: Handler, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
+fn answer(token: Token, dest: Rank, handler: HandlerId, words: &[u64], bytes: &[u8]) -> Result<(), SendError> {
     token.reply(handler, words, bytes).map_err(|error| SendError::of_reply(error, dest))
 }
 
-impl fmt::Debug for Message<'_> {
+impl<S> fmt::Debug for Message<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message").field("source", &self.source).field("message", &self.message).finish_non_exhaustive()
     }
 }
 
 /// A message of this node that came back, as it was sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Returned<'a> {
-    pub(crate) returned: am_api::Returned<'a>,
+pub struct Returned<'a, S> {
+    pub(crate) returned: am_api::Returned<'a, S>,
     pub(crate) dest: Rank,
 }
 
-impl<'a> Returned<'a> {
+impl<'a, S> Returned<'a, S> {
     /// The node that it was for.
     pub fn dest(&self) -> Rank {
         self.dest
@@ -114,21 +112,35 @@ impl<'a> Returned<'a> {
 
     /// Why it came back.
     pub fn reason(&self) -> ReturnReason {
-        self.returned.reason()
+        self.returned.reason
     }
 
     /// The handler that it names.
-    pub fn handler(&self) -> Handler {
-        self.returned.deref().handler()
+    pub fn handler(&self) -> HandlerId {
+        self.returned.message.handler()
     }
 
     /// Its words; zeros of a `send`.
     pub fn words(&self) -> [u64; 4] {
-        [0, 1, 2, 3].map(|at| self.returned.word(at))
+        [0, 1, 2, 3].map(|at| self.returned.message.word(at))
     }
 
     /// Its bytes; none of a `send_4`.
     pub fn bytes(&self) -> &'a [u8] {
-        self.returned.payload()
+        self.returned.message.payload()
+    }
+}
+
+impl<S> Clone for Returned<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Returned<'_, S> {}
+
+impl<S> fmt::Debug for Returned<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned").field("dest", &self.dest).field("returned", &self.returned).finish()
     }
 }

@@ -59,7 +59,7 @@ impl SendError {
     pub(crate) fn of_connect(error: ConnectError, dest: Rank) -> SendError {
         match error {
             ConnectError::NoFlow => SendError::NoFlow,
-            ConnectError::Closed | ConnectError::Name(_) | ConnectError::Oneself(_) => {
+            ConnectError::Closed | ConnectError::Name(_) | ConnectError::OwnNode(_) => {
                 SendError::Unreachable { dest, why: NotOpen::Closed }
             }
         }

@@ -1,17 +1,18 @@
-//! What the XDP program does while its node has no room: requests go back to
-//! their senders before the host sees them (`bpf/bounce.h`).
+//! The bounce of the XDP program (`bpf/bounce.h`): while the node has no room, a request goes back to its sender before
+//! the host sees it.
 
 use std::collections::BTreeMap;
 
+use am_transport::Command;
 use am_wire::bounce::Back;
 use am_wire::frame::SMALLEST;
 use am_wire::steer::{Decision, Table, steer};
 use am_wire::{Address, EtherType, Flow};
 
-/// The program's tables: the same decision as everywhere, from [`am_wire::steer`].
+/// The program's tables. [`am_wire::steer`] decides, as in user space.
 #[derive(Debug)]
 pub(super) struct Bouncer {
-    /// On the heap: it has a byte for each of the 16,384 flow ids.
+    /// On the heap, because it has a byte for each of the 16,384 flow ids.
     table: Box<Table>,
     backs: BTreeMap<Flow, Back>,
 }
@@ -21,7 +22,19 @@ impl Bouncer {
         Bouncer { table: Box::new(Table::new(EtherType::DEFAULT, own)), backs: BTreeMap::new() }
     }
 
-    pub(super) fn steer(&mut self, flow: Flow, open: bool) {
+    pub(super) fn control(&mut self, command: Command<'_>) {
+        match command {
+            Command::Steer { flow, open } => self.steer(flow, open),
+            Command::RejectTemplate { flow, template } => {
+                self.backs.insert(flow, *template);
+                self.know(flow, true);
+            }
+            Command::RxFull(is_full) => self.table.full = is_full,
+            _ => (),
+        }
+    }
+
+    fn steer(&mut self, flow: Flow, open: bool) {
         self.table.flows[flow.index()] = open as u8;
         if !open {
             self.backs.remove(&flow);
@@ -29,18 +42,9 @@ impl Bouncer {
         }
     }
 
-    pub(super) fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.backs.insert(flow, *back);
-        self.know(flow, true);
-    }
-
     fn know(&mut self, flow: Flow, known: bool) {
         let (limb, bit) = (&mut self.table.ways_back[flow.index() / 64], 1 << (flow.index() % 64));
         *limb = if known { *limb | bit } else { *limb & !bit };
-    }
-
-    pub(super) fn full(&mut self, is_full: bool) {
-        self.table.full = is_full;
     }
 
     /// The reject of a request that is to be returned.
@@ -48,7 +52,7 @@ impl Bouncer {
         if !self.table.full || !matches!(steer(request, &self.table), Decision::Bounce(_)) {
             return None;
         }
-        // Which flow it is: the only one whose way back turns it into a reject of its own.
+        // A reject template belongs to one flow.
         let flow = am_wire::frame::parse(request, EtherType::DEFAULT).ok()?.header.flow;
         self.backs.get(&flow)?.reject(request.first_chunk::<SMALLEST>()?, EtherType::DEFAULT)
     }
@@ -67,8 +71,9 @@ mod tests {
         let link = |from, to| Link { to, from, ethertype: EtherType::DEFAULT };
         let mut bouncer = Bouncer::new(own);
         bouncer.steer(flow, true);
-        bouncer.way_back(flow, &Back::new(Framing::Bare, &link(own, peer), flow, 0));
-        bouncer.full(true);
+        let template = &Back::new(Framing::Bare, &link(own, peer), flow, 0);
+        bouncer.control(Command::RejectTemplate { flow, template });
+        bouncer.control(Command::RxFull(true));
         for body in [0, 44, 46, 100, 1500] {
             let mut bytes = [0; 1514];
             let header = Header { kind: Kind::Request, flow, nonce: 0, handler: 0, words: 0, seq: 9 };

@@ -1,37 +1,36 @@
-//! Content that can be told from any other: all of it follows from who sent
-//! the message, its number and its size.
+//! Content that is different for every message. It follows from the message's sender, number and size.
 
-/// A run of a node: what has been started `run` times before is not the same sender.
+/// One run of a node. After a restart the node is another sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
-    /// Which node.
+    /// The node.
     pub node: u16,
-    /// Which run of it.
+    /// The number of the run.
     pub run: u16,
 }
 
-/// A message.
+/// The identity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
-    /// Who sent it.
+    /// The sender.
     pub from: Run,
-    /// Which of the sender's.
+    /// The sender's number for it.
     pub number: u32,
 }
 
 impl Id {
-    /// As the first word of the message.
+    /// The identity as the first word of the message.
     pub fn to_word(self) -> u64 {
         (self.from.node as u64) << 48 | (self.from.run as u64) << 32 | self.number as u64
     }
 
-    /// From the first word of a message.
+    /// The identity in the first word of a message.
     pub fn from_word(word: u64) -> Id {
         Id { from: Run { node: (word >> 48) as u16, run: (word >> 32) as u16 }, number: word as u32 }
     }
 }
 
-/// Words and payload of a message; the first two words are its identity and `note`.
+/// Write the words and the payload of a message. The first two words are its identity and `note`.
 pub fn fill(body: &mut [u8], id: Id, note: u64) {
     let mut state = id.to_word() ^ (body.len() as u64) << 20;
     for (number, place) in body.chunks_mut(8).enumerate() {

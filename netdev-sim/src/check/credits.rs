@@ -1,7 +1,6 @@
-//! Credits conserved: what a sender may still send, and what it sent that the
-//! receiver has not released, is together never more than is granted; and
-//! when all is quiet it is exactly that. What is granted changes while the
-//! receiver shares its room out anew, but never to nothing.
+//! Credits are conserved. A sender's remaining credits, and its messages that the receiver has not released, are together
+//! never more than the receiver grants. When the network is quiet they are exactly that many. The receiver changes its
+//! grant as it shares its window among senders, but never to zero.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +22,20 @@ struct Account {
 }
 
 impl Credits {
-    /// A flow is open: so many messages of the class may be on their way.
+    /// A flow is open. This many messages of the class may be on their way.
     pub fn granted(&mut self, flow: u64, class: Class, credits: usize) {
         self.flows.insert((flow, class.index()), Account { granted: credits, ..Account::default() });
     }
 
-    /// The receiver grants so many from now on.
+    /// The receiver grants this many from now on.
     ///
     /// # Errors
-    /// None: then its sender waits for ever.
+    /// The grant is zero, so the sender would wait for ever.
     pub fn grants(&mut self, flow: u64, class: Class, credits: usize) -> Checked {
         if let Some(account) = self.flows.get_mut(&(flow, class.index())) {
             account.granted = credits;
         }
-        if credits == 0 { wrong(flow, class, "no credit is granted any more".into()) } else { Ok(()) }
+        if credits == 0 { wrong(flow, class, "no credit is granted".into()) } else { Ok(()) }
     }
 
     /// A message was admitted.
@@ -44,21 +43,21 @@ impl Credits {
         self.flows.entry((flow, class.index())).or_default().sent += 1;
     }
 
-    /// The receiver has handled one.
+    /// The receiver has released a message.
     pub fn released(&mut self, flow: u64, class: Class) {
         self.flows.entry((flow, class.index())).or_default().released += 1;
     }
 
-    /// Messages admitted, and of these the ones handled.
+    /// How many messages were admitted, and how many of these were released.
     pub fn counts(&self, flow: u64, class: Class) -> (usize, usize) {
         self.flows.get(&(flow, class.index())).map_or((0, 0), |account| (account.sent, account.released))
     }
 
-    /// The sender says that so many are left. Replies are admitted without
-    /// credit, and wait for it: while they do, none is left.
+    /// The sender has `left` credits. Replies are admitted without credit, and wait for it; while they wait, none is
+    /// left.
     ///
     /// # Errors
-    /// Together with those under way that is more than was granted.
+    /// Together with the messages under way these are more than were granted.
     pub fn check(&self, flow: u64, class: Class, left: usize) -> Checked {
         let Some(Account { granted, sent, released }) = self.flows.get(&(flow, class.index())).copied() else {
             return Ok(());
@@ -73,12 +72,11 @@ impl Credits {
         Ok(())
     }
 
-    /// The sender says that so many are left, nothing is on its way, and no
-    /// news of credit was lost: as for [`Credits::check`], and exactly what was
-    /// granted is left.
+    /// The sender has `left` credits, no message is under way, and no grant was lost. [`Credits::check`] holds, and all
+    /// granted credits are left.
     ///
     /// # Errors
-    /// It is not.
+    /// One of the two does not hold.
     pub fn settled(&self, flow: u64, class: Class, left: usize) -> Checked {
         self.check(flow, class, left)?;
         let granted = self.flows.get(&(flow, class.index())).map_or(left, |account| account.granted);
@@ -105,13 +103,13 @@ mod tests {
         credits.granted(1, Request, 4);
         credits.sent(1, Request);
         assert_eq!(credits.check(1, Request, 3), Ok(()));
-        assert!(credits.check(1, Request, 4).is_err(), "one made up");
+        assert!(credits.check(1, Request, 4).is_err(), "one invented");
         credits.released(1, Request);
         assert_eq!(credits.check(1, Request, 3), Ok(()), "not told yet");
         assert!(credits.settled(1, Request, 3).is_err(), "one lost");
         assert_eq!(credits.settled(1, Request, 4), Ok(()));
         credits.released(1, Request);
-        assert!(credits.check(1, Request, 4).is_err(), "released what was never sent");
+        assert!(credits.check(1, Request, 4).is_err(), "released a message that was never sent");
     }
 
     #[test]

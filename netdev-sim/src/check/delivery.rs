@@ -1,9 +1,8 @@
 //! Each message is delivered once or returned once, with its exact content.
 //!
-//! A message that comes back may have been delivered, when the flow ended and
-//! only the acknowledgement was lost. And who dies, or closes its endpoint,
-//! takes along what it had sent and what it had accepted: of those messages
-//! only "at most once" is left.
+//! A returned message may have been delivered, if the flow ended and only the acknowledgement was lost. A node that dies
+//! or closes its endpoint loses the messages that it had sent and those that it had accepted. These are only delivered
+//! at most once.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +16,13 @@ struct Record {
     note: u64,
     delivered: bool,
     returned: bool,
-    /// It came back as certainly not delivered.
+    /// It was returned as certainly not delivered.
     certain: bool,
-    /// One of the two died since.
+    /// Its sender or its receiver has died since.
     excused: bool,
 }
 
-/// Every message that was ever admitted, and what became of it.
+/// Every message that was admitted, and its outcome.
 #[derive(Debug, Default)]
 pub struct Deliveries {
     records: BTreeMap<Id, Record>,
@@ -38,23 +37,23 @@ fn wrong(what: String) -> Checked {
 }
 
 impl Deliveries {
-    /// The message was admitted: its body is `size` bytes that [`fill`] wrote.
+    /// The message was admitted. Its body is `size` bytes that [`fill`] wrote.
     pub fn sent(&mut self, id: Id, to: u16, size: usize, note: u64) {
         self.records.insert(id, Record { to, size, note, ..Record::default() });
         self.unresolved += 1;
     }
 
-    /// A handler got it.
+    /// A handler got the message.
     ///
     /// # Errors
-    /// For the second time, at the wrong node, never sent, or not as it was sent.
+    /// It was delivered before, came to the wrong node, was never sent, or has changed.
     pub fn delivered(&mut self, at: Run, words: &[u64], payload: &[u8]) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
         if record.delivered {
             return wrong(format!("{id:?} was delivered twice, the second time at {at:?}"));
         }
         if record.certain {
-            return wrong(format!("{id:?} was delivered, though it had come back as not delivered"));
+            return wrong(format!("{id:?} was delivered, but had been returned as not delivered"));
         }
         if record.to != at.node {
             return wrong(format!("{id:?} was for node {}, and came to {at:?}", record.to));
@@ -64,11 +63,11 @@ impl Deliveries {
         Ok(())
     }
 
-    /// It came back to its sender, whose flow is over or is not; `certain`: as certainly not delivered.
+    /// The message came back to its sender. `certain`: as certainly not delivered.
     ///
     /// # Errors
-    /// For the second time, to somebody else, while the flow lives, never sent,
-    /// not as it was sent, or as not delivered when it was.
+    /// It was returned before, came to another node, its flow lives, it was never sent, it has changed, or it is certain
+    /// and was delivered.
     pub fn returned(&mut self, at: Run, flow_is_over: bool, certain: bool, words: &[u64], payload: &[u8]) -> Checked {
         let (id, record) = self.look_up(words, payload)?;
         if record.returned {
@@ -81,22 +80,22 @@ impl Deliveries {
             return wrong(format!("{id:?} was returned, but its flow lives"));
         }
         if certain && record.delivered {
-            return wrong(format!("{id:?} came back as not delivered, and a handler has had it"));
+            return wrong(format!("{id:?} was returned as not delivered, but a handler had got it"));
         }
         self.returned += 1;
         self.resolve(id, |record| (record.returned, record.certain) = (true, certain));
         Ok(())
     }
 
-    /// A message that was kept beyond its handler is looked at once more.
+    /// A message that outlived its handler is read again.
     ///
     /// # Errors
-    /// It is not any more what was sent.
+    /// It has changed.
     pub fn still(&mut self, words: &[u64], payload: &[u8]) -> Checked {
         self.look_up(words, payload).map(|_| ())
     }
 
-    /// A node died, or closed its endpoint, with all it had sent and accepted.
+    /// A node died, or closed its endpoint. Its messages are excused.
     pub fn died(&mut self, dead: Run) {
         for (id, record) in &mut self.records {
             if (record.to == dead.node || id.from == dead) && record.is_open() {
@@ -106,17 +105,17 @@ impl Deliveries {
         }
     }
 
-    /// Messages neither delivered nor returned, of nodes that live.
+    /// How many messages of live nodes are neither delivered nor returned.
     pub fn unresolved(&self) -> usize {
         self.unresolved
     }
 
-    /// One of them, to be told.
+    /// One of these messages, for the error text.
     pub fn first_unresolved(&self) -> Option<Id> {
         self.records.iter().find(|(_, record)| record.is_open()).map(|(id, _)| *id)
     }
 
-    /// Messages delivered, and returned.
+    /// How many messages were delivered, and how many returned.
     pub fn counts(&self) -> (u64, u64) {
         (self.delivered, self.returned)
     }

@@ -1,12 +1,12 @@
-//! Nothing ends without a cause: who is given up is gone, who is said to have
-//! been started again was, and who is said to have closed did so.
+//! A flow ends only for a reason. A peer that is given up is gone, a peer that is reported as restarted was restarted,
+//! and a peer that is reported as closed has closed.
 
 use std::collections::BTreeSet;
 
 use super::{Checked, Violation};
 use crate::clock::{MS, Nanos};
 
-/// Why a flow ended, as one side says.
+/// The reason that one side gives for the end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The other side does not answer.
@@ -17,16 +17,16 @@ pub enum End {
     Restarted,
 }
 
-/// What is true of the other side.
+/// The true state of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// It lives, and so does its half of the flow.
+    /// The node and its half of the flow live.
     pub open: bool,
-    /// It has been started again.
+    /// The node was started again.
     pub restarted: bool,
 }
 
-/// Who may end what.
+/// The flows that were closed, and when a peer can count as unreachable.
 #[derive(Clone, Debug, Default)]
 pub struct Endings {
     quiet_from: Nanos,
@@ -35,8 +35,7 @@ pub struct Endings {
 }
 
 impl Endings {
-    /// The faults stop at `quiet_from`; a node asks who does not answer again
-    /// after `asks_each` at the latest.
+    /// The faults stop at `quiet_from`. A node repeats an unanswered question after `asks_each` at the latest.
     pub fn new(quiet_from: Nanos, asks_each: Nanos) -> Endings {
         Endings { quiet_from, asks_each, closed: BTreeSet::new() }
     }
@@ -46,7 +45,7 @@ impl Endings {
         self.closed.insert(flow);
     }
 
-    /// Whether one side has.
+    /// Whether one side has closed the flow or given it up.
     pub fn is_closed(&self, flow: u64) -> bool {
         self.closed.contains(&flow)
     }
@@ -54,14 +53,16 @@ impl Endings {
     /// One side says that the flow has ended.
     ///
     /// # Errors
-    /// It had no reason to.
+    /// The reason is false.
     pub fn ended(&self, now: Nanos, flow: u64, how: End, other: Other) -> Checked {
-        // Questions and answers have got through since then, several times.
+        // By then several questions have been asked and answered without faults.
         let heard = now > self.quiet_from + 3 * self.asks_each + 20 * MS;
         let what = match how {
-            End::GivenUp if other.open && heard => "was given up, but the other side lives and would answer",
-            // A later run closes what it knows nothing of.
-            End::Closed if !self.is_closed(flow) && !other.restarted => "is said to be closed, and nobody closed it",
+            End::GivenUp if other.open && heard => "was given up, but the other side lives and answers",
+            // A later run closes a flow that it does not know.
+            End::Closed if !self.is_closed(flow) && !other.restarted => {
+                "is reported as closed, but neither side closed it"
+            }
             End::Restarted if !other.restarted => "ended with a restart that did not happen",
             _ => return Ok(()),
         };

@@ -1,24 +1,31 @@
-//! Frames conserved: every frame of a pool is somewhere, once.
+//! Frames are conserved: every frame of a pool is in exactly one place.
 
 use super::{Checked, Violation};
 use crate::nic::Nic;
 use am_transport::Transport;
 
-/// Nobody wrote what was the NIC's, and every frame is free, the NIC's or one
-/// of `others`, the numbers of those that its node holds.
+/// Check a running NIC: no frame was written while the NIC owned it, and every frame is free, the NIC's, or one of
+/// `others`, the numbers of those that the node holds.
 ///
 /// # Errors
-/// One was written, is free and held, or is lost.
+/// A frame was written, is both free and held, or is lost.
 pub fn running(nic: &Nic, others: &[usize]) -> Checked {
     let overwritten = nic.count().overwritten;
     if overwritten > 0 {
         return wrong(format!("{overwritten} frames were written while the NIC had them"));
     }
     let pool = &nic.caps().pool;
-    conserved(pool.layout().frames, pool.available(), nic.frames_held_with(others))
+    let (frames, free, held) = (pool.layout().frames, pool.available(), nic.frames_held_with(others));
+    if free + held > frames {
+        return wrong(format!("{free} frames are free and {held} are held, of {frames}: some are both"));
+    }
+    if free + held < frames {
+        return wrong(format!("{} of {frames} frames are lost: {free} free, {held} held", frames - free - held));
+    }
+    Ok(())
 }
 
-/// Nothing is under way, and nobody but the NIC holds a frame.
+/// Check a quiet NIC: no frame is under way, and only the NIC holds frames.
 ///
 /// # Errors
 /// Frames are missing.
@@ -26,9 +33,8 @@ pub fn quiet(nic: &Nic) -> Checked {
     running(nic, &[])
 }
 
-/// Where the frames of a pool were when its node's turn was over. Until the
-/// next one, only the NIC moves them, and only from ring to ring: what was
-/// conserved then still is, at every event in between.
+/// Where the frames of a pool were at the end of its node's turn. Until the next turn only the NIC moves them, and only
+/// from ring to ring. So the counts stay the same at every event in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between {
     free: usize,
@@ -37,16 +43,16 @@ pub struct Between {
 }
 
 impl Between {
-    /// A turn is over, and [`running`] has found nothing wrong.
+    /// Record the counts at the end of a turn, after [`running`] has passed.
     pub fn of(nic: &Nic) -> Between {
         let (free, in_rings) = (nic.caps().pool.available(), nic.held().iter().sum());
         Between { free, in_rings, overwritten: nic.count().overwritten }
     }
 
-    /// Something has happened on the network.
+    /// Check the counts after an event of the network.
     ///
     /// # Errors
-    /// A frame has left the rings, come into them, or been written.
+    /// A frame has left the rings, entered them, or been written.
     pub fn check(&self, nic: &Nic) -> Checked {
         let now = Between::of(nic);
         if now == *self {
@@ -54,16 +60,6 @@ impl Between {
         }
         wrong(format!("between two turns the NIC's frames became {now:?}, from {self:?}"))
     }
-}
-
-fn conserved(frames: usize, free: usize, held: usize) -> Checked {
-    if free + held > frames {
-        return wrong(format!("{free} frames are free and {held} are held, of {frames}: some are both"));
-    }
-    if free + held < frames {
-        return wrong(format!("{} of {frames} frames are lost: {free} free, {held} held", frames - free - held));
-    }
-    Ok(())
 }
 
 fn wrong(what: String) -> Checked {

@@ -1,23 +1,23 @@
-//! A message stays with its sender until the receiver has it: what is
-//! acknowledged was accepted, by this very run of the receiver.
+//! A sender keeps a message until the receiver has it. An acknowledged message was accepted by the present run of the
+//! receiver.
 
 use super::{Checked, Violation};
 
-/// One flow and class, while both halves are as they were when it was set up.
+/// The messages of one flow and class, while both nodes are still in the run in which they set it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The number of the flow.
     pub flow: u64,
-    /// Messages that the sender was allowed to send.
+    /// Messages admitted at the sender.
     pub sent: usize,
-    /// Of these, delivered.
+    /// Messages of these that were delivered.
     pub delivered: usize,
-    /// Of these, still kept by the sender.
+    /// Messages of these that the sender still keeps.
     pub kept: usize,
 }
 
 impl Kept {
-    /// Nothing waits at the receiver to be delivered.
+    /// Check the counts, when no message waits at the receiver to be delivered.
     ///
     /// # Errors
     /// Some messages are neither delivered nor kept.
@@ -27,7 +27,7 @@ impl Kept {
             return Ok(());
         }
         let gone = sent - delivered - kept;
-        let what = format!("flow {flow:#x}: {gone} messages count as acknowledged, and their receiver never had them");
+        let what = format!("flow {flow:#x}: {gone} messages count as acknowledged, but their receiver never had them");
         Err(Violation::new("kept", what))
     }
 }

@@ -1,27 +1,30 @@
-//! Liveness: when the faults have stopped, everything drains.
+//! Liveness: after the last fault every message, question and flow is resolved.
 
 use super::{Checked, Violation};
 use crate::clock::Nanos;
 
-/// How long that may take.
+/// The time by which everything is resolved.
 #[derive(Clone, Copy, Debug)]
 pub struct Liveness {
-    /// The faults have stopped.
+    /// When the faults stop.
     pub from: Nanos,
-    /// Everything is drained so much later.
+    /// How much later everything is resolved.
     pub within: Nanos,
 }
 
 impl Liveness {
-    /// So many messages, questions and flows are still undecided.
+    /// This many messages, questions and flows are unresolved.
     ///
     /// # Errors
-    /// Any are, and the time is over.
+    /// Some are, and the time has passed.
     pub fn check(&self, now: Nanos, undecided: usize) -> Checked {
         if undecided == 0 || now <= self.from + self.within {
             return Ok(());
         }
-        let what = format!("{undecided} things are undecided {} µs after the last fault", (now - self.from) / 1000);
+        let what = format!(
+            "{undecided} messages, questions or flows are unresolved {} µs after the last fault",
+            (now - self.from) / 1000
+        );
         Err(Violation::new("liveness", what))
     }
 }

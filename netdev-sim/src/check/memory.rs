@@ -1,9 +1,9 @@
-//! Bounded memory: nothing that has a bound is over it.
+//! Memory is bounded: no ring, buffer or table holds more than its bound.
 
 use super::{Checked, Violation};
 use crate::net::Net;
 
-/// The rings of a NIC, and the switch: its table and all of its buffers.
+/// Check the rings of a NIC, and the switch's table and buffers.
 ///
 /// # Errors
 /// One of them is over its bound.
@@ -19,10 +19,10 @@ pub fn bounded(net: &mut Net, node: usize) -> Checked {
     within("switch table", net.switch().learned(), addresses)
 }
 
-/// At most `most` of `what`.
+/// Check that `what` holds at most `most`.
 ///
 /// # Errors
-/// There are more.
+/// It holds more.
 pub fn within(what: &str, count: usize, most: usize) -> Checked {
     if count <= most {
         return Ok(());

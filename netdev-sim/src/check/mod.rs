@@ -1,8 +1,7 @@
-//! What must hold whatever the network does, one file for each promise.
+//! The promises that hold whatever the network does, one file for each.
 //!
-//! A checker is told what happened, knows nothing of how, and says a
-//! [`Violation`] as soon as there is one: the run stops at the event that broke
-//! the promise, not where somebody noticed.
+//! A checker is told what happened, and knows nothing of the code that did it. It returns a [`Violation`] at once, so
+//! the run stops at the event that broke the promise.
 
 pub mod content;
 pub mod credits;
@@ -15,11 +14,11 @@ pub mod memory;
 pub mod order;
 pub mod transfers;
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{checker}: {what}")]
 pub struct Violation {
-    /// Which checker says so.
+    /// The checker that found it.
     pub checker: &'static str,
     /// What happened.
     pub what: String,
@@ -31,5 +30,5 @@ impl Violation {
     }
 }
 
-/// What a checker says.
+/// The verdict of a checker.
 pub type Checked = Result<(), Violation>;

@@ -1,15 +1,15 @@
-//! Handlers get the messages of one flow and class in the order in which they were sent; what comes back to its
-//! sender comes back in that order, too.
+//! Handlers get the messages of one flow and class in the order in which they were sent. Returned messages come back in
+//! that order, too.
 
 use std::collections::BTreeMap;
 
 use super::content::Id;
 use super::{Checked, Violation};
 
-/// A flow and a class of messages on it.
+/// A flow, and a class of its messages.
 type Stream = (u64, usize);
 
-/// The place of every message of a flow that keeps the order, and how far each stream has come.
+/// The position of every message on the flows that keep the order, and the last position that each stream has reached.
 #[derive(Debug, Default)]
 pub struct Order {
     places: BTreeMap<Id, (Stream, u64)>,
@@ -19,26 +19,26 @@ pub struct Order {
 }
 
 impl Order {
-    /// The message was admitted, after all that were admitted to this stream before.
+    /// The message was admitted. It comes after all earlier messages of its stream.
     pub fn sent(&mut self, id: Id, stream: Stream) {
         let count = self.sent.entry(stream).or_default();
         *count += 1;
         self.places.insert(id, (stream, *count));
     }
 
-    /// A handler got it.
+    /// A handler got the message.
     ///
     /// # Errors
-    /// A handler has got a later one of this stream already.
+    /// A handler has already got a later message of the stream.
     pub fn delivered(&mut self, id: Id) -> Checked {
         let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
         after(self.delivered.entry(stream).or_default(), place, id, "delivered")
     }
 
-    /// It came back to its sender.
+    /// The message came back to its sender.
     ///
     /// # Errors
-    /// A later one of this stream has come back already.
+    /// A later message of the stream has already come back.
     pub fn returned(&mut self, id: Id) -> Checked {
         let Some(&(stream, place)) = self.places.get(&id) else { return Ok(()) };
         after(self.returned.entry(stream).or_default(), place, id, "returned")
@@ -68,7 +68,7 @@ mod tests {
         ids.iter().for_each(|id| order.sent(*id, (7, 0)));
         assert_eq!((order.delivered(ids[0]), order.delivered(ids[2])), (Ok(()), Ok(())));
         assert!(order.delivered(ids[1]).is_err());
-        assert_eq!(order.returned(ids[1]), Ok(()), "what comes back is counted apart");
+        assert_eq!(order.returned(ids[1]), Ok(()), "returned messages have their own order");
         assert!(order.returned(ids[0]).is_err());
     }
 }

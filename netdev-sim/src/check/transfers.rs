@@ -1,28 +1,28 @@
-//! Bulk transfers: who asked for one hears once how it ended, the other side at
-//! most once; what is said to be there is there, and nothing beside it.
+//! Bulk transfers. The initiator gets the outcome once, the other side at most once. Bytes that are reported as arrived
+//! are in their place, and no other byte has changed.
 
 use std::collections::BTreeMap;
 
 use super::content::Run;
 use super::{Checked, Violation};
 
-/// Where a transfer puts its bytes: each has a place of its own.
+/// Where a transfer puts its bytes. No two transfers share a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The node whose memory it is.
+    /// The node that owns the memory.
     pub node: u16,
-    /// That node asked for it; otherwise another puts it there.
+    /// Whether that node gets the bytes. Otherwise another node puts them there.
     pub is_got: bool,
-    /// Which place of that node.
+    /// The number of the place in that node.
     pub slot: u32,
 }
 
-/// Which end of a transfer says that it is over.
+/// The two sides of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who asked for it.
+    /// The initiator.
     Asker,
-    /// The other one.
+    /// The other side.
     Other,
 }
 
@@ -31,13 +31,13 @@ struct Record {
     asker: Run,
     other: u16,
     bytes: Vec<u8>,
-    /// How it ended, as each side says.
+    /// The outcome that each side reports.
     told: [Option<bool>; 2],
-    /// One of the two died since, or closed its endpoint.
+    /// One of the two nodes has died since, or closed its endpoint.
     excused: bool,
 }
 
-/// Every transfer that was ever asked for, and what became of it.
+/// Every transfer that was started, and its outcome.
 #[derive(Debug, Default)]
 pub struct Transfers {
     records: BTreeMap<Place, Record>,
@@ -49,49 +49,49 @@ fn wrong(what: String) -> Checked {
 }
 
 impl Transfers {
-    /// These bytes are to come to this place, from `other` or by it.
+    /// A transfer was started: these bytes are to come to this place. `other` is the other side.
     pub fn asked(&mut self, place: Place, asker: Run, other: u16, bytes: Vec<u8>) {
         self.records.insert(place, Record { asker, other, bytes, told: [None; 2], excused: false });
         self.unresolved += 1;
     }
 
-    /// A side says that it is over, and whether all went well.
+    /// A side reports that the transfer has ended, and whether it succeeded.
     ///
     /// # Errors
-    /// For the second time, never asked for, or well while the side where the
-    /// bytes are has not said so.
+    /// The side has reported before, the transfer was never started, or it is reported as a success before the receiver
+    /// of the bytes has reported success.
     pub fn over(&mut self, place: Place, side: Side, is_well: bool) -> Checked {
-        let Some(record) = self.records.get_mut(&place) else { return wrong(format!("{place:?} was never asked for")) };
+        let Some(record) = self.records.get_mut(&place) else { return wrong(format!("{place:?} was never started")) };
         if record.told[side as usize].is_some() {
-            return wrong(format!("{place:?} was over twice for {side:?}"));
+            return wrong(format!("{place:?} ended twice for {side:?}"));
         }
         self.unresolved -= (side == Side::Asker && !record.excused) as usize;
         record.told[side as usize] = Some(is_well);
         let receiver = if place.is_got { Side::Asker } else { Side::Other };
         if is_well && !record.excused && record.told[receiver as usize] != Some(true) {
-            return wrong(format!("{place:?} went well, says {side:?}, but its receiver has not said so"));
+            return wrong(format!("{place:?} succeeded for {side:?}, but not yet for its receiver"));
         }
         Ok(())
     }
 
-    /// The memory of a place, in which everything before byte `arrived` is said
-    /// to be; where that is all, the rest is as it was: zero.
+    /// Check the memory of a place. The bytes before `arrived` are as sent, and the memory behind the transfer is still
+    /// zero.
     ///
     /// # Errors
-    /// It is not.
+    /// A byte is wrong.
     pub fn content(&self, place: Place, memory: &[u8], arrived: usize) -> Checked {
         let Some(Record { bytes, .. }) = self.records.get(&place) else { return Ok(()) };
         let arrived = arrived.min(bytes.len());
         if memory.get(..arrived) != Some(&bytes[..arrived]) {
-            return wrong(format!("of {place:?} the first {arrived} bytes are not what was sent"));
+            return wrong(format!("the first {arrived} bytes of {place:?} are not what was sent"));
         }
         if memory[bytes.len()..].iter().any(|&byte| byte != 0) {
-            return wrong(format!("beside {place:?} something was written"));
+            return wrong(format!("a byte behind {place:?} was written"));
         }
         Ok(())
     }
 
-    /// A node died, or closed its endpoint, with all transfers under way.
+    /// A node died, or closed its endpoint. Its transfers are excused.
     pub fn died(&mut self, dead: Run) {
         for record in self.records.values_mut() {
             if (record.asker == dead || record.other == dead.node) && !record.excused {
@@ -101,14 +101,14 @@ impl Transfers {
         }
     }
 
-    /// One of them, to be told: its place, and who asked for it from whom.
+    /// One unresolved transfer, for the error text: its place, its initiator, the other side.
     pub fn first_unresolved(&self) -> Option<(Place, Run, u16)> {
         let is_open = |record: &Record| !record.excused && record.told[Side::Asker as usize].is_none();
         let mut open = self.records.iter().filter(|(_, record)| is_open(record));
         open.next().map(|(place, record)| (*place, record.asker, record.other))
     }
 
-    /// Transfers whose asker lives and has not heard how they ended.
+    /// How many transfers have a live initiator without an outcome.
     pub fn unresolved(&self) -> usize {
         self.unresolved
     }

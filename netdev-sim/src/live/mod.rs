@@ -5,26 +5,25 @@
 //!  ┌──────────────┐           ┌──────────────┐
 //!  │ Live: a pool │           │ Live: a pool │      am_transport::Transport
 //!  └──────┬───────┘           └──────┬───────┘
-//!         │   lock, and let happen what is due   │
+//!         │  take the lock, run due events  │   
 //!   ╔═════╧══════════════════════════╧═════╗
 //!   ║ Net<Card>, one for all of this seed  ║
 //!   ╚══════════════════╤═══════════════════╝
-//!                    timer: of those who sleep
+//!                    timer: wakes sleeping nodes
 //! ```
 //!
-//! All who open the same seed share one network; who is first makes it, and it goes with the last. No thread drives
-//! it: whoever uses it lets happen first what was due before now, each event at its own time. Nobody can tell
-//! when that was really computed. Only somebody who sleeps would not look: while there are such, a timer is set to what
-//! happens next, and wakes them to do so (`network.rs`).
+//! All nodes of a process that open the same seed share one network. The first one makes it, and it ends with the last.
+//! No thread drives it. Each call first runs the events that are due, each at its own virtual time, so no node can tell
+//! when an event was computed. A sleeping node makes no calls. While a node sleeps, a timer is set to the next event and
+//! wakes it (`network.rs`).
 //!
-//! What a fault strikes is drawn from the seed in the order in which frames come onto a cable: the same frames in the
-//! same order have the same fate. When nodes send is the machine's business, and not repeated.
+//! Faults are drawn from the seed in the order in which frames come onto a cable. The same frames in the same order have
+//! the same faults. The times at which nodes send depend on the machine, and do not repeat.
 
 mod bell;
 mod names;
 mod network;
 mod settings;
-mod timer;
 mod transport;
 mod units;
 
@@ -38,7 +37,7 @@ use crate::clock::Nanos;
 
 /// The machine's clock.
 fn monotonic() -> Nanos {
-    // Fails only for clocks that there are not.
+    // Fails only for an unknown clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }

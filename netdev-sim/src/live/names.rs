@@ -1,4 +1,4 @@
-//! Networks by their seed.
+//! The networks of this process, by their seed.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,45 +14,47 @@ use super::settings::{MOST_NODES, Settings};
 /// Why a simulated network could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Who came first decided otherwise.
+    /// The node that made the network chose another value.
     #[error(
-        "the network `sim:{seed}` is there already and has {setting}={has}, not {asked}: leave the setting out, or take another seed"
+        "the network `sim:{seed}` exists already and has {setting}={has}, not {asked}: leave the setting out, or use another seed"
     )]
     Conflict {
-        /// Which network.
+        /// The network's seed.
         seed: u64,
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// What the network has.
+        /// The network's value.
         has: String,
-        /// What was asked for.
+        /// The requested value.
         asked: String,
     },
-    /// No place left.
+    /// The network has no room for another node.
     #[error(
-        "{nodes} nodes are on `sim:{seed}`, which is all it can have: who comes first may say `nodes=`, up to {MOST_NODES}"
+        "the network `sim:{seed}` has {nodes} nodes, its maximum: set `nodes=` in the name that opens it first, up to {MOST_NODES}"
     )]
     Full {
-        /// Which network.
+        /// The network's seed.
         seed: u64,
-        /// How many it can have.
+        /// The maximum number of nodes.
         nodes: usize,
     },
-    /// No memory for the pool.
+    /// There is not enough memory for the pool.
     #[error(transparent)]
     Memory(#[from] NoMemory),
-    /// The pool.
+    /// The pool cannot be laid out.
     #[error(transparent)]
     Pool(#[from] LayoutError),
-    /// No descriptors, or the like.
-    #[error("what wakes a node that sleeps could not be made: {0}; `ulimit -n` says how many files may be open")]
+    /// A descriptor could not be made.
+    #[error(
+        "cannot make the descriptors that wake a sleeping node: {0}; raise the limit of open files with `ulimit -n`"
+    )]
     System(#[from] Errno),
 }
 
-/// All that somebody is on.
+/// Every network that has a node.
 static NETWORKS: Mutex<BTreeMap<u64, Weak<Network>>> = Mutex::new(BTreeMap::new());
 
-/// A node's place on its network; who drops it leaves.
+/// A node's place on its network. The node leaves when it is dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) network: Arc<Network>,
@@ -61,7 +63,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// On the network of this seed, which is made where nobody is on it.
+    /// Join the network of this seed. The first node makes the network.
     pub(super) fn take(settings: &Settings) -> Result<Seat, OpenError> {
         let mut networks = NETWORKS.lock().unwrap_or_else(PoisonError::into_inner);
         networks.retain(|_, network| network.strong_count() > 0);

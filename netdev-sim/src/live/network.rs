@@ -1,7 +1,7 @@
-//! One network, and who is on it.
+//! One network, and its nodes.
 //!
-//! Everything happens under one lock, and begins with what was due before ([`Network::with`]). Who only looks whether
-//! something came need not take it: [`Network::is_quiet`].
+//! Each call takes one lock, and first runs the events that are due ([`Network::with`]). A node that only asks whether a
+//! frame has arrived needs no lock: [`Network::is_quiet`].
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -9,19 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use am_wire::Address;
 
-use super::bell::Bell;
+use super::bell::{Bell, Timer};
 use super::monotonic;
 use super::settings::Settings;
-use super::timer::Timer;
 use crate::card::Card;
 use crate::clock::{Nanos, US};
 use crate::net::{Happening, Net};
 
-/// While some sleep and others do not, it is left to those for so long to let happen what is due: the sleepers are woken
-/// for it only where nobody did.
+/// While some nodes sleep and others run, a running node probably runs the due events. A sleeping node is woken for an
+/// event only if no node has run it for this long.
 const OTHERS: Nanos = 200 * US;
 
-/// So often the lock is tried before the thread sleeps for it: it is held for some events, which take less than that.
+/// How often the lock is tried before the thread sleeps for it. The lock is held for a few events, which take less time.
 const SPINS: usize = 1000;
 
 /// A network that several threads use.
@@ -30,13 +29,13 @@ pub(super) struct Network {
     settings: Settings,
     /// The machine's clock when the network's was 0.
     start: Nanos,
-    /// When something happens next, for who looks without the lock.
+    /// The time of the next event, readable without the lock.
     due: AtomicU64,
-    /// When the timer rings.
+    /// The time that the timer is set to.
     alarm: AtomicU64,
-    /// For which node frames wait.
+    /// For each node, whether frames wait.
     waiting: Box<[AtomicBool]>,
-    /// How many nodes there are.
+    /// How many nodes are on the network.
     present: AtomicUsize,
     inside: Mutex<Inside>,
 }
@@ -44,15 +43,15 @@ pub(super) struct Network {
 #[derive(Debug)]
 struct Inside {
     net: Net<Card>,
-    /// Of each node that is there.
+    /// The waker of each node that is on the network.
     bells: Vec<Option<Bell>>,
-    /// So many of them are armed.
+    /// How many of them are armed.
     asleep: usize,
     timer: Timer,
 }
 
 impl Network {
-    /// With these settings, none of which is left out; nobody is on it.
+    /// A network without nodes. `settings` leaves out none.
     pub(super) fn new(settings: Settings) -> nix::Result<Network> {
         let options = settings.options();
         let (nodes, under_way) = (options.nodes, options.tx);
@@ -75,24 +74,24 @@ impl Network {
         &self.settings
     }
 
-    /// Of a node.
+    /// The address of a node.
     pub(super) fn address(&self, node: usize) -> Address {
         self.lock().net.address(node)
     }
 
-    /// Of all nodes that are here but this.
+    /// The addresses of all other nodes on the network.
     pub(super) fn others(&self, node: usize) -> Vec<Address> {
         let inside = self.lock();
         let here = inside.bells.iter().enumerate().filter(|(other, bell)| *other != node && bell.is_some());
         here.map(|(other, _)| inside.net.address(other)).collect()
     }
 
-    /// How many nodes are on it.
+    /// How many nodes are on the network.
     pub(super) fn present(&self) -> usize {
         self.present.load(Relaxed)
     }
 
-    /// A place for a node, and what it waits for; `None` where all are taken.
+    /// Add a node. Returns its number and the descriptor that wakes it; `None` if the network is full.
     pub(super) fn join(&self) -> nix::Result<Option<(usize, Arc<OwnedFd>)>> {
         let mut inside = self.lock();
         let Some(node) = inside.bells.iter().position(Option::is_none) else { return Ok(None) };
@@ -106,7 +105,7 @@ impl Network {
         Ok(Some((node, wake)))
     }
 
-    /// The node is gone, and with it what its NIC held. What it had been told to send is sent.
+    /// Remove a node. Its NIC sends the frames of its TX ring; all other frames that it held are gone.
     pub(super) fn leave(&self, node: usize) {
         let mut inside = self.lock();
         self.advance(&mut inside);
@@ -124,8 +123,8 @@ impl Network {
         monotonic().saturating_sub(self.start)
     }
 
-    /// Whether nothing waits for the node and nothing is due, so that there is nothing to do on the network now. The
-    /// timer is to be set anew where it has rung, by the one whom it woke.
+    /// Whether no frame waits for the node and no event is due, so that the node need not take the lock. A node that the
+    /// timer may have woken takes the lock, because it must set the timer again.
     #[inline]
     pub(super) fn is_quiet(&self, node: usize, now: Nanos, is_armed: bool) -> bool {
         let is_due = self.due.load(Relaxed) <= now || is_armed && self.alarm.load(Relaxed) <= now;
@@ -137,7 +136,7 @@ impl Network {
         self.use_card(self.lock(), node, use_it)
     }
 
-    /// The same, unless somebody else uses the network now, and so lets happen what is due.
+    /// The same, unless another thread has the lock. That thread then runs the due events.
     pub(super) fn try_with<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> Option<T> {
         self.try_lock().map(|inside| self.use_card(inside, node, use_it))
     }
@@ -154,12 +153,12 @@ impl Network {
         result
     }
 
-    /// Use a node's card for what takes no time: nothing happens meanwhile.
+    /// Use a node's card without running due events.
     pub(super) fn touch<T>(&self, node: usize, use_it: impl FnOnce(&mut Card) -> T) -> T {
         use_it(self.lock().net.nic(node))
     }
 
-    /// What befell the frames of a node, each with the name of its counter.
+    /// The counters of a node's NIC and links, and of the switch, each with its name.
     pub(super) fn counters(&self, node: usize) -> Vec<(&'static str, u64)> {
         let mut inside = self.lock();
         let mut all = vec![];
@@ -176,7 +175,7 @@ impl Network {
         all
     }
 
-    /// The node may be about to sleep. Whether it may.
+    /// The node may be about to sleep: arm its waker, unless frames wait for it. Whether it may sleep.
     pub(super) fn doze(&self, node: usize) -> bool {
         let mut inside = self.lock();
         self.advance(&mut inside);
@@ -202,7 +201,7 @@ impl Network {
     fn try_lock(&self) -> Option<MutexGuard<'_, Inside>> {
         match self.inside.try_lock() {
             Ok(inside) => Some(inside),
-            // Who panicked did so in here, where nothing is left half done that another could not go on with.
+            // A thread panicked under the lock. The state is still consistent, so the others continue.
             Err(TryLockError::Poisoned(inside)) => Some(inside.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -221,7 +220,7 @@ impl Network {
         });
     }
 
-    /// Before the lock is given back: say when something happens next, and have those woken for it who sleep.
+    /// Called before the lock is released: publish the time of the next event, and set the timer for sleeping nodes.
     fn settle(&self, inside: &mut Inside) {
         let next = inside.net.next();
         self.due.store(next.unwrap_or(Nanos::MAX), Relaxed);
@@ -231,10 +230,10 @@ impl Network {
         });
         let now = self.start + inside.net.now();
         let is_right = match (wanted, inside.timer.at()) {
-            // Nobody looks at it.
+            // No node sleeps, so the timer does not matter.
             (None, _) if inside.asleep == 0 => true,
             (None, at) => at.is_none(),
-            // A bit early costs a look; set anew each time it would cost a system call.
+            // An early wake-up costs one look at the network. An exact timer would cost a system call each time.
             (Some(wanted), at) => at.is_some_and(|at| now < at && at <= wanted),
         };
         if !is_right {

@@ -1,4 +1,4 @@
-//! What a name says of a network.
+//! The settings of a network in its name.
 
 use am_transport::{Name, NameError};
 
@@ -6,32 +6,32 @@ use super::units;
 use crate::clock::{Nanos, US};
 use crate::options::Options;
 
-/// A network as a name describes it: `sim:7,loss=0.01,delay=10us`. What is left out is as it was said by who
-/// came first, or else as [`completed`](Settings::completed) says.
+/// The settings in a network's name: `sim:7,loss=0.01,delay=10us`. A setting that is left out has the value of the
+/// existing network, or the default ([`completed`](Settings::completed)) if this node makes the network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Which network; and the source of all that is random on it.
+    /// The network's seed: its name in this process, and the source of its random numbers.
     pub seed: u64,
-    /// The chance that a frame is lost between two nodes.
+    /// The probability that a frame is lost between two nodes.
     pub loss: Option<f64>,
-    /// That it arrives twice.
+    /// The probability that a frame arrives twice.
     pub duplicate: Option<f64>,
-    /// That it is late, by up to 100 µs, and others overtake it.
+    /// The probability that a frame is late by up to 100 µs, so that others overtake it.
     pub reorder: Option<f64>,
-    /// That bits of it flip, which is noticed, and so it is lost.
+    /// The probability that a bit of a frame flips. The damage is detected, and the frame dropped.
     pub corrupt: Option<f64>,
-    /// From one node to the other, besides what its bits take.
+    /// The time from one node to another, without the time that the bits of the frame take.
     pub delay: Option<Nanos>,
-    /// Bits a second of each link.
+    /// Bits per second of each link.
     pub rate: Option<u64>,
-    /// The most nodes at a time.
+    /// The maximum number of nodes at a time.
     pub nodes: Option<usize>,
     /// The longest frame, from the destination address on.
     pub frame: Option<usize>,
 }
 
 const EXAMPLE: &str = "7,loss=0.01";
-/// The most: one bit each.
+/// A partition has one bit for each node.
 pub(super) const MOST_NODES: usize = 64;
 const NODES: usize = 16;
 const DELAY: Nanos = 2 * US;
@@ -40,14 +40,14 @@ const RATE: u64 = 10_000_000_000;
 const RATES: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000_000;
 const FRAME: usize = 1514;
 const FRAMES: std::ops::RangeInclusive<usize> = FRAME..=65_536;
-/// Bytes of a node's pool, and its frames.
+/// Bytes of a node's pool, and the bounds of its number of frames.
 const MEMORY: usize = 64 << 20;
 const FRAMES_OF_A_POOL: (usize, usize) = (512, 4096);
-/// Bytes that wait at a port of the switch, at most.
+/// The most bytes that wait at a port of the switch.
 const BUFFER: usize = 4 << 20;
 
 impl Settings {
-    /// As a user names it.
+    /// Read the settings of a name.
     ///
     /// ```
     /// let settings = am_netdev_sim::live::Settings::from_name(&"sim:7,loss=0.01,delay=10us".parse()?)?;
@@ -56,10 +56,10 @@ impl Settings {
     /// ```
     ///
     /// # Errors
-    /// No seed, or a setting that there is not or that makes no sense.
+    /// The name has no seed, an unknown setting, or a bad value.
     pub fn from_name(name: &Name) -> Result<Settings, NameError> {
         let (which, settings) = name.settings(EXAMPLE)?;
-        let hint = "a number goes here, as in `sim:7`: who opens the same one is on the same network";
+        let hint = "give a seed, a number, as in `sim:7`: nodes that give the same seed are on the same network";
         let seed = which.parse().map_err(|_| name.bad_setting(which, None, hint))?;
         let mut read = Settings { seed, ..Settings::default() };
         for (key, value) in settings {
@@ -69,7 +69,7 @@ impl Settings {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
-        let chance = || units::chance(value).ok_or("a part of all goes here, as in `loss=0.01`, or `loss=1%`");
+        let chance = || units::chance(value).ok_or("give a probability, as in `loss=0.01` or `loss=1%`");
         let number = |hint| value.parse().map_err(|_| hint);
         match key {
             "loss" => self.loss = Some(chance()?),
@@ -78,26 +78,28 @@ impl Settings {
             "corrupt" => self.corrupt = Some(chance()?),
             "delay" => {
                 let delay = units::time(value).filter(|delay| *delay <= LONGEST_DELAY);
-                self.delay = Some(delay.ok_or("a time of at most a minute goes here, as in `delay=10us`")?);
+                self.delay = Some(delay.ok_or("give a time of at most a minute, as in `delay=10us`")?);
             }
             "rate" => {
                 let rate = units::rate(value).filter(|rate| RATES.contains(rate));
-                self.rate = Some(rate.ok_or("bits a second go here, from 1k to 10T, as in `rate=10G`")?);
+                self.rate = Some(rate.ok_or("give bits per second, from 1k to 10T, as in `rate=10G`")?);
             }
             "nodes" => {
-                let hint = "how many nodes there may be at a time, 2 to 64, as in `nodes=4`";
+                let hint = "give the maximum number of nodes, 2 to 64, as in `nodes=4`";
                 self.nodes = Some(number(hint).and_then(|n| within(n, &(2..=MOST_NODES), hint))?);
             }
             "frame" => {
-                let hint = "the longest frame, 1514 to 65536 bytes, as in `frame=9014`";
+                let hint = "give the longest frame, 1514 to 65536 bytes, as in `frame=9014`";
                 self.frame = Some(number(hint).and_then(|n| within(n, &FRAMES, hint))?);
             }
-            _ => return Err("there are loss=, duplicate=, reorder=, corrupt=, delay=, rate=, nodes= and frame="),
+            _ => {
+                return Err("the settings are loss=, duplicate=, reorder=, corrupt=, delay=, rate=, nodes= and frame=");
+            }
         }
         Ok(())
     }
 
-    /// With nothing left out.
+    /// The same settings, with defaults for those that are left out.
     #[must_use]
     pub fn completed(&self) -> Settings {
         Settings {
@@ -113,7 +115,7 @@ impl Settings {
         }
     }
 
-    /// Each setting as it would be written, where it was said.
+    /// Each setting by its key, and its value as text if it is given.
     fn written(&self) -> [(&'static str, Option<String>); 8] {
         [
             ("rate", self.rate.map(units::show_rate)),
@@ -127,7 +129,7 @@ impl Settings {
         ]
     }
 
-    /// The first setting that was said and that a network has otherwise: its name, what it has, what was said.
+    /// The first given setting that differs from the network's: its key, the network's value, the given value.
     pub(super) fn conflict(&self, network: &Settings) -> Option<(&'static str, String, String)> {
         let pairs = network.written().into_iter().zip(self.written());
         pairs.into_iter().find_map(|((key, has), (_, asked))| {
@@ -136,7 +138,7 @@ impl Settings {
         })
     }
 
-    /// What a user asks first: that it is no wire, how fast it is, and what goes wrong on it.
+    /// The mode that users see: that the network is simulated, its rate and delay, and its faults.
     pub(super) fn mode(&self) -> String {
         let all = self.completed();
         let faults = [all.loss, all.duplicate, all.reorder, all.corrupt].map(|chance| chance > Some(0.0));
@@ -147,7 +149,7 @@ impl Settings {
         })
     }
 
-    /// The whole network.
+    /// The options of the whole network.
     pub(super) fn options(&self) -> Options {
         let all = self.completed();
         let nodes = all.nodes.unwrap_or(NODES);
@@ -168,10 +170,10 @@ impl Settings {
             duplicate: on_each_link(all.duplicate),
             reorder: on_each_link(all.reorder),
             corrupt: on_each_link(all.corrupt),
-            // Nobody can write them: it costs as much as all else.
+            // Our own nodes do not write a sent frame, and the checksum would cost as much as all other work.
             sums: false,
             switch_buffer: BUFFER,
-            // It is told who is where, and who sends bare frames says nothing of that.
+            // The switch is told each node's address. The source address of a bare frame names no node.
             switch_addresses: 0,
             ..Options::calm(nodes)
         }
@@ -182,7 +184,7 @@ fn within(number: usize, range: &std::ops::RangeInclusive<usize>, hint: &'static
     range.contains(&number).then_some(number).ok_or(hint)
 }
 
-/// From node to node there are two links, and it strikes on neither with the chance that it does not strike at all.
+/// The probability on each of the two links between two nodes, so that a fault strikes with `chance` in all.
 fn on_each_link(chance: Option<f64>) -> f64 {
     1.0 - (1.0 - chance.unwrap_or_default()).sqrt()
 }

@@ -18,14 +18,17 @@ fn network() -> Network {
     network
 }
 
-/// A control frame from the first node to the second, or to somebody else, is under way.
+/// Send a control frame from the first node.
 fn send(network: &Network, pool: &Pool, to: Address) {
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = frame::Link { to, from: network.address(0), ethertype: EtherType::DEFAULT };
     let mut control = pool.take().expect("a frame");
     let length = frame::emit(control.space().expect("ours"), Framing::Plain, &link, &header, 0, None).expect("room");
     control.set_len(length);
-    network.with(0, |card| card.send(control).map(|()| card.flush(pool))).expect("room");
+    network.with(0, |card| {
+        assert!(card.send(&control), "room");
+        card.flush(pool);
+    });
 }
 
 #[test]
@@ -40,12 +43,12 @@ fn who_is_about_to_sleep_is_told_what_came_meanwhile() {
     assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
 }
 
-/// Or it would be readable for good, and nobody would sleep any more.
+/// Otherwise the timer would stay readable, and no node would sleep again.
 #[test]
 fn a_timer_that_has_rung_is_set_anew_by_whom_it_woke() {
     let network = network();
     assert!(network.doze(1) && network.is_quiet(1, network.now(), true));
-    // As when others have let happen in time what it was set to.
+    // The state after other nodes have run the event that the timer was set to.
     network.lock().timer.set(Some(network.start + 1));
     network.alarm.store(1, Relaxed);
     assert!(!network.is_quiet(1, network.now(), true), "it looks");

@@ -3,17 +3,16 @@
 use std::collections::VecDeque;
 
 use am_ring::Frame;
-use am_transport::{Caps, Transport, memory};
-use am_wire::bounce::Back;
-use am_wire::{Address, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Transport, memory};
+use am_wire::{Address, Buffer};
 
 use super::names::{OpenError, Seat};
 use super::settings::Settings;
 use crate::clock::{Nanos, US};
 use crate::nic;
 
-/// When nothing came for so long, the thread may be about to sleep. That costs some calls of the system, and who sends the
-/// next frame another: who spins for an answer is not to get there.
+/// After this time without frames the thread may be about to sleep, so the descriptor is armed. That costs system calls
+/// here, and one more for the sender of the next frame. A thread that spins for an answer is served sooner than that.
 const AWAKE: Nanos = 50 * US;
 
 /// A node's NIC on a simulated network of this process.
@@ -21,24 +20,24 @@ const AWAKE: Nanos = 50 * US;
 pub struct Live {
     caps: Caps,
     seat: Seat,
-    /// Queued, and the NIC's with the doorbell: one lock for all.
+    /// Frames to send. The doorbell moves all of them to the NIC under one lock.
     outbox: VecDeque<Frame>,
-    /// Frames for which the TX ring had room when it was last seen; and how often there was none.
+    /// How many frames the TX ring had room for when it was last seen, and how often it was full.
     room: usize,
     full: u64,
-    /// Taken from the NIC, and not yet handed over: not under the network's lock.
+    /// Frames that were taken from the NIC. They are handed over without the network's lock.
     inbox: VecDeque<Frame>,
-    /// The NIC has frames of ours to give back, or wants blanks.
+    /// A flush has work to do: the NIC has frames to give back, or its fill ring is not full.
     is_owed: bool,
-    /// Nothing came since.
+    /// Since when no frame has arrived.
     idle: Option<Nanos>,
-    /// Who polls our descriptor sleeps, as far as we know.
+    /// The descriptor is armed, as far as this side knows.
     is_armed: bool,
-    /// What is wrong where nobody else is here.
+    /// The link error while this node is alone on the network.
     alone: String,
 }
 
-/// Onto the network of this seed, which is made where nobody is on it.
+/// Join the network of this seed. The first node makes the network.
 ///
 /// ```
 /// use am_netdev_sim::live;
@@ -65,18 +64,19 @@ pub fn open(settings: &Settings) -> Result<Live, OpenError> {
         card.refill(&caps.pool);
         card.room()
     });
-    let alone = format!("nobody else of this process is on `{}`, and another process has one of its own", caps.name);
+    let alone =
+        format!("no other node of this process is on `{}`, and another process has a network of its own", caps.name);
     let [outbox, inbox] = [options.tx, options.rx].map(VecDeque::with_capacity);
     Ok(Live { caps, seat, outbox, room, full: 0, inbox, is_owed: false, idle: None, is_armed: false, alone })
 }
 
 impl Live {
-    /// The addresses of all others that are on the network now.
+    /// The addresses of all other nodes on the network.
     pub fn others(&self) -> Vec<Address> {
         self.seat.network.others(self.seat.node)
     }
 
-    /// Nothing came: the thread may sleep, if it was so for long enough.
+    /// No frame has arrived. Arm the descriptor if that has lasted long enough.
     fn rest(&mut self, now: Nanos) {
         let since = *self.idle.get_or_insert(now);
         if !self.is_armed && now.saturating_sub(since) >= AWAKE {
@@ -84,7 +84,7 @@ impl Live {
         }
     }
 
-    /// Into the inbox, at most so many. Where somebody else uses the network, nothing is there yet.
+    /// Take up to `budget` frames into the inbox. While another thread has the lock, no frame is taken.
     fn fetch(&mut self, budget: usize) {
         let Live { caps, seat, inbox, .. } = self;
         let seen = seat.network.try_with(seat.node, |card| {
@@ -118,13 +118,14 @@ impl Transport for Live {
     }
 
     #[inline]
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
-        if self.outbox.len() >= self.room {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
+        let has_room = self.outbox.len() < self.room;
+        if has_room {
+            self.outbox.push_back(frame.share());
+        } else {
             self.full += 1;
-            return Err(frame);
         }
-        self.outbox.push_back(frame);
-        Ok(())
+        has_room
     }
 
     #[inline]
@@ -135,30 +136,21 @@ impl Transport for Live {
         let Live { caps, seat, outbox, .. } = self;
         (self.is_owed, self.room) = seat.network.with(seat.node, |card| {
             // There is room: it was seen, and only the NIC has used the ring since, to empty it.
-            outbox.drain(..).for_each(|frame| drop(card.send(frame)));
+            outbox.drain(..).for_each(|frame| _ = card.send(&frame));
             card.flush(&caps.pool);
             (card.is_owing(), card.room())
         });
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.seat.network.with(self.seat.node, |card| card.steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.seat.network.with(self.seat.node, |card| card.control(command, &self.caps))
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.seat.network.with(self.seat.node, |card| card.way_back(flow, back));
-    }
-
-    fn full(&mut self, is_full: bool) {
-        self.seat.network.with(self.seat.node, |card| card.full(is_full));
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.seat.network.touch(self.seat.node, |card| card.stray())
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        (self.seat.network.present() < 2).then_some(&self.alone)
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.seat.network.touch(self.seat.node, |card| card.notices(each));
+        if self.seat.network.present() < 2 {
+            each(Notice::LinkError(&self.alone));
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -1,11 +1,11 @@
-//! Chances, times and rates as they are written.
+//! Probabilities, times and rates as text.
 
 use crate::clock::Nanos;
 
 const TIMES: [(&str, Nanos); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const RATES: [(&str, u64); 4] = [("T", 1_000_000_000_000), ("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
 
-/// `0.01` or `1%`.
+/// Parse a probability: `0.01` or `1%`.
 pub(super) fn chance(text: &str) -> Option<f64> {
     let chance = match text.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
@@ -14,27 +14,27 @@ pub(super) fn chance(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&chance).then_some(chance)
 }
 
-/// `10us`; 0 needs no unit.
+/// Parse a time: `10us`. 0 needs no unit.
 pub(super) fn time(text: &str) -> Option<Nanos> {
     if text == "0" {
         return Some(0);
     }
-    // The longer units first: `ms` ends in `s`, too.
+    // `ms` ends in `s`, so the longer units come first.
     TIMES.iter().rev().find_map(|(unit, nanos)| scaled(text.strip_suffix(unit)?, *nanos))
 }
 
-/// `10G`, or bits.
+/// Parse a rate: `10G`, or a number of bits.
 pub(super) fn rate(text: &str) -> Option<u64> {
     let scaled_by = |(unit, bits): &(&str, u64)| scaled(text.strip_suffix(unit)?, *bits);
     RATES.iter().find_map(scaled_by).or_else(|| scaled(text, 1))
 }
 
-/// As [`time`] reads it, in the largest unit that needs no fraction.
+/// A time that [`time`] can parse, in the largest unit without a fraction.
 pub(super) fn show_time(nanos: Nanos) -> String {
     show(nanos, &TIMES)
 }
 
-/// As [`rate`] reads it.
+/// A rate that [`rate`] can parse, in the largest unit without a fraction.
 pub(super) fn show_rate(bits: u64) -> String {
     show(bits, &RATES)
 }
@@ -49,7 +49,7 @@ fn scaled(text: &str, unit: u64) -> Option<u64> {
     (0.0..1e18).contains(&value).then_some(value.round() as u64)
 }
 
-/// Digits and a point, and nothing else that a float could be.
+/// Parse digits and a point. The other forms of a float are refused.
 fn number(text: &str) -> Option<f64> {
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     plain.then(|| text.parse().ok()).flatten()

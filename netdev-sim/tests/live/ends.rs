@@ -1,4 +1,4 @@
-//! Ends of a network, and frames that say their number.
+//! Nodes of a live network, and frames with a number in them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use am_netdev_sim::live::{self, Live, Settings};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind, frame};
 
-/// Nothing takes so long when all is well.
+/// Nothing takes this long unless a test fails.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 const FLOW: u16 = 7;
-/// Nothing comes any more.
+/// After this time without a frame no more are expected.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// Of a network of its own: tests run side by side.
+/// A seed that no other test uses, because tests run at the same time.
 pub(crate) fn seed() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Relaxed)
@@ -32,7 +32,7 @@ fn flow() -> Flow {
     Flow::new(FLOW).expect("a flow")
 }
 
-/// Frames with these numbers, with one doorbell.
+/// Send frames with these numbers, with one doorbell.
 pub(crate) fn send(from: &mut Live, to: Address, numbers: Range<u64>) {
     let link = frame::Link { to, from: from.caps().address, ethertype: EtherType::DEFAULT };
     let header = Header { kind: Kind::Request, flow: flow(), nonce: 0, handler: 0, words: 0, seq: 0 };
@@ -42,12 +42,12 @@ pub(crate) fn send(from: &mut Live, to: Address, numbers: Range<u64>) {
         frame::body(space, Framing::Plain, 60).expect("room")[..8].copy_from_slice(&number.to_be_bytes());
         let length = frame::emit(space, Framing::Plain, &link, &header, 60, None).expect("room");
         frame.set_len(length);
-        from.send(to, frame).expect("room");
+        assert!(from.send(to, &frame), "room");
     }
     from.flush();
 }
 
-/// The numbers of what is there.
+/// Receive the frames that have arrived. Returns their numbers.
 pub(crate) fn taken(end: &mut Live) -> Vec<u64> {
     let mut numbers = vec![];
     end.receive(64, &mut |frame| {
@@ -57,12 +57,12 @@ pub(crate) fn taken(end: &mut Live) -> Vec<u64> {
     numbers
 }
 
-/// The numbers of what comes, until they are as many and nothing more comes.
+/// Receive until at least this many frames have arrived and no more come. Returns their numbers.
 pub(crate) fn arrived(end: &mut Live, least: usize) -> BTreeSet<u64> {
     let (mut all, start) = (BTreeSet::new(), Instant::now());
     let mut since = start;
     loop {
-        // However long we were away: what has come by now is looked for before it is said that nothing came.
+        // This thread may have been descheduled, so the time is read before the last look.
         let is_late = since.elapsed() >= QUIET;
         let some = taken(end);
         if !some.is_empty() {

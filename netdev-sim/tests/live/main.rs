@@ -1,4 +1,4 @@
-//! Networks that live: who is on them, what happens while nobody looks, and that the seed decides what goes wrong.
+//! Live networks: nodes that join and leave, events that are due while no node looks, and faults that follow the seed.
 
 mod ends;
 mod sleep;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use am_netdev_sim::MS;
 use am_netdev_sim::live::{self, Live, OpenError, Settings};
-use am_transport::{Name, Transport};
+use am_transport::{Name, Transport, TransportExt};
 use am_wire::Address;
 use ends::{arrived, open, seed, send, taken};
 
@@ -32,7 +32,7 @@ fn the_last_takes_the_network_along() {
     let settings = Settings { seed: seed(), loss: Some(0.5), ..Settings::default() };
     let (near, far) = (open(&settings), open(&settings));
     drop(near);
-    assert!(live::open(&Settings { loss: Some(0.0), ..settings.clone() }).is_err(), "one is left");
+    assert!(live::open(&Settings { loss: Some(0.0), ..settings.clone() }).is_err(), "one node is left");
     drop(far);
     open(&Settings { loss: Some(0.0), ..settings });
 }
@@ -41,13 +41,13 @@ fn the_last_takes_the_network_along() {
 fn nobody_else_is_trouble() {
     let settings = Settings { seed: seed(), ..Settings::default() };
     let mut near = open(&settings);
-    assert!(near.broken().is_some_and(|why| why.contains("another process")));
+    assert!(near.link_error().is_some_and(|why| why.contains("another process")));
     let far = open(&settings);
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.link_error(), None);
     assert_eq!(near.others(), [far.caps().address]);
     drop(far);
     assert_eq!(near.others(), []);
-    assert!(near.broken().is_some());
+    assert!(near.link_error().is_some());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_place_is_taken_again_and_counts_anew() {
     let mut again = open(&settings);
     assert_eq!(again.caps().address, address);
     send(&mut near, address, 10..20);
-    assert!(arrived(&mut again, 1).contains(&19), "it is at the cable of the one before it");
+    assert!(arrived(&mut again, 1).contains(&19), "it is at the cable of its predecessor");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_switch_knows_who_is_where_and_floods_the_rest() {
 
 #[test]
 fn what_is_told_to_be_sent_is_sent_by_who_leaves_then() {
-    // A frame takes a millisecond: nearly all are in the NIC when it goes.
+    // A frame takes a millisecond, so nearly all are still in the NIC when the node leaves.
     let settings = Settings { seed: seed(), rate: Some(1_000_000), ..Settings::default() };
     let (mut near, mut far) = (open(&settings), open(&settings));
     send(&mut near, far.caps().address, 0..20);
@@ -132,7 +132,7 @@ fn the_same_frames_in_the_same_order_have_the_same_fate() {
         let mut all = BTreeSet::new();
         for burst in 0..10 {
             send(&mut near, to, burst * 30..burst * 30 + 30);
-            // However long it takes: time decides nothing.
+            // The faults do not depend on the time of sending.
             thread::sleep(Duration::from_micros(100 * burst));
             all.extend(arrived(&mut far, 0));
         }
@@ -163,14 +163,14 @@ fn names_are_read() {
     assert_eq!(settings, Ok(all));
     for (name, hint) in [
         ("sim", "sim:7"),
-        ("sim:lab", "a number goes here"),
+        ("sim:lab", "give a seed, a number"),
         ("sim:7,loss=2", "loss=0.01"),
         ("sim:7,loss", "loss=0.01"),
         ("sim:7,delay=10", "delay=10us"),
         ("sim:7,rate=0", "rate=10G"),
         ("sim:7,nodes=1", "2 to 64"),
         ("sim:7,frame=100", "1514 to 65536"),
-        ("sim:7,colour=red", "there are loss="),
+        ("sim:7,colour=red", "the settings are loss="),
     ] {
         let error = read(name).unwrap_err().to_string();
         assert!(error.contains(hint), "{name}: {error}");

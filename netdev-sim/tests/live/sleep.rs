@@ -1,4 +1,4 @@
-//! Who sleeps is woken, by whoever sends or by nobody but the time.
+//! A sleeping node is woken: by a sender, or by the timer.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
@@ -13,10 +13,10 @@ use nix::poll::{PollFd, PollFlags, poll};
 
 use super::ends::{LONG, open, seed, send, taken};
 
-/// No other side wakes a sleeper by chance: it would be waited for in vain.
+/// Milliseconds. A sleeper that the network does not wake fails the test after this time.
 const FOR_GOOD: u16 = 15_000;
 
-/// Until so many frames have come, asleep whenever the transport lets its user sleep. How often it slept.
+/// Receive this many frames, and sleep whenever the transport allows it. Returns how often the thread slept.
 fn sleep_until(end: &mut Live, frames: usize) -> usize {
     let start = Instant::now();
     let (mut slept, mut come) = (0, 0);
@@ -38,8 +38,8 @@ fn sleep_until(end: &mut Live, frames: usize) -> usize {
 fn while_all_sleep_time_goes_on() {
     let settings = Settings { seed: seed(), delay: Some(20 * MS), ..Settings::default() };
     let (mut near, mut far) = (open(&settings), open(&settings));
-    // Who sends does not look again, and so is not asleep either: others are left some time, and then it is enough.
-    // (Again, where we did not come to look before the time was over.)
+    // The sender does not look again, and does not sleep either. So the sleeper is left alone for some time, and then woken.
+    // This is repeated, because a descheduled test may look only after the event is due.
     let slept = (0..100).any(|number| {
         send(&mut near, far.caps().address, number..number + 1);
         sleep_until(&mut far, 1) > 0
@@ -55,7 +55,7 @@ fn a_sleeper_is_woken_by_who_sends() {
     let far = thread::spawn(move || {
         let mut far = open(&of_far);
         tell.send(far.caps().address).expect("the test waits");
-        // Where it is late something is there already, and it does not sleep.
+        // A descheduled thread finds a frame, and does not sleep. So this is repeated.
         let mut slept = 0;
         while slept < 10 {
             slept += sleep_until(&mut far, 1);
@@ -70,14 +70,14 @@ fn a_sleeper_is_woken_by_who_sends() {
         }
         thread::sleep(Duration::from_millis(5));
         send(&mut near, to, number..number + 1);
-        // Looks, as one does who waits for an answer.
+        // Poll, like a node that waits for an answer.
         (0..2000).for_each(|_| drop(taken(&mut near)));
         assert!(start.elapsed() < LONG, "it never slept");
     }
     far.join().expect("no panic");
 }
 
-/// Each asleep until the other's answer, over a network that takes its time.
+/// Each sleeps until the other answers, over a network with a delay.
 #[test]
 fn two_who_sleep_in_turn_keep_each_other_going() {
     let settings = Settings { seed: seed(), delay: Some(300 * US), ..Settings::default() };
@@ -92,7 +92,7 @@ fn two_who_sleep_in_turn_keep_each_other_going() {
             sleep_until(&mut far, 1);
             send(&mut far, to_near, number..number + 1);
         }
-        // What it sent last goes its way without it.
+        // The network carries its last frame after the node has left.
     });
     let to_far = told.recv().expect("the thread says");
     for number in 0..200 {

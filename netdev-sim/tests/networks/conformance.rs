@@ -1,4 +1,4 @@
-//! The suite that every transport passes, on networks that live.
+//! The conformance suite, on live networks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ fn allocations(run: &mut dyn FnMut()) -> u64 {
     allocation_counter::measure(run).count_total
 }
 
-/// Two ends of a network of their own.
+/// Two nodes of a network of their own.
 fn pair(settings: &Settings) -> Pair {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     let settings = Settings { seed: NEXT.fetch_add(1, Relaxed), ..settings.clone() };

@@ -1,14 +1,13 @@
-//! What the seeds are said to try they do try: each fault really strikes, and
-//! each thing that the protocol can do really happens, in several runs.
+//! The seeds try what they should: in several runs each fault strikes, and each event of the protocol happens.
 
 use std::collections::BTreeMap;
 
 use crate::nodes::Case;
 
-/// As many as make each of these happen; `scripts/test` runs many more.
+/// In this many runs each event happens often enough. `scripts/test` runs many more.
 const SEEDS: u64 = 400;
 
-/// In so many runs at least.
+/// Each event happens in at least this many runs.
 const RUNS: u64 = 4;
 
 const FAULTS: &[&str] = &[

@@ -1,6 +1,6 @@
-//! Damage that the check sequence does not notice: messages may be lost or
-//! changed, for nothing above Ethernet's check looks at their bytes; but nobody
-//! panics, no frame is lost, nothing grows, and what makes no sense is counted by reason.
+//! Damage that the check sequence does not detect. Messages may be lost or changed, because nothing above Ethernet checks
+//! their bytes. But no node panics, no frame of a pool is lost, memory stays bounded, and malformed frames are counted by
+//! reason.
 
 use crate::nodes::{Work, World};
 use am_netdev_sim::Options;

@@ -1,6 +1,6 @@
-//! Many senders to one receiver: what of its link arrives, who gets how much, and how late.
+//! Many senders to one receiver: the rate of its link, each sender's share of it, and the latency.
 //!
-//! Time is simulated, so figures can be asserted. What this prints is in `docs/results/incast.md`:
+//! Time is simulated, so figures can be asserted. The output is in `docs/results/incast.md`:
 //!
 //! ```sh
 //! cargo test -p am-netdev-sim --test networks incast -- --nocapture --test-threads 1
@@ -10,10 +10,10 @@ use crate::crowd::{Crowd, Figures, SETTLED, crowd};
 use am_netdev_sim::{MS, Nanos, US};
 
 const KIB: usize = 1024;
-/// What a port of a switch has for itself.
+/// The buffer of a switch's port.
 const BUFFER: usize = 512 * KIB;
 
-/// Runs, as a table: what each is, and its figures.
+/// Print a table with one line for each run. Returns the figures.
 fn table(what: &str, of: &str, rows: impl Iterator<Item = (String, Figures)>) -> Vec<Figures> {
     let rows: Vec<(String, Figures)> = rows.collect();
     let lines: String = rows.iter().map(|(name, figures)| format!("| {name} {figures}\n")).collect();
@@ -26,7 +26,7 @@ fn each<T: ToString + Copy>(of: &[T], run: impl Fn(T) -> Figures) -> impl Iterat
     of.iter().map(move |&one| (one.to_string(), run(one)))
 }
 
-/// With each port's buffer as large as 64 full frames and what is on the way, or larger.
+/// The buffer of each port holds 64 full frames and the frames under way, or more.
 #[test]
 fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
     let runs = each(&[128, 256, 512, 2048], |buffer| crowd(64, buffer * KIB).run(SETTLED));
@@ -34,7 +34,7 @@ fn sixty_four_to_one_neither_collapses_nor_starves_anybody() {
         assert!(figures.of_link >= 0.9, "{figures}");
         assert!(figures.jain >= 0.98, "{figures}");
         assert!(figures.p99_over_share < 4.0, "{figures}");
-        assert_eq!((figures.lost, figures.again), (0, 0), "once it has settled");
+        assert_eq!((figures.lost, figures.again), (0, 0), "in the settled state");
     }
 }
 
@@ -95,7 +95,7 @@ fn near_and_far() {
     assert!(all[1].jain > 0.95, "{all:?}");
 }
 
-/// So far that a window of full frames under way does not fill the receiver's link.
+/// The senders are so far away that a window of full frames does not fill the receiver's link.
 #[test]
 fn a_long_way() {
     let far = |senders: usize| {

@@ -1,12 +1,11 @@
-//! Bugs on purpose, each caught by the checker that it is for.
+//! Mutants: bugs built in on purpose. Each is caught by its checker.
 //!
-//! A bug does not show in every run: each has some hundred seeds, with work that
-//! brings it out. What is caught prints the line that repeats it: `seeds.rs`
-//! follows that.
+//! A mutant does not show in every run. So each gets many seeds, with a setting that brings it out. A caught mutant
+//! prints the command that repeats the run, and `seeds.rs` runs that command.
 
 use crate::nodes::{CAUGHT, Case, Caught, Planted, Setting, caught};
 
-/// Seeds for each setting without a bug.
+/// Seeds for each setting without a mutant.
 const WITHOUT: u64 = 150;
 
 #[test]

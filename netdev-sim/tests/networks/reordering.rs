@@ -1,4 +1,4 @@
-//! What a network that reorders costs, beside one of the same mean delay that does not.
+//! The cost of reordering, compared with a network of the same mean delay that keeps the order.
 //!
 //! ```sh
 //! cargo test -p am-netdev-sim --test networks reordering -- --nocapture --test-threads 1
@@ -8,7 +8,7 @@ use crate::crowd::{Crowd, Figures, Span, crowd};
 use am_netdev_sim::{MS, Nanos, Netem, US};
 use am_proto::planted::{Bug, plant};
 
-/// What `netem delay 2ms 1ms reorder 10%` does, and the same mean delay.
+/// `netem delay 2ms 1ms reorder 10%`, and the same mean delay without reordering.
 const REORDERS: Netem = Netem { delay: 2 * MS, jitter: MS, reorder: 0.1 };
 const DELAYS: Netem = Netem { delay: 1800 * US, jitter: 0, reorder: 0.0 };
 const NOTHING: Netem = Netem { delay: 0, jitter: 0, reorder: 0.0 };
@@ -18,11 +18,11 @@ const SPAN: Span = Span { from: 50 * MS, until: 250 * MS };
 
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// A message a frame.
+    /// One full message in a frame.
     Full,
-    /// Small ones, which share frames.
+    /// Small messages, coalesced.
     Shared,
-    /// Small ones, each answered.
+    /// Small messages, each answered.
     Answered,
     /// Segments of bulk transfers.
     Bulk,
@@ -30,7 +30,7 @@ enum Load {
 
 const LOADS: [Load; 4] = [Load::Full, Load::Shared, Load::Answered, Load::Bulk];
 
-/// One sender to one receiver, over links that lose; the queues of the receiver and of the sender.
+/// One sender to one receiver, over links that lose frames. `netem` has the receiver's queue and the sender's.
 fn one(load: Load, netem: [Netem; 2], loss: f64, seed: u64) -> Crowd {
     let mut one = crowd(1, 512 * 1024);
     (one.options.netem, one.options.faults_until) = (netem.to_vec(), Nanos::MAX);
@@ -44,7 +44,7 @@ fn one(load: Load, netem: [Netem; 2], loss: f64, seed: u64) -> Crowd {
     one
 }
 
-/// With that delay, and with reordering: at the sender only, or at both ends.
+/// A run with the delay alone, and one with reordering, at the sender only or at both ends.
 fn both(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
     [DELAYS, REORDERS].map(|netem| {
         let receiver = if at_both { netem } else { NOTHING };
@@ -52,7 +52,7 @@ fn both(load: Load, at_both: bool, loss: f64, seed: u64) -> [Figures; 2] {
     })
 }
 
-/// What reordering leaves of the rate, the least of some seeds; prints a line.
+/// The part of the rate that is left with reordering: the lowest of some seeds. Prints a line.
 fn kept(load: Load, at_both: bool, loss: f64) -> f64 {
     let runs = [0, 1].map(|seed| both(load, at_both, loss, seed));
     let kept = runs.iter().map(|[delays, reorders]| reorders.of_link / delays.of_link).fold(f64::MAX, f64::min);
@@ -81,7 +81,7 @@ fn what_is_lost_beside_that_is_repaired_as_it_is_without() {
     }
 }
 
-/// Today's frames and not one in a hundred for nothing.
+/// Fewer than one message in twenty is sent again.
 #[test]
 fn next_to_nothing_is_sent_again() {
     for load in LOADS {
@@ -92,7 +92,7 @@ fn next_to_nothing_is_sent_again() {
     }
 }
 
-/// A sender that does not learn loses what this is about.
+/// The mutant takes every late frame for a lost one.
 #[test]
 fn a_sender_that_never_learns_is_caught() {
     plant(Some(Bug::LateIsLost));

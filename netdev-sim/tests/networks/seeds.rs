@@ -1,9 +1,8 @@
-//! Many networks, each from its seed, each with all checkers on.
+//! Many networks, each from its seed, each with all checkers.
 //!
-//! `NETDEV_SIM_SEEDS=FROM..TO` runs those; `NETDEV_SIM_SEED=N` one of them,
-//! and with `NETDEV_SIM_PCAP=FILE` writes what passed its switch.
-//! `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` say for what it is drawn, and
-//! which bug it has on purpose: `nodes/cases.rs` has their names.
+//! `NETDEV_SIM_SEEDS=FROM..TO` chooses the seeds. `NETDEV_SIM_SEED=N` chooses the one seed of `one_seed`, and
+//! `NETDEV_SIM_PCAP=FILE` captures the frames that reach its switch. `NETDEV_SIM_SETTING` and `NETDEV_SIM_PLANT` choose
+//! its setting and its mutant; `nodes/cases.rs` has their names.
 
 use std::env;
 use std::ops::Range;
@@ -11,7 +10,7 @@ use std::process::Command;
 
 use crate::nodes::{CAUGHT, Case, Caught, Report, caught};
 
-/// As many as take well under a minute; `scripts/soak` runs more.
+/// These take well under a minute. `scripts/soak` runs more.
 const SEEDS: Range<u64> = 0..4_000;
 
 fn asked_for() -> Range<u64> {
@@ -48,8 +47,7 @@ fn one_seed() {
     assert!(captured > 24, "frames were captured");
 }
 
-/// What a failing run prints last is followed to the letter, for every checker:
-/// the same run, failing in the same way.
+/// The command that a failing run prints is run as it is, for every checker. The same run fails in the same way.
 #[test]
 fn a_failing_run_prints_the_line_that_repeats_it() {
     const COMMAND: &str = " cargo test -p am-netdev-sim --test networks ";
@@ -57,7 +55,7 @@ fn a_failing_run_prints_the_line_that_repeats_it() {
         let (_, why) = caught(planted, setting, says).unwrap_or_else(|| panic!("{what}: no `{says}`"));
         let (violation, line) = why.rsplit_once('\n').expect("a line of its own");
         let (variables, arguments) = line.trim().split_once(COMMAND).expect("variables, and this test");
-        // What cargo would run.
+        // Cargo would run this test program with these arguments.
         let mut again = Command::new(env::current_exe().expect("this test"));
         again.args(arguments.split(' ').filter(|argument| *argument != "--"));
         again.envs(variables.split(' ').filter_map(|variable| variable.split_once('=')));

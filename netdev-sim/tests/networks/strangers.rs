@@ -1,4 +1,5 @@
-//! A stranger on the segment that forges beacons: what it draws from a node is bounded, however many it sends.
+//! A stranger on the segment forges beacons. The number of frames that a node sends because of them is bounded, however
+//! many there are.
 
 use am_engine::{Engine, Look};
 use am_netdev_sim::{Happening, MS, Nanos, Net, Options, US};
@@ -12,12 +13,13 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind}
 const NODE: usize = 0;
 const STRANGER: usize = 1;
 const LASTS: Nanos = 200 * MS;
-/// A forged beacon in each.
+/// The time between two forged beacons.
 const TURN: Nanos = 5 * US;
-/// What the node may send in that time: three frames for each of 256 + 100 claims, and 1,024 + 1,000 answers; and a few beacons of its own.
+/// The most frames that the node may send in that time: three for each of 256 + 100 claims, 1,024 + 1,000 answers, and a
+/// few beacons of its own.
 const MOST: u64 = 3 * 356 + 2024 + 10;
 
-/// A claim of one node that is another with each number.
+/// A forged beacon: the same node, with another incarnation and address for each number.
 fn forged(number: u64) -> Control {
     Control::Beacon(Beacon {
         node: NodeId(77),
@@ -35,7 +37,7 @@ fn forge(net: &mut Net, number: u64) {
     let length = forged(number).emit(&mut body);
     let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to: Address::BROADCAST, from: net.address(STRANGER), ethertype: EtherType::DEFAULT };
-    // What the node answers is not looked at.
+    // The stranger ignores the node's answers.
     net.nic(STRANGER).receive(usize::MAX, &mut drop);
     if let Some(mut frame) = net.nic(STRANGER).caps().pool.take() {
         let space = frame.space().expect("nobody shares it");
@@ -43,13 +45,13 @@ fn forge(net: &mut Net, number: u64) {
         let length = frame::emit(space, Framing::Plain, &link, &header, length, None).expect("there is space");
         frame.set_len(length);
         // What has no room is lost.
-        let _ = net.nic(STRANGER).send(link.to, frame);
+        let _ = net.nic(STRANGER).send(link.to, &frame);
     }
     net.nic(STRANGER).flush();
     net.turned(STRANGER);
 }
 
-/// The claims that the node heard, and the control frames that it sent.
+/// How many claims the node received, and how many control frames it sent.
 fn drawn(seed: u64) -> (u64, u64) {
     let mut net = Net::new(Options { seed, ..Options::calm(2) });
     let name = Name::new("alpha").expect("short");

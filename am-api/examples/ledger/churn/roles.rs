@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, FlowChange, Node, Remote};
+use am_api::{Connection, ConnectionChange, Endpoint, Node, Request};
 
 use super::MESSAGES;
 use crate::Error;
@@ -19,11 +19,11 @@ pub(crate) fn stay(place: &Place, leave: &Leave) -> Result<(), Error> {
     let mut book = Book::create(&place.book)?;
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
     // A client that is gone needs no answer.
-    endpoint.on_request(WORK, |_, message, token| _ = token.reply(WORK, message.words(), b""));
-    endpoint.on_flow(|flows, event| match event.change {
-        FlowChange::Accepted => *flows += 1,
-        FlowChange::Ended(_) => *flows -= 1,
-        FlowChange::Settled => {}
+    endpoint.on_request(WORK, |_, Request { message, token }| _ = token.reply(WORK, message.words(), b""));
+    endpoint.on_connection(|flows, event| match event.change {
+        ConnectionChange::Accepted => *flows += 1,
+        ConnectionChange::Ended(_) => *flows -= 1,
+        ConnectionChange::Opened | ConnectionChange::Failed(_) => {}
     });
     let (mut flows, mut said) = (0, 0);
     while !leave.load(Relaxed) {
@@ -59,7 +59,7 @@ pub(crate) fn steady(place: &Place, leave: &Leave) -> Result<(), Error> {
 struct Visitor {
     _node: Node,
     endpoint: Endpoint<u64>,
-    to: Remote,
+    to: Connection,
     replies: u64,
     asked: u64,
 }
@@ -108,7 +108,7 @@ pub(crate) fn visit(place: &Place, leave: &Leave) -> Result<(), Error> {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn connect(node: &Node) -> Result<(Endpoint<u64>, Remote), Error> {
+fn connect(node: &Node) -> Result<(Endpoint<u64>, Connection), Error> {
     let mut endpoint = node.endpoint::<u64>(ENDPOINT)?;
     endpoint.on_reply(WORK, |replies, _| *replies += 1);
     let to = endpoint.connect(SERVER, ENDPOINT)?;
@@ -116,8 +116,8 @@ fn connect(node: &Node) -> Result<(Endpoint<u64>, Remote), Error> {
 }
 
 /// `false` where there is no room now.
-fn ask(endpoint: &Endpoint<u64>, to: Remote) -> Result<bool, Error> {
-    match endpoint.request(to, WORK, &[], b"") {
+fn ask(endpoint: &Endpoint<u64>, to: Connection) -> Result<bool, Error> {
+    match endpoint.try_request(to, WORK, &[], b"") {
         Ok(()) => Ok(true),
         Err(error) if error.is_temporary() => Ok(false),
         Err(error) => Err(error.into()),

@@ -87,7 +87,7 @@ fn send(client: &mut Client) -> Result<bool, Error> {
     // Steps through all lengths, far from the last one each time.
     let body = 8 + number as usize * 641 % (longest - 7);
     let shape = Shape::numbered(number, body).ok_or("the longest message holds no word")?;
-    match client.endpoint.request(client.to, ECHO, &shape.words(), &shape.payload()) {
+    match client.endpoint.try_request(client.to, ECHO, &shape.words(), &shape.payload()) {
         Ok(()) => {
             client.next += 1;
             client.state.ledger.await_echo(shape);

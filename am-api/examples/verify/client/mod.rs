@@ -7,7 +7,7 @@ mod returned;
 
 use std::time::{Duration, Instant};
 
-use am_api::{Endpoint, Handler, Node, Remote, RequestError, Transfer, TransferKind};
+use am_api::{Connection, Endpoint, HandlerId, Node, RequestError, TransferKind};
 use serde_json::json;
 
 use crate::content::Shape;
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     node: Node,
     endpoint: Endpoint<State>,
     state: State,
-    to: Remote,
+    to: Connection,
     patience: Duration,
     next: u64,
 }
@@ -83,9 +83,9 @@ impl Client {
         endpoint.on_reply(ANSWER, |state, message| state.answer = Some(message.word(0)));
         endpoint.on_returned(|state, returned| {
             state.returned += 1;
-            state.ledger.check_returned(&returned);
+            state.ledger.check_returned(&returned.message);
         });
-        endpoint.on_transfer(|state: &mut State, transfer: Transfer<'_>| {
+        endpoint.on_transfer(|state: &mut State, transfer| {
             if matches!(transfer.kind, TransferKind::Put | TransferKind::Get) {
                 state.transfer = Some(transfer.result.map_err(|error| error.to_string()));
             }
@@ -96,17 +96,17 @@ impl Client {
     }
 
     /// Send one, as soon as there is room.
-    fn send(&mut self, to: Remote, handler: Handler, shape: Shape) -> Result<(), Error> {
+    fn send(&mut self, to: Connection, handler: HandlerId, shape: Shape) -> Result<(), Error> {
         let (words, payload) = (shape.words(), shape.payload());
         self.request(to, handler, &words, &payload)?;
         self.state.ledger.await_echo(shape);
         Ok(())
     }
 
-    fn request(&mut self, to: Remote, handler: Handler, words: &[u64], payload: &[u8]) -> Result<(), Error> {
+    fn request(&mut self, to: Connection, handler: HandlerId, words: &[u64], payload: &[u8]) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
-            match self.endpoint.request(to, handler, words, payload) {
+            match self.endpoint.try_request(to, handler, words, payload) {
                 Err(RequestError::NoCredit | RequestError::NoFrame) if begin.elapsed() < self.patience => {
                     self.endpoint.wait(&mut self.state, TURN);
                 }
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// A message of the next number, with so many bytes of words and payload, to be echoed.
-    fn send_numbered(&mut self, to: Remote, body: usize) -> Result<(), Error> {
+    fn send_numbered(&mut self, to: Connection, body: usize) -> Result<(), Error> {
         let number = self.next;
         self.next += 1;
         match Shape::numbered(number, body) {
@@ -131,7 +131,7 @@ impl Client {
     }
 
     /// A question and its answer.
-    fn ask(&mut self, what: Handler, words: &[u64]) -> Result<bool, Error> {
+    fn ask(&mut self, what: HandlerId, words: &[u64]) -> Result<bool, Error> {
         self.state.answer = None;
         self.request(self.to, what, words, b"")?;
         self.endpoint.wait_until(&mut self.state, self.patience, |state| state.answer.is_some());
@@ -146,7 +146,7 @@ fn connect(
     state: &mut State,
     name: &str,
     within: Duration,
-) -> Result<Remote, Error> {
+) -> Result<Connection, Error> {
     let begin = Instant::now();
     loop {
         let to = endpoint.connect("beta", name)?;

@@ -1,6 +1,6 @@
 //! A receiver without room: what it rejects is sent again until there is room, or comes back when it closes.
 
-use am_api::Remote;
+use am_api::Connection;
 
 use crate::Error;
 use crate::client::{APPEARS, Client, TURN, connect};
@@ -42,7 +42,7 @@ pub(super) fn returned(client: &mut Client) -> Result<(), Error> {
 }
 
 /// More than it has room for, of all lengths.
-fn fill(client: &mut Client, then: u64) -> Result<Vec<Remote>, Error> {
+fn fill(client: &mut Client, then: u64) -> Result<Vec<Connection>, Error> {
     let flows = (0..FLOWS).map(|_| connect(&client.node, &mut client.endpoint, &mut client.state, FULL, APPEARS));
     let flows = flows.collect::<Result<Vec<_>, _>>()?;
     client.ask(SHUT, &[then])?;
@@ -58,7 +58,7 @@ fn fill(client: &mut Client, then: u64) -> Result<Vec<Remote>, Error> {
     Ok(flows)
 }
 
-fn close(client: &mut Client, flows: &[Remote]) {
+fn close(client: &mut Client, flows: &[Connection]) {
     flows.iter().for_each(|&to| client.endpoint.close(to));
     client.endpoint.wait(&mut client.state, TURN);
 }

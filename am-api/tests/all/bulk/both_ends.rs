@@ -12,7 +12,7 @@ const LENGTH: usize = 4 << 20;
 struct Middle {
     alpha: Side<News>,
     beta: Side<News>,
-    to: Remote,
+    to: Connection,
     /// Where the bytes go.
     memory: Region,
     _read: Option<Region>,

@@ -9,7 +9,7 @@ use super::*;
 use crate::common::{LONG, nodes};
 
 /// Connected nodes of which the first notices soon that the other has died.
-fn soon_bereaved() -> (Side<News>, Side<News>, Remote) {
+fn soon_bereaved() -> (Side<News>, Side<News>, Connection) {
     let soon = Duration::from_millis(400);
     let (mut alpha, mut beta) = nodes(plain("alpha").patience(soon).beacon(soon).keepalive(4 * soon), plain("beta"));
     let to = connect(&mut alpha, &mut beta);

@@ -7,7 +7,8 @@ mod ends;
 use crate::common::{Side, connect, connected, plain, until};
 use crate::cut::{Cut, State, Switch};
 use am_api::{
-    Endpoint, Handler, Port, Region, RegionId, Remote, ReturnReason, Rights, TransferError, TransferId, TransferKind,
+    Connection, Endpoint, HandlerId, Region, RegionId, Request, ReturnReason, Rights, TransferError, TransferId,
+    TransferKind,
 };
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::loopback;
@@ -27,19 +28,19 @@ type News = Vec<Heard>;
 
 fn listen(endpoint: &mut Endpoint<News>) {
     endpoint.on_transfer(|news, over| {
-        assert!(!over.port.name().is_empty());
+        assert!(!over.endpoint.name().is_empty());
         let am_api::Transfer { kind, id, region, offset, length, result, .. } = over;
         news.push(Heard { kind, id, region, offset, length, result });
     });
 }
 
-fn listening(mut sides: (Side<News>, Side<News>, Remote)) -> (Side<News>, Side<News>, Remote) {
+fn listening(mut sides: (Side<News>, Side<News>, Connection)) -> (Side<News>, Side<News>, Connection) {
     listen(&mut sides.0.endpoint);
     listen(&mut sides.1.endpoint);
     sides
 }
 
-fn over(faults: Faults) -> (Side<News>, Side<News>, Remote) {
+fn over(faults: Faults) -> (Side<News>, Side<News>, Connection) {
     let [left, right] = loopback::pair().map(|plug| Faulty::new(plug.open().expect("memory"), faults));
     let (mut alpha, mut beta) =
         (Side::open(plain("alpha"), Box::new(left)), Side::open(plain("beta"), Box::new(right)));
@@ -56,8 +57,8 @@ fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| ((at + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-fn zeros(port: &Port, length: usize, rights: Rights) -> Region {
-    port.register(vec![0; length], rights)
+fn zeros<S>(endpoint: &Endpoint<S>, length: usize, rights: Rights) -> Region {
+    endpoint.register(vec![0; length], rights)
 }
 
 /// Turns in which nothing more may happen.
@@ -65,7 +66,7 @@ fn linger(alpha: &mut Side<News>, beta: &mut Side<News>) {
     (0..2000).for_each(|_| _ = (alpha.poll(), beta.poll()));
 }
 
-fn put_of(sides: (Side<News>, Side<News>, Remote), length: usize) {
+fn put_of(sides: (Side<News>, Side<News>, Connection), length: usize) {
     let (mut alpha, mut beta, to) = sides;
     let region = zeros(&beta.endpoint, length + 20, Rights::WRITE);
     let data = pattern(length, 1);
@@ -116,8 +117,8 @@ fn many_at_once_in_both_directions_and_messages_between() {
     const EACH: usize = 20;
     const LENGTH: usize = 50_000;
     let (mut alpha, mut beta, to) = over(bad(3));
-    beta.endpoint.on_request(Handler(0), |_, request, token| {
-        token.reply(Handler(0), request.words(), request.payload()).unwrap();
+    beta.endpoint.on_request(HandlerId(0), |_, Request { message: request, token }| {
+        token.reply(HandlerId(0), request.words(), request.payload()).unwrap();
     });
     let back = beta.endpoint.connect("alpha", "main").unwrap();
     until(&mut alpha, &mut beta, "connected back", |_, beta| beta.endpoint.is_open(back));
@@ -130,7 +131,7 @@ fn many_at_once_in_both_directions_and_messages_between() {
     }
     let mut asked = 0;
     until(&mut alpha, &mut beta, "all heard", |alpha, beta| {
-        asked += alpha.endpoint.request(to, Handler(0), &[asked], b"small").map_or(0, |()| 1);
+        asked += alpha.endpoint.try_request(to, HandlerId(0), &[asked], b"small").map_or(0, |()| 1);
         alpha.state.len() == 2 * EACH && beta.state.len() == 2 * EACH
     });
     assert!(asked > 20, "messages find credit beside transfers: {asked}");
@@ -154,20 +155,21 @@ fn a_transfer_leaves_credit_to_messages() {
     (0..100).for_each(|_| _ = alpha.poll());
     let left = alpha.endpoint.credit(to);
     assert!(left >= before / 8 && left < before / 2, "{left} of {before}");
-    alpha.endpoint.request(to, Handler(0), &[], b"small").unwrap();
+    alpha.endpoint.try_request(to, HandlerId(0), &[], b"small").unwrap();
 }
 
 /// Small messages that wait for the same flow share a frame; parts of transfers do not.
 #[test]
 fn small_transfers_beside_small_messages() {
     let (mut alpha, mut beta, to) = listening(connected());
-    beta.endpoint.on_request(Handler(0), |_, request, _| assert_eq!(request.payload(), b"small"));
+    beta.endpoint
+        .on_request(HandlerId(0), |_, Request { message: request, .. }| assert_eq!(request.payload(), b"small"));
     let region = zeros(&beta.endpoint, 500, Rights::WRITE);
     let mut sent = 0;
     for round in 0..100 {
         for at in 0..5 {
             alpha.endpoint.put(to, region.id(), (round * 5 + at) as u64, [round as u8 + 1]).unwrap();
-            sent += alpha.endpoint.request(to, Handler(0), &[], b"small").map_or(0, |()| 1);
+            sent += alpha.endpoint.try_request(to, HandlerId(0), &[], b"small").map_or(0, |()| 1);
         }
         (0..5).for_each(|_| _ = (alpha.poll(), beta.poll()));
     }
@@ -306,7 +308,7 @@ fn the_peer_may_go_in_the_middle() {
 /// A transfer of 2 MiB after others like it, with `each_turn` before each turn of both sides: how often it
 /// allocates, how many messages are sent again.
 fn a_later_put(
-    (mut alpha, mut beta, to): (Side<News>, Side<News>, Remote),
+    (mut alpha, mut beta, to): (Side<News>, Side<News>, Connection),
     mut each_turn: impl FnMut(u64),
 ) -> (u64, u64) {
     const LENGTH: usize = 2 << 20;

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use am_api::{
-    Clock, Endpoint, Framing, Hand, Incarnation, Node, Region, RegionId, Remote, Rights, TransferId, TransferKind,
+    Clock, Connection, Endpoint, Framing, Incarnation, ManualClock, Node, Region, RegionId, Rights, TransferId,
+    TransferKind,
 };
 use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FramingChoice, Time};
@@ -42,11 +43,11 @@ struct Forger {
 
 struct Play {
     forger: Forger,
-    clock: Hand,
+    clock: ManualClock,
     now: Time,
     endpoint: Endpoint<Vec<(TransferKind, TransferId)>>,
     over: Vec<(TransferKind, TransferId)>,
-    to: Remote,
+    to: Connection,
     /// May be written, may be read, is for what we get.
     open: Region,
     closed: Region,
@@ -108,7 +109,7 @@ impl Play {
         let options = Options { frames: 128, queue: 64, ..Options::default() };
         let mut plugs = wire_with(2, options).into_iter().map(|plug| plug.open().expect("memory"));
         let (left, right) = (plugs.next().expect("one end"), plugs.next().expect("the other"));
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         let builder = Node::builder("honest").framing(Framing::Plain).clock(clock, Incarnation(1));
         let node = builder.receive_frames(32).send_frames(32).open_on(Box::new(left)).expect("a node");
         let mut endpoint = node.endpoint::<Vec<_>>("main").expect("an endpoint");

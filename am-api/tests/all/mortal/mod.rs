@@ -6,14 +6,14 @@ mod transport;
 
 use std::time::Duration;
 
-use am_api::{Handler, Node, Remote, Transport};
+use am_api::{Connection, HandlerId, Node, Request, Transport};
 use am_multipath::Paths;
 use am_wire::EtherType;
 use transport::{Hand, Mortal};
 
 use crate::common::{Side, connect, until};
 
-const TELL: Handler = Handler(0);
+const TELL: HandlerId = HandlerId(0);
 /// Messages between two events.
 const MANY: u64 = 2_000;
 
@@ -25,7 +25,7 @@ pub(crate) struct Pair {
     alpha: Side<Seen>,
     beta: Side<Seen>,
     hands: [Hand; 2],
-    to: Remote,
+    to: Connection,
     sent: u64,
 }
 
@@ -49,9 +49,9 @@ impl Pair {
     pub(crate) fn open(alpha: [&str; 2], beta: [&str; 2]) -> Pair {
         let there = beta.map(place);
         let ((mut alpha, near), (mut beta, far)) = (node("alpha", alpha), node("beta", beta));
-        there.into_iter().flatten().for_each(|place| alpha.node.introduce(place).unwrap());
-        alpha.endpoint.on_returned(|_, back| panic!("came back: {:?}", back.reason()));
-        beta.endpoint.on_request(TELL, |seen, message, _| {
+        there.into_iter().flatten().for_each(|place| alpha.node.add_peer_address(place).unwrap());
+        alpha.endpoint.on_returned(|_, back| panic!("came back: {:?}", back.reason));
+        beta.endpoint.on_request(TELL, |seen, Request { message, .. }| {
             let number = message.word(0);
             assert_eq!(message.payload(), [number as u8; 700]);
             seen.resize(seen.len().max(number as usize + 1), 0);
@@ -66,7 +66,7 @@ impl Pair {
         let Pair { alpha, beta, to, sent, .. } = self;
         let end = *sent + count;
         until(alpha, beta, "told", |alpha, _| {
-            while *sent < end && alpha.endpoint.request(*to, TELL, &[*sent], &[*sent as u8; 700]).is_ok() {
+            while *sent < end && alpha.endpoint.try_request(*to, TELL, &[*sent], &[*sent as u8; 700]).is_ok() {
                 *sent += 1;
             }
             *sent == end
@@ -85,7 +85,7 @@ impl Pair {
     fn until_way(&mut self, what: &str, is_it: impl Fn(&str) -> bool) {
         let to = self.to;
         until(&mut self.alpha, &mut self.beta, what, |alpha, _| {
-            alpha.endpoint.describe(to).and_then(|how| how.way).is_some_and(|way| is_it(&way))
+            alpha.endpoint.describe(to).and_then(|how| how.path).is_some_and(|way| is_it(&way))
         });
     }
 

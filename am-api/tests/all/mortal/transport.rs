@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use am_api::Transport;
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError};
+use am_transport::{Caps, Command, IntroduceError, Notice};
 use am_wire::{Address, Flow};
 
 /// Whether it lives.
@@ -50,8 +50,9 @@ impl Mortal {
 
     fn revive(&mut self) {
         let mut inner = open(&self.name);
-        self.flows.values().for_each(|(flow, open)| inner.steer(*flow, *open));
-        self.places.iter().for_each(|place| inner.introduce(place).expect("as before"));
+        let flows = self.flows.values().map(|&(flow, open)| Command::Steer { flow, open });
+        let commands = flows.chain(self.places.iter().map(|place| Command::AddPeer(place)));
+        commands.for_each(|command| inner.control(command).expect("as before"));
         self.caps = caps(&*inner);
         self.inner = Some(inner);
     }
@@ -67,8 +68,8 @@ impl Transport for Mortal {
         self.inner.as_mut().map_or(0, |inner| inner.receive(budget, each))
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.send(to, frame))
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
+        self.inner.as_mut().is_none_or(|inner| inner.send(to, frame))
     }
 
     fn flush(&mut self) {
@@ -77,24 +78,20 @@ impl Transport for Mortal {
         }
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.flows.insert(flow.id(), (flow, open));
-        if let Some(inner) = &mut self.inner {
-            inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::Steer { flow, open } => _ = self.flows.insert(flow.id(), (flow, open)),
+            Command::AddPeer(place) => self.places.push(place.to_owned()),
+            _ => (),
         }
+        self.inner.as_mut().map_or(Ok(()), |inner| inner.control(command))
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.as_mut()?.stray()
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.places.push(place.to_owned());
-        self.inner.as_mut().map_or(Ok(()), |inner| inner.introduce(place))
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.inner.as_mut().map_or(Some("it was closed"), |inner| inner.broken())
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        match &mut self.inner {
+            Some(inner) => inner.poll_notices(each),
+            None => each(Notice::LinkError("it was closed")),
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use am_api::{
-    Endpoint, Fate, FlowChange, Handler, Kept, Message, Port, Prepared, Remote, RequestError, Returned, Token,
+    Connection, ConnectionChange, Endpoint, Fate, HandlerId, Message, OwnedMessage, Prepared, Request, RequestError,
+    Returned, Token,
 };
 use am_netdev_sim::Nanos;
 use am_netdev_sim::check::content::{Id, Run, fill};
@@ -16,15 +17,15 @@ use super::seen::Common;
 use crate::simulated::transfers::Under;
 use crate::simulated::work::Work;
 
-const ASK: Handler = Handler(0);
-const ANSWER: Handler = Handler(0);
+const ASK: HandlerId = HandlerId(0);
+const ANSWER: HandlerId = HandlerId(0);
 /// The most messages that are kept at once.
 const MOST_KEPT: usize = 32;
 
 /// A connection that this node asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    pub(crate) remote: Remote,
+    pub(crate) remote: Connection,
     pub(crate) to: u16,
     /// One more request is to be sent on it, in the end.
     encore: bool,
@@ -51,10 +52,10 @@ pub(crate) struct App {
     left: u32,
     next: Nanos,
     pub(crate) flows: Vec<Flow>,
-    accepted: Vec<Remote>,
+    accepted: Vec<Connection>,
     /// The node at the other side, while a connection is open and after it.
-    pub(crate) peers: HashMap<Remote, u16>,
-    kept: Vec<Later<Kept>>,
+    pub(crate) peers: HashMap<Connection, u16>,
+    kept: Vec<Later<OwnedMessage>>,
     tokens: Vec<Later<(Token, u16)>>,
     written: Vec<Later<Written>>,
     /// Transfers that this node asked for.
@@ -100,17 +101,17 @@ impl App {
     }
 
     pub(crate) fn handlers(endpoint: &mut Endpoint<App>) {
-        endpoint.on_request(ASK, |app: &mut App, message, token| app.on_request(&message, token));
+        endpoint.on_request(ASK, |app: &mut App, Request { message, token }| app.on_request(&message, token));
         endpoint.on_reply(ANSWER, |app, message| app.on_message(&message));
         endpoint.on_returned(|app, returned| app.on_returned(&returned));
         endpoint.on_transfer(|app, over| app.on_transfer(&over));
-        endpoint.on_flow(|app, event| {
-            let node = event.names.0.as_str().strip_prefix("node").and_then(|number| number.parse().ok());
-            app.peers.insert(event.remote, node.unwrap_or(u16::MAX));
+        endpoint.on_connection(|app, event| {
+            let node = event.peer.node.as_str().strip_prefix("node").and_then(|number| number.parse().ok());
+            app.peers.insert(event.connection, node.unwrap_or(u16::MAX));
             match event.change {
-                FlowChange::Accepted => app.accepted.push(event.remote),
-                FlowChange::Settled => (),
-                FlowChange::Ended(_) => app.common.saw("ended by another"),
+                ConnectionChange::Accepted => app.accepted.push(event.connection),
+                ConnectionChange::Opened | ConnectionChange::Failed(_) => (),
+                ConnectionChange::Ended(_) => app.common.saw("ended by another"),
             }
         });
     }
@@ -123,8 +124,8 @@ impl App {
         self.reopens = false;
     }
 
-    pub(crate) fn undecided(&self, port: &Port) -> usize {
-        let asking = self.flows.iter().filter(|flow| port.ready(flow.remote) == Err(am_api::NotOpen::Connecting));
+    pub(crate) fn undecided(&self, endpoint: &Endpoint<App>) -> usize {
+        let asking = self.flows.iter().filter(|flow| endpoint.ready(flow.remote) == Err(am_api::NotOpen::Connecting));
         let encores = self.flows.iter().filter(|flow| flow.encore).count();
         self.kept.len() + self.tokens.len() + self.written.len() + encores + asking.count()
     }
@@ -133,7 +134,7 @@ impl App {
         self.flows.iter_mut().for_each(|flow| flow.encore = true);
     }
 
-    fn on_message(&mut self, message: &Message<'_>) {
+    fn on_message(&mut self, message: &Message<'_, App>) {
         let mut checks = self.common.checks.borrow_mut();
         let checked = checks.deliveries.delivered(self.run, message.words(), message.payload());
         checks.note(checked);
@@ -143,7 +144,7 @@ impl App {
         }
     }
 
-    fn on_request(&mut self, message: &Message<'_>, token: Token) {
+    fn on_request(&mut self, message: &Message<'_, App>, token: Token) {
         self.on_message(message);
         let to = Id::from_word(message.word(0)).from.node;
         match self.random.random_range(0..10) {
@@ -153,16 +154,16 @@ impl App {
         }
     }
 
-    fn on_returned(&mut self, returned: &Returned<'_>) {
+    fn on_returned(&mut self, returned: &Returned<'_, App>) {
         let mut checks = self.common.checks.borrow_mut();
         checks.saw("returned to its sender");
-        let over = !returned.port().is_open(returned.to());
+        let over = !returned.message.endpoint().is_open(returned.to());
         let checked = checks.deliveries.returned(
             self.run,
             over,
-            returned.fate() == Fate::NotDelivered,
-            returned.words(),
-            returned.payload(),
+            returned.fate == Fate::NotDelivered,
+            returned.message.words(),
+            returned.message.payload(),
         );
         checks.note(checked);
     }
@@ -197,11 +198,11 @@ impl App {
     }
 
     /// What it does by itself; whether it did anything.
-    pub(crate) fn act(&mut self, port: &Port) -> bool {
-        let mut busy = self.release_kept() | self.reply_late() | self.commit(port) | self.send_encores(port);
+    pub(crate) fn act(&mut self, endpoint: &Endpoint<App>) -> bool {
+        let mut busy = self.release_kept() | self.reply_late() | self.commit(endpoint) | self.send_encores(endpoint);
         if self.now < self.common.quiet_from && self.left > 0 && self.now >= self.next {
             self.next = self.now + self.random.random_range(1..=self.work.pause);
-            self.burst(port);
+            self.burst(endpoint);
             busy = true;
         }
         busy
@@ -229,7 +230,7 @@ impl App {
         busy
     }
 
-    fn commit(&mut self, port: &Port) -> bool {
+    fn commit(&mut self, endpoint: &Endpoint<App>) -> bool {
         if self.now >= self.common.quiet_from {
             self.written.clear();
         }
@@ -247,14 +248,14 @@ impl App {
                     let written = Written { prepared, id, to, size };
                     self.written.push(Later(self.now + self.work.pause, written));
                 }
-                Err((error, _)) => self.refused(error, port),
+                Err((error, _)) => self.refused(error, endpoint),
             }
         }
         busy
     }
 
     /// A request could not be sent: only the end of its connection is a reason.
-    fn refused(&self, error: RequestError, _port: &Port) {
+    fn refused(&self, error: RequestError, _endpoint: &Endpoint<App>) {
         let mut checks = self.common.checks.borrow_mut();
         match error {
             RequestError::Dead(_) | RequestError::Closed => checks.saw("too late: the connection had ended"),
@@ -265,46 +266,46 @@ impl App {
         }
     }
 
-    fn send_encores(&mut self, port: &Port) -> bool {
+    fn send_encores(&mut self, endpoint: &Endpoint<App>) -> bool {
         for at in 0..self.flows.len() {
             let flow = self.flows[at];
             if flow.encore {
-                let sent = self.request(port, flow);
+                let sent = self.request(endpoint, flow);
                 self.flows[at].encore = sent.is_err_and(|error| error.is_temporary());
             }
         }
         false
     }
 
-    fn request(&mut self, port: &Port, flow: Flow) -> Result<(), RequestError> {
-        let most = port.max_payload(flow.remote, 0).unwrap_or(64);
+    fn request(&mut self, endpoint: &Endpoint<App>, flow: Flow) -> Result<(), RequestError> {
+        let most = endpoint.max_payload(flow.remote, 0).unwrap_or(64);
         let (id, words, payload, size) = self.compose(flow.to, most);
-        let sent = port.request(flow.remote, ASK, &words, &payload);
+        let sent = endpoint.try_request(flow.remote, ASK, &words, &payload);
         match sent {
             Ok(()) => self.sent(id, flow.to, size),
-            Err(error) => self.refused(error, port),
+            Err(error) => self.refused(error, endpoint),
         }
         sent
     }
 
-    fn prepare(&mut self, port: &Port, flow: Flow) {
-        let most = port.max_payload(flow.remote, 0).unwrap_or(64);
+    fn prepare(&mut self, endpoint: &Endpoint<App>, flow: Flow) {
+        let most = endpoint.max_payload(flow.remote, 0).unwrap_or(64);
         let (id, words, payload, size) = self.compose(flow.to, most);
-        match port.prepare(flow.remote, ASK, &words, payload.len(), payload.len()) {
+        match endpoint.prepare(flow.remote, ASK, &words, payload.len(), payload.len()) {
             Ok(mut prepared) => {
                 prepared.space().copy_from_slice(&payload);
                 let written = Written { prepared, id, to: flow.to, size };
                 self.written.push(Later(self.now + self.random.random_range(1..=self.work.keep), written));
             }
-            Err(error) => self.refused(error, port),
+            Err(error) => self.refused(error, endpoint),
         }
     }
 
-    fn burst(&mut self, port: &Port) {
-        self.close_some(port);
+    fn burst(&mut self, endpoint: &Endpoint<App>) {
+        self.close_some(endpoint);
         if self.flows.len() < self.work.flows {
             let to = (self.run.node + self.random.random_range(1..self.common.nodes)) % self.common.nodes;
-            let remote = port.connect(&name(to), "main").expect("a good name, and an id");
+            let remote = endpoint.connect(&name(to), "main").expect("a good name, and an id");
             self.flows.push(Flow { remote, to, encore: false });
         }
         for _ in 0..self.random.random_range(1..12) {
@@ -312,26 +313,26 @@ impl App {
                 break;
             }
             let flow = self.flows[self.random.random_range(0..self.flows.len())];
-            if !port.is_open(flow.remote) {
+            if !endpoint.is_open(flow.remote) {
                 continue;
             }
             self.left -= 1;
             if self.random.random_bool(self.work.prepare) {
-                self.prepare(port, flow);
+                self.prepare(endpoint, flow);
             } else {
-                _ = self.request(port, flow);
+                _ = self.request(endpoint, flow);
             }
-            self.transfer(port, flow);
+            self.transfer(endpoint, flow);
         }
         self.reopens = self.random.random_bool(self.work.reopen);
     }
 
     /// Those that are over are closed, and perhaps one that is not.
-    fn close_some(&mut self, port: &Port) {
+    fn close_some(&mut self, endpoint: &Endpoint<App>) {
         self.flows.retain(|flow| {
-            let over = !matches!(port.ready(flow.remote), Ok(()) | Err(am_api::NotOpen::Connecting));
+            let over = !matches!(endpoint.ready(flow.remote), Ok(()) | Err(am_api::NotOpen::Connecting));
             if over {
-                port.close(flow.remote);
+                endpoint.close(flow.remote);
             }
             !over
         });
@@ -341,10 +342,10 @@ impl App {
         let (ours, at) = (self.random.random_bool(0.5), self.random.random_range(0..4));
         if ours && at < self.flows.len() {
             self.common.saw("closed");
-            port.close(self.flows.swap_remove(at).remote);
+            endpoint.close(self.flows.swap_remove(at).remote);
         } else if !ours && at < self.accepted.len() {
             self.common.saw("closed by who had accepted");
-            port.close(self.accepted.swap_remove(at));
+            endpoint.close(self.accepted.swap_remove(at));
         }
     }
 }

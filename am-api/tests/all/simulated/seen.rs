@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use am_api::{Port, Region, Rights};
+use am_api::{Endpoint, Region, Rights};
 use am_netdev_sim::Nanos;
 use am_netdev_sim::check::content::{Id, Run, fill};
 use am_netdev_sim::check::delivery::Deliveries;
@@ -71,15 +71,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn register(port: &Port, run: Run) -> Memory {
+    pub(crate) fn register<S>(endpoint: &Endpoint<S>, run: Run) -> Memory {
         let empty = || vec![0; SLOT * SLOTS as usize];
         let mut content = vec![0; SLOT];
         fill(&mut content, Id { from: run, number: u32::MAX }, 0);
         Memory {
             run,
-            put: port.register(empty(), Rights::WRITE),
-            got: port.register(empty(), Rights::NONE),
-            served: port.register(content, Rights::READ),
+            put: endpoint.register(empty(), Rights::WRITE),
+            got: endpoint.register(empty(), Rights::NONE),
+            served: endpoint.register(content, Rights::READ),
         }
     }
 

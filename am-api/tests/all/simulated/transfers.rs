@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use am_api::{Port, RegionId, Remote, Transfer, TransferError, TransferId, TransferKind};
+use am_api::{Connection, Endpoint, RegionId, Transfer, TransferError, TransferId, TransferKind};
 use am_netdev_sim::check::content::{Id, Run, fill};
 use am_netdev_sim::check::transfers::{Place, Side};
 use rand::Rng;
@@ -11,23 +11,23 @@ use super::seen::SLOT;
 use crate::simulated::app::{App, Flow};
 
 /// Transfers that were asked for: where they go, and to which use of that memory.
-pub(crate) type Under = HashMap<(Remote, TransferId), (Place, RegionId, Run)>;
+pub(crate) type Under = HashMap<(Connection, TransferId), (Place, RegionId, Run)>;
 
 impl App {
     /// With a request, perhaps.
-    pub(crate) fn transfer(&mut self, port: &Port, flow: Flow) {
+    pub(crate) fn transfer(&mut self, endpoint: &Endpoint<App>, flow: Flow) {
         if self.random.random_bool(self.work.put) {
-            self.put(port, flow);
+            self.put(endpoint, flow);
         }
         if self.random.random_bool(self.work.get) {
-            self.get(port, flow);
+            self.get(endpoint, flow);
         }
         if self.random.random_bool(self.work.cancel) {
-            self.cancel(port);
+            self.cancel(endpoint);
         }
     }
 
-    fn put(&mut self, port: &Port, flow: Flow) {
+    fn put(&mut self, endpoint: &Endpoint<App>, flow: Flow) {
         let memory = self.common.memory.borrow();
         let mut checks = self.common.checks.borrow_mut();
         let Some(there) = memory.get(&flow.to) else { return };
@@ -36,22 +36,22 @@ impl App {
         fill(&mut data, Id { from: self.run, number: place.slot }, 0);
         let (region, offset) = (there.put.id(), (place.slot as usize * SLOT) as u64);
         // It may have ended just now.
-        let Ok(id) = port.put(flow.remote, region, offset, data.clone()) else { return };
+        let Ok(id) = endpoint.put(flow.remote, region, offset, data.clone()) else { return };
         checks.transfers.asked(place, self.run, flow.to, data);
         self.under.insert((flow.remote, id), (place, region, there.run));
     }
 
     /// Any that was asked for, most of which are over.
-    fn cancel(&mut self, port: &Port) {
+    fn cancel(&mut self, endpoint: &Endpoint<App>) {
         let mut all: Vec<_> = self.under.keys().copied().collect();
         // A run follows from its seed.
         all.sort_by_key(|(_, id)| format!("{id:?}"));
         if let Some(&(remote, id)) = all.get(self.random.random_range(0..all.len().max(1))) {
-            port.cancel(remote, id);
+            endpoint.cancel(remote, id);
         }
     }
 
-    fn get(&mut self, port: &Port, flow: Flow) {
+    fn get(&mut self, endpoint: &Endpoint<App>, flow: Flow) {
         let memory = self.common.memory.borrow();
         let mut checks = self.common.checks.borrow_mut();
         let (Some(there), Some(here)) = (memory.get(&flow.to), memory.get(&self.run.node)) else { return };
@@ -59,20 +59,22 @@ impl App {
         let from = self.random.random_range(0..=SLOT);
         let until = self.random.random_range(from..=SLOT);
         let (offset, length, into) = (from as u64, (until - from) as u64, (place.slot as usize * SLOT) as u64);
-        let Ok(id) = port.get(flow.remote, there.served.id(), offset, length, &here.got, into) else { return };
+        let Ok(id) = endpoint.get(flow.remote, there.served.id(), offset, length, &here.got, into) else { return };
         checks.transfers.asked(place, self.run, flow.to, there.served.bytes()[from..until].to_vec());
         self.under.insert((flow.remote, id), (place, there.served.id(), there.run));
     }
 
-    pub(crate) fn on_transfer(&mut self, over: &Transfer<'_>) {
+    pub(crate) fn on_transfer(&mut self, over: &Transfer<'_, App>) {
         let side = match over.kind {
             TransferKind::Put | TransferKind::Get => Side::Asker,
             TransferKind::Deposited | TransferKind::Served => Side::Other,
         };
         let place = match over.kind {
-            TransferKind::Put | TransferKind::Get => self.under.get(&(over.remote, over.id)).map(|(place, ..)| *place),
+            TransferKind::Put | TransferKind::Get => {
+                self.under.get(&(over.connection, over.id)).map(|(place, ..)| *place)
+            }
             TransferKind::Deposited => Some(self.run.node).map(|node| placed(node, false, over)),
-            TransferKind::Served => self.peers.get(&over.remote).map(|&node| placed(node, true, over)),
+            TransferKind::Served => self.peers.get(&over.connection).map(|&node| placed(node, true, over)),
         };
         let Some(place) = place else {
             return self.common.checks.borrow_mut().wrong("transfers", format!("{:?} of nobody's", over.kind));
@@ -100,7 +102,7 @@ impl App {
     }
 
     /// What is in the memory that the transfer went to, while it is there.
-    fn compare(&self, place: Place, over: &Transfer<'_>) {
+    fn compare(&self, place: Place, over: &Transfer<'_, App>) {
         let arrived = match over.result {
             Ok(()) => over.length as usize,
             Err(TransferError::Lost { from, .. } | TransferError::Cancelled { from }) => from as usize,
@@ -111,7 +113,7 @@ impl App {
         // Another use of the place's node, or of its endpoint, has other memory.
         let is_it = match over.kind {
             TransferKind::Put => {
-                let asked = self.under.get(&(over.remote, over.id));
+                let asked = self.under.get(&(over.connection, over.id));
                 asked.is_some_and(|&(_, region, run)| region == there.put.id() && run == there.run)
             }
             TransferKind::Get | TransferKind::Deposited => true,
@@ -125,6 +127,6 @@ impl App {
     }
 }
 
-fn placed(node: u16, is_got: bool, over: &Transfer<'_>) -> Place {
+fn placed(node: u16, is_got: bool, over: &Transfer<'_, App>) -> Place {
     Place { node, is_got, slot: (over.offset as usize / SLOT) as u32 }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use am_api::{Clock, Hand};
+use am_api::{Clock, ManualClock};
 use am_netdev_sim::check::content::Run;
 use am_netdev_sim::check::frames::{self, Between};
 use am_netdev_sim::check::liveness::Liveness;
@@ -18,7 +18,7 @@ use crate::simulated::work::Work;
 pub(crate) struct World {
     net: Rc<RefCell<Net>>,
     clock: Clock,
-    hand: Hand,
+    hand: ManualClock,
     common: Rc<Common>,
     work: Work,
     places: Vec<Place>,
@@ -44,7 +44,7 @@ const CALM: Nanos = 20 * MS;
 impl World {
     pub(crate) fn new(options: Options, work: Work) -> World {
         let quiet_from = last_fault(&options);
-        let (clock, hand) = Clock::by_hand();
+        let (clock, hand) = Clock::manual();
         let common = Common { nodes: options.nodes as u16, quiet_from, ..Common::default() };
         let places = (0..options.nodes).map(|_| Place::default()).collect();
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 2000 * MS };

@@ -71,33 +71,30 @@ impl Tx {
         self.outgoing.fd().as_raw_fd()
     }
 
-    /// Queue a frame.
-    ///
-    /// # Errors
-    /// The ring is full: the frame comes back.
+    /// Queue a frame, if the ring has room.
     #[inline]
-    pub(crate) fn send(&mut self, frames: &mut LongFrames, frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn send(&mut self, frames: &mut LongFrames, frame: &Frame) -> bool {
         let length = frame.bytes().len();
         if !(ETHERNET..=self.longest).contains(&length) {
             self.counters.invalid += 1;
-            return Ok(());
+            return true;
         }
         let pieces = frames.pieces(length);
         if !self.has_room(pieces) {
             self.reap(frames);
             if !self.has_room(pieces) {
                 self.counters.full += 1;
-                return Err(frame);
+                return false;
             }
         }
-        if !frames.pool().owns(&frame) {
-            return self.queue_copy(frames, &frame).ok_or(frame);
+        if !frames.pool().owns(frame) {
+            return self.queue_copy(frames, frame).is_some();
         }
-        self.queue(frames, frame, pieces);
+        self.queue(frames, frame.share(), pieces);
         if self.queued >= SOON {
             self.flush(frames);
         }
-        Ok(())
+        true
     }
 
     #[inline]

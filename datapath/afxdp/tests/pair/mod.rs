@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use am_afxdp::{OpenError, Options, Xdp};
 use am_netns::{Host, Interface, VethOptions, veth};
 use am_ring::Frame;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use nix::sched::{CloneFlags, setns};
@@ -75,7 +75,7 @@ impl Pair {
     pub(crate) fn send(&mut self, numbers: impl Iterator<Item = u32>) -> usize {
         let to = self.far.caps().address;
         let near = &mut self.near;
-        let room = |number| message(near, to, number).is_some_and(|frame| near.send(to, frame).is_ok());
+        let room = |number| message(near, to, number).is_some_and(|frame| near.send(to, &frame));
         let sent = numbers.map(room).take_while(|&taken| taken).count();
         self.near.flush();
         sent

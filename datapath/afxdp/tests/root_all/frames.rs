@@ -6,7 +6,7 @@ use crate::pair::{Cable, PATIENCE, counter, eventually, flow, frames_out, messag
 use am_afxdp::{Options, Rings};
 use am_netns::VethOptions;
 use am_ring::{Layout, Pool};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Buffer;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
@@ -87,8 +87,8 @@ fn a_frame_can_be_on_its_way_twice() {
     let (_cable, mut pair) = plain();
     let to = pair.far.caps().address;
     let held = message(&pair.near, to, 42).unwrap();
-    pair.near.send(to, held.share()).unwrap();
-    pair.near.send(to, held.share()).unwrap();
+    assert!(pair.near.send(to, &held), "room");
+    assert!(pair.near.send(to, &held), "room");
     pair.near.flush();
     let mut received = Vec::new();
     eventually("both arrive", || {
@@ -112,7 +112,7 @@ fn what_no_ethernet_carries_is_counted_and_dropped() {
     };
     let bad = [with_length(0), with_length(13), with_length(1515)];
     for frame in bad {
-        pair.near.send(to, frame).unwrap();
+        assert!(pair.near.send(to, &frame), "room");
     }
     pair.near.flush();
     assert_eq!((counter(&pair.near, "tx_invalid"), counter(&pair.near, "tx_frames")), (3, 0));
@@ -127,7 +127,7 @@ fn frames_of_another_pool_are_copied() {
     let ours = message(&pair.near, to, 77).unwrap();
     let other = Pool::heap(Layout { frames: 1, stride: 2048, headroom: 0 }).unwrap();
     let foreign = other.copy(ours.bytes()).unwrap();
-    pair.near.send(to, foreign).unwrap();
+    assert!(pair.near.send(to, &foreign), "room");
     assert_eq!(other.available(), 1, "it went home at once");
     pair.near.flush();
     let mut received = Vec::new();
@@ -145,7 +145,7 @@ fn a_closed_flow_is_dropped_before_the_socket() {
     pair.send(0..10);
     eventually("all ten are counted", || counter(&pair.far, "xdp_drop_unknown_flow") == 10);
     assert!(pair.receive().is_empty());
-    assert_eq!([(); 2].map(|()| pair.far.stray()), [Some(flow()), None], "so that their sender can be told");
+    assert_eq!([(); 2].map(|()| pair.far.unknown_flow()), [Some(flow()), None], "so that their sender can be told");
     pair.far.steer(flow(), true);
     pair.assert_alive(11);
 }
@@ -194,14 +194,14 @@ fn frames_with_four_bytes_more_are_dropped_and_said() {
     for number in 0..20 {
         let mut frame = message(&pair.near, to, number).unwrap();
         frame.set_len(frame.bytes().len() + 4);
-        pair.near.send(to, frame).unwrap();
+        assert!(pair.near.send(to, &frame), "room");
     }
     pair.near.flush();
-    eventually("it says so", || pair.far.broken().is_some());
-    let said = pair.far.broken().unwrap().to_owned();
+    eventually("it says so", || pair.far.link_error().is_some());
+    let said = pair.far.link_error().unwrap();
     assert!(said.starts_with("20 frames came to am0 longer or shorter than they were sent, and 0 as"), "{said}");
     assert!(said.contains("`ethtool -K am0 rx-fcs off`"), "{said}");
     assert!(pair.receive().is_empty());
     pair.deliver(100, 10);
-    eventually("all is well", || pair.far.broken().is_none());
+    eventually("all is well", || pair.far.link_error().is_none());
 }

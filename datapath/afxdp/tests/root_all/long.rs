@@ -6,7 +6,7 @@ use crate::pair::{Cable, Pair, counter, eventually, flow};
 use am_afxdp::{Attach, MultiBuffer, Options, Program, Rings, Xdp};
 use am_netns::VethOptions;
 use am_ring::Frame;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::bounce::Back;
 use am_wire::frame::{self, ETHERNET, Link, SMALLEST};
 use am_wire::{Buffer, EtherType, Framing, Header, Kind};
@@ -56,7 +56,7 @@ fn read(frame: &Frame) -> (u32, usize) {
 
 fn send(pair: &mut Pair, number: u32, body: usize) -> bool {
     let to = pair.far.caps().address;
-    request(pair, number, body).is_some_and(|frame| pair.near.send(to, frame).is_ok())
+    request(pair, number, body).is_some_and(|frame| pair.near.send(to, &frame))
 }
 
 fn receive(pair: &mut Pair) -> Vec<(u32, usize)> {
@@ -163,8 +163,8 @@ fn every_frame_comes_home() {
 fn a_frame_can_be_on_its_way_twice() {
     let (_cable, mut pair) = long(65000);
     let (to, held) = (pair.far.caps().address, request(&pair, 42, 60_000).unwrap());
-    pair.near.send(to, held.share()).unwrap();
-    pair.near.send(to, held.share()).unwrap();
+    assert!(pair.near.send(to, &held), "room");
+    assert!(pair.near.send(to, &held), "room");
     pair.near.flush();
     let mut received = vec![];
     eventually("both arrive", || {
@@ -276,12 +276,12 @@ fn long_requests_are_the_hosts_to_return() {
         let (to, from) = (pair.near.caps().address, pair.far.caps().address);
         let link = Link { to, from, ethertype: EtherType::DEFAULT };
         let back = Back::new(Framing::Bare, &link, flow(), 0);
-        pair.far.way_back(flow(), &back);
-        pair.far.full(true);
+        pair.far.control(am_transport::Command::RejectTemplate { flow: flow(), template: &back }).unwrap();
+        pair.far.control(am_transport::Command::RxFull(true)).unwrap();
         for body in [4, 1000, 3000, 3400, 3600, 3800, 4000, 10_000, 60_000, 65_000] {
             let request = request(&pair, 7, body).unwrap();
             let reject = back.reject(request.bytes().first_chunk().unwrap(), EtherType::DEFAULT).unwrap();
-            pair.near.send(from, request).unwrap();
+            assert!(pair.near.send(from, &request), "room");
             pair.near.flush();
             let (mut returned, mut arrived) = (vec![], vec![]);
             eventually("it comes back, or arrives", || {

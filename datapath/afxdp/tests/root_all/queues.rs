@@ -7,7 +7,7 @@ use crate::pair::{Cable, PATIENCE, counter, eventually, flow, message, number};
 use am_afxdp::{Options, Xdp};
 use am_netns::VethOptions;
 use am_ring::Frame;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::control::{Beacon, Control, Incarnation, Name, NodeId};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Framings, Header, Kind};
@@ -28,7 +28,7 @@ fn reaches(from: &mut Xdp, to: &mut Xdp, what: u32) {
     let mut arrived = false;
     while !arrived {
         let frame = message(from, to.caps().address, what).unwrap();
-        from.send(to.caps().address, frame).unwrap();
+        assert!(from.send(to.caps().address, &frame), "room");
         from.flush();
         to.receive(64, &mut |frame| arrived |= number(&frame) == what);
         assert!(Instant::now() < deadline, "{what} never arrives");
@@ -62,7 +62,7 @@ fn announce(from: &mut Xdp) {
     frame::body(space, Framing::Plain, length).unwrap().copy_from_slice(&body[..length]);
     let length = frame::emit(space, Framing::Plain, &link, &header, length, None).unwrap();
     frame.set_len(length);
-    from.send(Address::BROADCAST, frame).unwrap();
+    assert!(from.send(Address::BROADCAST, &frame), "room");
     from.flush();
 }
 
@@ -94,10 +94,10 @@ fn a_flow_that_one_node_closes_stays_the_others() {
     let (mut c, mut d) = (on(&cable, 1, 0), on(&cable, 1, 1));
     a.steer(flow(), false);
     reaches(&mut d, &mut b, 1);
-    c.send(a.caps().address, message(&c, a.caps().address, 2).unwrap()).unwrap();
+    assert!(c.send(a.caps().address, &message(&c, a.caps().address, 2).unwrap()), "room");
     c.flush();
     eventually("the frame is counted", || counter(&a, "xdp_drop_unknown_flow") == 1);
-    assert_eq!((a.stray(), b.stray()), (Some(flow()), None));
+    assert_eq!((a.unknown_flow(), b.unknown_flow()), (Some(flow()), None));
     assert!(received(&mut a).is_empty());
 }
 
@@ -107,7 +107,7 @@ fn a_frame_on_the_other_nodes_queue_is_counted_for_the_one_it_was_for() {
     let (mut a, mut b) = (on(&cable, 0, 0), on(&cable, 0, 1));
     let mut c = on(&cable, 1, 0);
     let to = b.caps().address;
-    c.send(to, message(&c, to, 1).unwrap()).unwrap();
+    assert!(c.send(to, &message(&c, to, 1).unwrap()), "room");
     c.flush();
     eventually("the frame is counted", || counter(&b, "xdp_drop_wrong_queue") == 1);
     assert_eq!(counter(&a, "xdp_drop_wrong_queue"), 0);
@@ -165,13 +165,13 @@ fn a_queue_that_nothing_is_steered_to_says_so() {
     let mut deaf = on(&cable, 0, 1);
     let mut far = on(&cable, 1, 0);
     let to = deaf.caps().address;
-    assert_eq!(deaf.broken(), None);
+    assert_eq!(deaf.link_error(), None);
     for number in 0..20 {
-        far.send(to, message(&far, to, number).unwrap()).unwrap();
+        assert!(far.send(to, &message(&far, to, number).unwrap()), "room");
         far.flush();
     }
-    eventually("it says so", || deaf.broken().is_some());
-    let said = deaf.broken().unwrap().to_owned();
+    eventually("it says so", || deaf.link_error().is_some());
+    let said = deaf.link_error().unwrap();
     assert!(said.starts_with("20 frames for this node came in on other queues of am0"), "{said}");
     assert!(said.ends_with("open its node on queue 1, too (queue=1)"), "{said}");
     drop(far);
@@ -179,7 +179,7 @@ fn a_queue_that_nothing_is_steered_to_says_so() {
     for number in 0..30 {
         reaches(&mut near, &mut deaf, number);
     }
-    eventually("all is well", || deaf.broken().is_none());
+    eventually("all is well", || deaf.link_error().is_none());
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn frames_of_several_chunks_are_whole() {
             let there = [&frame[6..12], &frame[..6], &frame[12..]].concat();
             for _ in 0..5 {
                 let there = whole.caps().pool.copy(&there).unwrap();
-                whole.send(Address(a.address()), there).unwrap();
+                assert!(whole.send(Address(a.address()), &there), "room");
             }
             whole.flush();
             receive_whole(&mut whole, &turned, &mut || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::pair::{Cable, Pair, counter, eventually, flow, message, number, plain};
 use am_afxdp::Options;
 use am_netns::{VethOptions, veth};
-use am_transport::Transport;
+use am_transport::{Command, Transport, TransportExt};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 
@@ -21,7 +21,7 @@ fn reopen(pair: &mut Pair) {
 #[test]
 fn flows_and_counters_and_what_is_promised_go_on() {
     let (_cable, mut pair) = plain();
-    pair.far.promise(1000);
+    pair.far.control(Command::RxCredit(1000)).unwrap();
     let before = pair.deliver(500, 50).len() as u64;
     reopen(&mut pair);
     assert!(pair.receive().is_empty());
@@ -33,7 +33,7 @@ fn flows_and_counters_and_what_is_promised_go_on() {
     eventually("the program is the same", || counter(&pair.far, "xdp_drop_unknown_flow") == 10);
     assert!(pair.far.mode().notes.iter().any(|note| note == NOTE));
     assert_eq!(pair.far.caps().mode, "veth copy");
-    assert_eq!(pair.far.broken(), None);
+    assert_eq!(pair.far.link_error(), None);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn frames_of_the_old_pool_stay_valid_and_can_be_sent() {
     assert_eq!(old.available(), Options::new("am0").frames as usize - 2, "all but those that are held came home");
     assert!(!old.is(&pair.far.caps().pool));
     assert_eq!(number(&held[0]), 5);
-    pair.far.send(pair.near.caps().address, outgoing).unwrap();
+    assert!(pair.far.send(pair.near.caps().address, &outgoing), "room");
     pair.far.flush();
     let mut received = None;
     eventually("it arrives", || {
@@ -81,15 +81,15 @@ fn one_that_does_not_open_says_why_and_takes_nothing() {
     // On the other host the interface of this name is in use.
     setns(&cable.hosts[0], CloneFlags::CLONE_NEWNET).unwrap();
     let error = pair.far.reopen_in_copy_mode(NOTE.to_owned()).unwrap_err().to_string();
-    let why = pair.far.broken().unwrap().to_owned();
+    let why = pair.far.link_error().unwrap();
     assert!(why.contains("am0 does not open in copy mode") && why.contains(&error), "{why}");
     let frame = message(&pair.far, pair.near.caps().address, 1).unwrap();
-    assert!(pair.far.send(pair.near.caps().address, frame).is_err());
+    assert!(!pair.far.send(pair.near.caps().address, &frame));
     assert_eq!(pair.far.receive(64, &mut |_| ()), 0);
     pair.far.flush();
     setns(&cable.hosts[1], CloneFlags::CLONE_NEWNET).unwrap();
     reopen(&mut pair);
-    assert_eq!(pair.far.broken(), None);
+    assert_eq!(pair.far.link_error(), None);
     pair.assert_alive(2);
 }
 
@@ -97,7 +97,7 @@ fn one_that_does_not_open_says_why_and_takes_nothing() {
 fn trouble(cable: &Cable, pair: &mut Pair, end: usize) -> Option<String> {
     setns(&cable.hosts[end], CloneFlags::CLONE_NEWNET).unwrap();
     let of = if end == 0 { &mut pair.near } else { &mut pair.far };
-    of.broken().map(str::to_owned)
+    of.link_error()
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn an_interface_that_is_renamed_while_it_is_up_is_never_gone() {
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
-            assert_eq!(pair.far.broken(), None);
+            assert_eq!(pair.far.link_error(), None);
         }
     });
     pair.assert_alive(1);

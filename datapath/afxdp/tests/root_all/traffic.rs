@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::pair::{Cable, Pair, counter, eventually, frames_out, message, number, plain};
 use am_afxdp::{BusyPoll, Options};
 use am_netns::VethOptions;
-use am_transport::Transport;
+use am_transport::{Command, Transport};
 use am_wire::Buffer;
 
 const IPS: Option<(&str, &str)> = Some(("10.77.0.1/24", "10.77.0.2/24"));
@@ -124,7 +124,7 @@ fn send_garbage(pair: &mut Pair, seed: u64) -> u64 {
         let noise = (seed + at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         space[6] = if at % 2 == 0 { space[6] | 1 } else { 0x82 };
         space[7..12].copy_from_slice(&noise.to_be_bytes()[..5]);
-        if pair.near.send(to, frame).is_err() {
+        if !pair.near.send(to, &frame) {
             break;
         }
         count += 1;
@@ -165,7 +165,7 @@ fn who_does_not_receive_fills_the_rx_ring() {
     let mut options = Options::new("am0");
     options.rings.fill = 4096; // blanks enough: it is the rx ring that is full
     let mut pair = cable.pair(&options);
-    pair.far.promise(4096);
+    pair.far.control(Command::RxCredit(4096)).unwrap();
     pair.receive();
     let mut sent = 0;
     while sent < 3000 {

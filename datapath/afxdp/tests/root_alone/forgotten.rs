@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::pair::{Pair, eventually, plain};
 use am_netns::Tap;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::{Address, EtherType};
 
 const LINK_GET_FD_BY_ID: libc::c_long = 30;
@@ -56,7 +56,7 @@ fn tagged(to: Address, id: u8) -> Vec<u8> {
 fn heals(pair: &mut Pair) {
     eventually("they come again", || {
         pair.send(std::iter::once(1));
-        assert_eq!(pair.far.broken(), None);
+        assert_eq!(pair.far.link_error(), None);
         !pair.receive().is_empty()
     });
 }
@@ -71,7 +71,7 @@ fn it_is_attached_again() {
         pair.assert_alive(number);
     }
     sleep(Duration::from_millis(300));
-    assert_eq!(pair.far.broken(), None);
+    assert_eq!(pair.far.link_error(), None);
     assert_eq!(links(), first, "nothing of ours passes a program that runs");
 
     detach(first[1]);
@@ -92,7 +92,7 @@ fn tagged_frames_pass_it_and_it_stays() {
     for _ in 0..60 {
         frames.iter().for_each(|frame| wire.send(frame).unwrap());
         sleep(Duration::from_millis(20));
-        assert_eq!(pair.far.broken(), None);
+        assert_eq!(pair.far.link_error(), None);
         assert_eq!(links(), first);
     }
     assert!(pair.receive().is_empty());

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::child::Running;
 use crate::ends::{alone, counter, fresh, memif_ends, open};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Buffer;
 
 fn error(rest: &str) -> String {
@@ -88,12 +88,12 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
     for number in 0..1000 {
         let mut frame = near.caps().pool.take().expect("they come home");
         frame.set_len(60);
-        near.send(am_wire::Address::BROADCAST, frame).expect("there is room: nothing waits");
+        assert!(near.send(am_wire::Address::BROADCAST, &frame), "there is room: nothing waits");
         near.flush();
         assert_eq!(counter(&near, "dpdk_lost_link_down"), number + 1);
     }
     assert_eq!(counter(&near, "dpdk_link_down"), 1);
-    assert_eq!(near.broken(), Some("the link is down: nobody is at its other end"));
+    assert_eq!(near.link_error().as_deref(), Some("the link is down: nobody is at its other end"));
 }
 
 /// The error of opening a device in a process of its own.

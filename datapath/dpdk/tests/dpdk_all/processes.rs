@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::child::Running;
 use crate::ends::{alone, fresh};
-use am_api::{Endpoint, FlowChange, Handler, Node, Remote, ReturnReason};
+use am_api::{Connection, ConnectionChange, Endpoint, HandlerId, Node, Request, ReturnReason};
 
-const ECHO: Handler = Handler(1);
-const SUM: Handler = Handler(2);
+const ECHO: HandlerId = HandlerId(1);
+const SUM: HandlerId = HandlerId(2);
 const DEVICE: &str = "AM_TEST_DEVICE";
 const SECONDS: Duration = Duration::from_secs(20);
 /// Who comes back under another address is a stranger.
@@ -41,8 +41,10 @@ fn sum(bytes: &[u8]) -> u64 {
 fn answers() {
     let node = node("beta", &env::var(DEVICE).unwrap());
     let mut endpoint = node.endpoint::<()>("main").unwrap();
-    endpoint.on_request(ECHO, |(), request, token| token.reply(ECHO, request.words(), request.payload()).unwrap());
-    endpoint.on_request(SUM, |(), request, token| {
+    endpoint.on_request(ECHO, |(), Request { message: request, token }| {
+        token.reply(ECHO, request.words(), request.payload()).unwrap()
+    });
+    endpoint.on_request(SUM, |(), Request { message: request, token }| {
         token.reply(SUM, &[request.word(0), sum(request.payload())], b"").unwrap()
     });
     println!("\nopen");
@@ -75,11 +77,11 @@ impl Asker {
             let right = reply.word(1) == content(reply.word(0)).1;
             *(if right { &mut seen.sums } else { &mut seen.wrong }) += 1;
         });
-        endpoint.on_returned(|seen, returned| seen.back += u64::from(returned.reason() == ReturnReason::Unreachable));
+        endpoint.on_returned(|seen, returned| seen.back += u64::from(returned.reason == ReturnReason::Unreachable));
         Asker { node, endpoint, seen: Seen::default() }
     }
 
-    fn connect(&mut self) -> Remote {
+    fn connect(&mut self) -> Connection {
         let to = self.endpoint.connect("beta", "main").unwrap();
         self.endpoint
             .wait_open(&mut self.seen, to, SECONDS)
@@ -87,16 +89,16 @@ impl Asker {
         to
     }
 
-    fn request(&mut self, to: Remote, handler: Handler, number: u64) {
+    fn request(&mut self, to: Connection, handler: HandlerId, number: u64) {
         let since = Instant::now();
-        while let Err(error) = self.endpoint.request(to, handler, &[number], &content(number).0) {
+        while let Err(error) = self.endpoint.try_request(to, handler, &[number], &content(number).0) {
             assert!(error.is_temporary() && since.elapsed() < SECONDS, "{error}\n{}", self.node.counters());
             self.endpoint.poll(&mut self.seen);
         }
     }
 
     /// There and back, one after the other.
-    fn ping(&mut self, to: Remote, count: u64) {
+    fn ping(&mut self, to: Connection, count: u64) {
         self.seen.echoes = 0;
         for number in 0..count {
             self.request(to, ECHO, number);
@@ -106,7 +108,7 @@ impl Asker {
     }
 
     /// As many as there is credit for at once; each is to arrive as it was sent.
-    fn flood(&mut self, to: Remote) {
+    fn flood(&mut self, to: Connection) {
         self.seen.sums = 0;
         (0..FLOOD).for_each(|number| self.request(to, SUM, number));
         let all = self.endpoint.wait_until(&mut self.seen, SECONDS, |seen| seen.sums + seen.wrong == FLOOD);
@@ -213,7 +215,7 @@ fn over_memif_the_other_is_stopped() {
     assert_eq!((alpha.seen.sums, alpha.seen.back), (FLOOD, 0));
     beta.stop();
     let mut sent = 0;
-    while alpha.endpoint.request(to, SUM, &[sent], &content(sent).0).is_ok() {
+    while alpha.endpoint.try_request(to, SUM, &[sent], &content(sent).0).is_ok() {
         sent += 1;
     }
     let all = alpha.endpoint.wait_until(&mut alpha.seen, SECONDS, |seen| seen.back >= sent);
@@ -238,18 +240,18 @@ fn what_is_said_last_is_heard() {
     let socket = format!("@am-{}", fresh());
     let end = |role, mac| format!("net_memif0,role={role},mac={mac},socket={socket},am.pages=normal");
     let node = node("alpha", &end("server", MACS[0]));
-    let mut endpoint = node.endpoint::<Vec<FlowChange>>("main").unwrap();
-    endpoint.on_flow(|seen, event| seen.push(event.change));
+    let mut endpoint = node.endpoint::<Vec<ConnectionChange>>("main").unwrap();
+    endpoint.on_connection(|seen, event| seen.push(event.change));
     let mut seen = vec![];
     // What is promised is that there is time: where the processors are others', one may come too late.
     for _ in 0..3 {
         let mut beta = Running::start("processes::leaves", &[(DEVICE, &end("client", MACS[1]))]);
         while beta.0.try_wait().unwrap().is_none() {
             endpoint.poll(&mut seen);
-            if seen.contains(&FlowChange::Accepted) {
+            if seen.contains(&ConnectionChange::Accepted) {
                 thread::sleep(BUSY);
             }
         }
     }
-    assert!(seen.contains(&FlowChange::Ended(ReturnReason::Closed)), "{seen:?}\n{}", node.counters());
+    assert!(seen.contains(&ConnectionChange::Ended(ReturnReason::Closed)), "{seen:?}\n{}", node.counters());
 }

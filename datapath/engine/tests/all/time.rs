@@ -1,4 +1,4 @@
-//! What a turn makes of time: it is looked at late, and nothing may come of that.
+//! A turn reads the clock late, and that has no consequences.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use am_proto::{Event, FlowId, FlowState, Time};
 use am_ring::Frame;
 use am_wire::Class;
 
-/// What the other end calls the flow.
+/// The other end's id of the flow.
 fn accepted(host: &Host) -> FlowId {
     let flow =
         host.events.iter().find_map(|event| if let Event::Accepted(_, flow, _) = event { Some(*flow) } else { None });
@@ -39,7 +39,7 @@ fn a_handler_that_takes_long_is_no_reason_to_send_again() {
     beta.turn(now);
     alpha.notes.take_from(&mut beta.notes);
     beta.notes.take_from(&mut alpha.notes);
-    // The handler of 2 takes 5 ms and sends. Meanwhile what acknowledges 1 comes in.
+    // The handler of 2 takes 5 ms and sends. Meanwhile the acknowledgement of 1 arrives.
     assert_eq!(inhale(&mut alpha, now), 1);
     extracted(&mut alpha);
     beta.turn(later(now, 100));
@@ -59,11 +59,11 @@ fn what_is_sent_after_the_clock_was_read_is_waited_for() {
     assert_eq!(inhale(&mut alpha, now), 0);
     alpha.request(flow, 1);
     assert_eq!(exhale(&mut alpha, now), 1);
-    assert!(alpha.engine.sleep_until() < later(now, 1000), "a sleeper must come back to send it again");
+    assert!(alpha.engine.sleep_until() < later(now, 1000), "a sleeping thread must wake up to send it again");
 }
 
-/// A request is asked for again as soon as it is answered, over a way of 1 ms
-/// in each direction; `beta` has room for `window`.
+/// Send `count` requests, each as soon as the one before is answered, over a path of 1 ms in each direction. `beta` has
+/// the window `window`.
 fn rounds(window: u16, count: u64) -> Host {
     let (mut alpha, mut beta, flow, mut now) = connected_to(|config| config.window = window);
     alpha.request(flow, 0);
@@ -114,14 +114,14 @@ fn credit_that_is_looked_at_early_does_not_shorten_the_way() {
     assert_eq!(rounds(1, 200).engine.core().counters().retransmitted, early);
 }
 
-/// It is alive, but what never arrives is given up after our patience, 1.5 s, all the same.
+/// The peer is alive. But a message that never arrives is given up after this node's patience, 1.5 s.
 #[test]
 fn a_peer_that_only_repeats_itself_is_waited_for_as_one_that_is_silent() {
     let (mut alpha, mut beta, flow, now) = connected_to(|config| config.patience = Duration::from_secs(60));
     let back = accepted(&beta);
     beta.request(back, 1);
     alpha.request(flow, 2);
-    // Nothing of alpha's arrives, so that beta sends the same again and again.
+    // No frame of alpha arrives, so beta sends the same message again and again.
     for step in 0..4000 {
         let is_open = matches!(alpha.engine.core().state(flow), FlowState::Open { .. });
         assert!(is_open || step > 1500, "given up after {step} ms");
@@ -141,7 +141,7 @@ fn time_outs_come_under_a_flood_and_with_a_full_transport() {
     alpha.request(flow, 1);
     alpha.turn(now);
     alpha.notes.left.clear();
-    // Something arrives with every turn, nothing is handled, nothing is sent.
+    // A frame arrives in every turn. None is handled, and none is sent.
     for number in 1..100 {
         beta.request(back, number);
         beta.turn(now);

@@ -1,4 +1,4 @@
-//! What a turn does, seen from a transport that notes every call.
+//! The calls of a turn, recorded by a transport.
 
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ fn bursts_are_bounded_in_both_directions() {
     assert_eq!(extracted(&mut beta).len(), 2 * BURST);
 }
 
-/// An application that was busy takes a message in a turn that brought none:
-/// nobody else may ever cause another turn, and the sender waits for credit.
+/// A busy application releases a message in a turn that received none. No frame may ever cause another turn, and the
+/// sender waits for credit, so the credit must be due soon.
 #[test]
 fn what_is_released_in_an_idle_turn_is_told_soon() {
     let (mut alpha, mut beta, flow, now) = connected();
@@ -101,7 +101,7 @@ fn what_is_released_in_an_idle_turn_is_told_soon() {
     beta.engine.core_mut().forgo(request.flow);
     beta.engine.core_mut().release(request.flow, request.class);
     beta.engine.exhale(|| later, &mut beta.notes);
-    assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the news of credit is due");
+    assert!(beta.engine.sleep_until() < later + Duration::from_millis(1), "the advertisement of credit is due");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_is_due_happens_in_a_turn() {
     let due = alpha.engine.core().config().beacon;
     let before = alpha.engine.core().counters().control_sent;
     let turn = alpha.turn(Time(0) + due + Duration::from_secs(1));
-    assert_eq!(turn.sent, 2, "a beacon, and whether the quiet flow is still there");
+    assert_eq!(turn.sent, 2, "a beacon, and a keepalive of the quiet flow");
     assert_eq!(alpha.engine.core().counters().control_sent, before + 2);
 }
 

@@ -9,7 +9,7 @@ fn measured() -> Rtt {
     rtt
 }
 
-/// 7 was sent again after 1 ms, and the receiver says after 4 that it had it already.
+/// Message 7 was sent again after 1 ms. After 4 ms the receiver reports a duplicate.
 fn learned() -> (Order, Rtt) {
     let (mut order, mut rtt) = (Order::default(), measured());
     order.doubts(Time(MS), Class::Request, (Seq(7), Time(0)), &rtt, &WAITS);
@@ -69,8 +69,8 @@ fn a_peer_that_was_away_is_not_waited_for_as_long_as_that() {
 #[test]
 fn the_peer_counts_what_it_is_told_and_nothing_else() {
     let mut peer = PeerLost::default();
-    assert!(peer.is_loss(), "it was told nothing");
+    assert!(peer.is_loss(), "there was no report");
     assert_eq!((peer.told(Low::of(8190)), peer.told(Low::of(8195)), peer.told(Low::of(8193))), (0, 5, 0));
     assert!((0..TRUST).all(|_| !peer.is_loss()));
-    assert!(peer.is_loss(), "it was told nothing for long");
+    assert!(peer.is_loss(), "there was no report for long");
 }

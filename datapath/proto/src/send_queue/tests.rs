@@ -39,7 +39,7 @@ impl Bench {
         bench
     }
 
-    /// Send what is ready, at this time; the numbers sent, counted from the first.
+    /// Send what is ready, at this time. Returns the numbers sent, counted from the first.
     fn transmit(&mut self, at: u64) -> Vec<i32> {
         let mut sent = Vec::new();
         while let Some(link) = self.ready.pop_front() {
@@ -57,7 +57,7 @@ impl Bench {
         self.queue.reject(&mut self.slots, FIRST.plus(number as u32)) > 0
     }
 
-    /// Those before `last`, counted from the first, that are lost by this rule; how many.
+    /// Send lost messages before `last` again, by this rule.
     fn resend_lost(&mut self, last: u32, rule: Rule) -> Lost {
         self.queue.resend_lost(&mut self.slots, &mut self.ready, FIRST.plus(last), &rule)
     }
@@ -76,7 +76,7 @@ fn what_has_no_credit_waits_in_order() {
     bench.queue.give_out(&mut bench.slots, &mut bench.ready);
     assert_eq!(bench.transmit(2), [3]);
     bench.queue.allow(FIRST.plus(2));
-    assert_eq!(bench.queue.limit, FIRST.plus(4), "credit once given is not taken back");
+    assert_eq!(bench.queue.limit, FIRST.plus(4), "granted credit is not withdrawn");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn acknowledged_slots_are_free_again() {
     assert_eq!((bench.slots.free(), bench.queue.in_flight()), (1024, false));
 }
 
-/// Nothing came late so far: what was sent again is waited for 15.
+/// Without a tolerance; a message sent again counts as lost at an age of 15.
 fn at(now: u64) -> Rule {
     Rule { now: Time(now), tolerance: 0, patience: 15, doubted: Some(FIRST.plus(1)) }
 }
@@ -111,7 +111,7 @@ fn at(now: u64) -> Rule {
 fn gaps_that_three_later_messages_passed_are_lost() {
     let mut bench = Bench::new(8, 8);
     bench.transmit(5);
-    // 0, 2 and 3 arrived: 1 may still be under way.
+    // 0, 2 and 3 arrived. 1 may still be in flight.
     bench.acknowledge(1);
     assert_eq!(bench.queue.acknowledge_selected(&mut bench.slots, FIRST.plus(1), 0b11), (2, None));
     assert_eq!(bench.queue.last_selected(&bench.slots), Some(FIRST.plus(3)));
@@ -221,9 +221,9 @@ fn what_is_rejected_waits_for_its_own_time() {
     assert_eq!(bench.transmit(3), [1]);
     assert_eq!(bench.queue.oldest(&bench.slots).map(|link| bench.slots[link].seq), Some(FIRST.plus(1)));
     assert_eq!(bench.queue.resend_rejected(&mut bench.slots, &mut bench.ready, 1), 1);
-    assert!(!bench.reject(0), "it is about to go out again");
+    assert!(!bench.reject(0), "it is about to be sent again");
     assert_eq!(bench.transmit(4), [0]);
-    assert!(bench.reject(0), "and comes back once more");
+    assert!(bench.reject(0), "and is rejected once more");
 }
 
 #[test]
@@ -231,13 +231,13 @@ fn a_slot_forgets_that_its_message_was_rejected() {
     let mut bench = Bench::new(2, 2);
     bench.transmit(1);
     assert!(bench.reject(0) && bench.reject(1));
-    assert!(bench.queue.oldest(&bench.slots).is_none(), "nothing is waited for");
+    assert!(bench.queue.oldest(&bench.slots).is_none(), "no message waits for an acknowledgement");
     bench.acknowledge(2);
     assert!(!bench.reject(0) && !bench.reject(1), "acknowledged: another copy was taken");
     assert!((0..1024).all(|link| !bench.slots[link].rejected));
 }
 
-/// One flipped bit makes such numbers; an acknowledgement is not believed because it parsed.
+/// One flipped bit makes such numbers. An acknowledgement that parses is not yet believed.
 #[test]
 fn numbers_half_the_circle_away_change_nothing() {
     let mut bench = Bench::new(8, 4);

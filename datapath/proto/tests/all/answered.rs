@@ -1,4 +1,4 @@
-//! A request that was answered does not come back, whatever happens to its flow then.
+//! An answered request never comes back, whatever happens to its flow afterwards.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn an_answered_request_never_comes_back() {
     never_comes_back(Loss::None);
 }
 
-/// The peer dies after its replies have left, and before its acknowledgement; or only that is lost.
+/// The peer dies after its replies have left and before its acknowledgement, or only the acknowledgement is lost.
 #[test]
 fn not_even_where_it_was_not_acknowledged() {
     never_comes_back(Loss::Acks);

@@ -1,4 +1,4 @@
-//! Who was away, as a process is that was stopped, or that waits for a processor.
+//! A node that was descheduled: stopped like a process under a debugger, or waiting for a processor.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use am_proto::{FlowState, ReturnReason};
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Its patience is over before anybody could answer.
+/// Its patience ends before any answer could arrive.
 #[test]
 fn who_asks_for_a_flow_and_is_away_asks_again() {
     for away in [PATIENCE, 100 * PATIENCE] {
@@ -25,7 +25,7 @@ fn who_asks_for_a_flow_and_is_away_asks_again() {
     }
 }
 
-/// And then gives up, where nobody is.
+/// It still gives up if there is no peer.
 #[test]
 fn who_was_away_does_not_ask_for_ever() {
     let mut net = Net::new(2);

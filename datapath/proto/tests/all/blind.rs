@@ -1,5 +1,5 @@
-//! A stranger that sees no frame and sends requests at random. `split` and `plain` have a nonce that it has to guess, too; what it
-//! can do in `bare` is why `auto` takes that on a cable only.
+//! A stranger that sees no frames and sends requests at random. In `split` and `plain` it must also guess a nonce. What
+//! gets through in `bare` is why `auto` uses that framing on a cable only.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use rand::{Rng, SeedableRng};
 
 const ALPHA: usize = 0;
 const BETA: usize = 1;
-/// In `bare` one of 131,072 gets through where there is one flow: of 16,384 ids one, of 4,096 numbers the 512 of a window.
+/// In `bare` with one open flow, one in 131,072 gets through: one of 16,384 flow ids, and the 512 numbers of a window
+/// out of 4,096 sequence numbers.
 const FORGED: u64 = 4_000_000;
 
-/// How many of so many are delivered to an endpoint with one flow.
+/// How many of the forged requests an endpoint with one flow delivers.
 fn delivered(framing: Framing, flow: fn(&mut SmallRng, Flow) -> Flow) -> u64 {
     let seed = 1;
     let (mut net, mut random) = (Net::new(seed), SmallRng::seed_from_u64(seed));
@@ -48,7 +49,8 @@ fn delivered(framing: Framing, flow: fn(&mut SmallRng, Flow) -> Flow) -> u64 {
     net.core(BETA).counters().requests_received - 1
 }
 
-/// It knows the flow already: its guess of the nonce is good once in 65,536 times, and then the number has to be right.
+/// The stranger knows the flow id already. Its nonce is right once in 65,536 times, and then the number must be right,
+/// too.
 #[test]
 fn where_there_is_a_nonce_hardly_any_gets_through() {
     let known = |_: &mut SmallRng, taken| taken;

@@ -1,4 +1,4 @@
-//! Several small messages in one frame.
+//! Coalesced frames: several small messages in one.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn send(net: &mut Net, flow: FlowId, numbers: std::ops::Range<u64>, payload: imp
     numbers.for_each(|n| net.send(0, flow, Class::Request, n, &payload(n)).unwrap());
 }
 
-/// The numbers of what beta gets; each must have the payload that belongs to it.
+/// The numbers of the messages that beta gets. Each must have its own payload.
 fn extracted(net: &mut Net, there: EndpointId, payload: impl Fn(u64) -> Vec<u8>) -> Vec<u64> {
     let check = |number, got: &[u8]| assert!(got == payload(number), "payload of {number}");
     std::iter::from_fn(|| net.extract(1, there))
@@ -60,7 +60,7 @@ fn what_waits_together_leaves_together_in_order() {
     net.idle(MS);
     let counters = counters(&mut net, 0);
     assert_eq!((counters.bundles_sent, counters.bundled_sent, counters.retransmitted), (2, 100, 0));
-    assert_eq!(net.core(0).credit(flow, Class::Request), 128, "each has given its credit back");
+    assert_eq!(net.core(0).credit(flow, Class::Request), 128, "each message has given its credit back");
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn who_is_alone_goes_alone_and_at_once() {
         send(&mut net, flow, n..n + 1, small);
         let before = net.sent;
         net.drain();
-        assert_eq!(net.sent - before, 1, "it waits for nobody");
+        assert_eq!(net.sent - before, 1, "it does not wait");
         net.idle(MS);
         assert_eq!(extracted(&mut net, there, small), [n]);
     }
     assert_eq!(counters(&mut net, 0).bundles_sent, 0);
 }
 
-/// Large ones go alone, in their place; the frames are never too long.
+/// Large messages go alone, in their place, and no frame is too long.
 #[test]
 fn of_all_sizes_in_one_stream() {
     let mixed = |n: u64| vec![n as u8; (n * n * 37 % 700) as usize];
@@ -139,7 +139,7 @@ fn without_a_fresh_frame_they_go_alone() {
     assert_eq!(sent, 10);
 }
 
-/// Messages of two flows, in turn: what waits for one of them leaves together.
+/// Messages of two flows in turn: those of one flow leave together.
 #[test]
 fn other_flows_between_do_not_part_them() {
     let mut net = Net::new(7);
@@ -164,12 +164,12 @@ fn other_flows_between_do_not_part_them() {
     assert_eq!(counters(&mut net, 0).retransmitted, 0);
 }
 
-/// A whole bundle is lost: what came behind says so, and nobody waits for the time-out.
+/// A whole coalesced frame is lost. Later messages reveal it, without a time-out.
 #[test]
 fn a_lost_bundle_is_missed_by_those_behind_it() {
     let mut net = Net::new(8);
     let (flow, there) = connected(&mut net);
-    // The first round trips tell how long one takes.
+    // The first round trips give a round-trip estimate.
     for n in 0..20 {
         send(&mut net, flow, n..n + 1, small);
         net.idle(MS);
@@ -195,14 +195,13 @@ fn a_lost_bundle_is_missed_by_those_behind_it() {
     assert_eq!((counters.fast_retransmits, counters.timeouts), (62, timeouts));
 }
 
-/// Messages that were acknowledged, or are asked for again, while their place
-/// in the queue is still to be passed over.
+/// Messages that are acknowledged, or to be sent again, while their place in the ready queue is still to be skipped.
 #[test]
 fn what_is_acknowledged_before_its_turn_is_not_sent_again() {
     let mut net = Net::new(9);
     let (flow, there) = connected(&mut net);
     send(&mut net, flow, 0..60, small);
-    // One frame has all of them; the queue has 59 places that are to be passed over.
+    // One frame has all messages. The ready queue has 59 places to skip.
     let first = net.core(0).poll_transmit(&mut || Some(Buf::fresh(2048))).unwrap();
     net.core(1).on_frame(Buf::of(first.frame.bytes()));
     assert_eq!(extracted(&mut net, there, small).len(), 60);
@@ -228,20 +227,20 @@ fn what_is_lost_before_its_turn_is_sent_again() {
     send(&mut net, flow, 0..60, small);
     let lost = net.core(0).poll_transmit(&mut || Some(Buf::fresh(2048)));
     assert!(lost.is_some());
-    // Time passes before the queue is looked at again.
+    // Time passes before the queue is drained further.
     let now = net.now;
     net.core(0).settle(now);
     let later = net.now + 100 * MS;
     net.now = later;
     net.core(0).on_timeout(later);
-    assert_eq!((frames(&mut net).len(), counters(&mut net, 0).retransmitted), (2, 32), "and they are lost too");
+    assert_eq!((frames(&mut net).len(), counters(&mut net, 0).retransmitted), (2, 32), "and they are lost, too");
     net.idle(100 * MS);
     let mut got = extracted(&mut net, there, small);
     got.sort_unstable();
     assert_eq!(got, (0..60).collect::<Vec<_>>());
 }
 
-/// In the middle of a bundle: in 32 bits, and in the 16 that `bare` carries.
+/// Numbers wrap in the middle of a coalesced frame: in 32 bits, and in the 16 bits that `bare` carries.
 #[test]
 fn numbers_wrap_inside_a_bundle() {
     let cases = Framing::ALL.map(|framing| [(framing, u32::MAX - 20), (framing, 0xffff - 20)]);
@@ -258,7 +257,7 @@ fn numbers_wrap_inside_a_bundle() {
             let bundle = frames(&mut net);
             assert_eq!(bundle.len(), 1);
             if !is_lost {
-                // And it comes twice.
+                // The frame arrives twice.
                 (0..2).for_each(|_| net.core(1).on_frame(Buf::of(&bundle[0])));
                 assert_eq!(counters(&mut net, 1).duplicates, 60);
             }
@@ -274,7 +273,7 @@ fn numbers_wrap_inside_a_bundle() {
     }
 }
 
-/// A bundle of messages without words and payload, as anybody could write it.
+/// A coalesced frame of messages without words and payload, as any host could forge it.
 fn made_up(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
     let mut space = vec![0; 14 + 12 + ITEM * count.max(20)];
     let mut writer = Writer::new(&mut space[Framing::Bare.body_at()..]);
@@ -286,7 +285,7 @@ fn made_up(flow: Flow, to: Address, seq: u32, count: usize) -> Buf {
     Buf::of(&space[..length])
 }
 
-/// Some of a bundle are old, some new, some beyond the window, wherever it starts.
+/// A frame with some old messages, some new ones and some beyond the window, wherever it starts.
 #[test]
 fn each_message_of_a_bundle_is_judged_for_itself() {
     let mut net = Net::new(11);
@@ -310,7 +309,7 @@ fn each_message_of_a_bundle_is_judged_for_itself() {
     assert_eq!((counters.duplicates, counters.beyond_window), (4 + 3, 2));
 }
 
-/// What comes next the transport may return by itself, whether that came alone or not.
+/// The transport may reject the next frames by itself, whether the frame without room was coalesced or not.
 #[test]
 fn a_bundle_that_finds_no_room_tells_the_transport() {
     let mut net = Net::new(13);
@@ -352,7 +351,7 @@ fn what_finds_no_room_comes_again() {
     }
     let count = numbers.next().unwrap();
     net.idle(MS);
-    assert!(counters(&mut net, 1).no_room > 0, "more was promised than there is");
+    assert!(counters(&mut net, 1).no_room > 0, "more credit is granted than there is room");
     let mut got = Vec::new();
     for _ in 0..200 {
         got.extend(extracted(&mut net, there, small));
@@ -362,7 +361,7 @@ fn what_finds_no_room_comes_again() {
     assert_eq!(got, (0..count).collect::<Vec<_>>());
 }
 
-/// As the kernel's program returns it, which knows of a bundle only the first number.
+/// The XDP program rejects it by its first number, the only one that it reads.
 #[test]
 fn a_returned_bundle_comes_back_as_a_whole() {
     let mut net = Net::new(15);

@@ -1,4 +1,4 @@
-//! `auto` takes `bare` between two nodes that are alone, and from the moment on that a third is heard no more.
+//! `auto` takes `bare` between two nodes that are alone, and no longer once a third node is seen.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_third_that_comes_later_ends_it_for_new_flows() {
     assert_eq!([how(&mut net, restarted), how(&mut net, after)], [BARE, SHARED]);
 }
 
-/// The probe that `alpha` sent to its own forged address, as beta hears it.
+/// The number of alpha's probe to its own forged address, as beta receives it.
 fn learned(net: &Net) -> Option<u32> {
     net.log.iter().flatten().find_map(|(_, bytes)| {
         match Control::parse(frame::parse(bytes, EtherType::DEFAULT).ok()?.payload) {
@@ -63,7 +63,7 @@ fn say(net: &mut Net, from: Address, control: &Control) {
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
 }
 
-/// It has not introduced itself yet, or that was lost.
+/// The third node has not sent a beacon yet, or its beacon was lost.
 #[test]
 fn a_third_that_answers_a_probe_ends_it_too() {
     let (mut net, here) = pair(2);

@@ -1,4 +1,5 @@
-//! Beacons that lie, are late, or come from two nodes of one name: nobody is barred from anybody for good.
+//! Beacons that lie, are late, or come from two nodes of one name. None of them cuts two nodes off from each other for
+//! good.
 
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ fn address(at: usize) -> Address {
     Address([0x02, 0, 0, 0, 1, at as u8])
 }
 
-/// Nobody is there.
+/// An address without a node.
 const NOWHERE: Address = Address([0x02, 0, 0, 0, 9, 9]);
 
-/// What beta says, once it has said it.
+/// Beta's beacon, as of this run.
 fn betas(run: u64) -> Beacon {
     Beacon {
         node: NodeId(BETA as u64 + 1),
@@ -33,7 +34,7 @@ fn betas(run: u64) -> Beacon {
     }
 }
 
-/// Somebody says this to alpha.
+/// Alpha receives this control frame from `from`.
 fn say(net: &mut Net, from: Address, control: &Control) {
     let mut body = [0; Control::LONGEST];
     let length = control.emit(&mut body);
@@ -49,7 +50,7 @@ fn tell(net: &mut Net, beacon: Beacon) {
     say(net, beacon.address, &Control::Beacon(beacon));
 }
 
-/// The numbers that alpha wants to hear back, and to which address it said them.
+/// The nonces that alpha wants echoed, and the addresses it sent them to.
 fn asked(net: &mut Net) -> Vec<(Address, u32)> {
     let mut asked = vec![];
     while let Some(transmit) = net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512))) {
@@ -61,7 +62,7 @@ fn asked(net: &mut Net) -> Vec<(Address, u32)> {
     asked
 }
 
-/// Alpha and beta, who have met.
+/// Alpha and beta, after their discovery.
 fn met(seed: u64) -> (Net, EndpointId) {
     let mut net = Net::new(seed);
     let (_, here) = net.node("alpha");
@@ -74,7 +75,7 @@ fn run_of(net: &mut Net, node: usize) -> Incarnation {
     net.core(node).config().incarnation
 }
 
-/// Of two answers one may be lost: the number shows who is there, the beacon what they say.
+/// Two answers, in case one is lost: the nonce shows who receives at the address, the beacon what it claims.
 #[test]
 fn a_claim_is_believed_when_both_answers_are_there() {
     let mut net = Net::new(9);
@@ -86,17 +87,17 @@ fn a_claim_is_believed_when_both_answers_are_there() {
     let id = number.expect("one probe").expect("to the claimant");
     let seen = |id| Control::ProbeSeen(ProbeSeen { id, step: Step::Forged });
     say(&mut net, address(BETA), &seen(id));
-    assert_eq!(run(&mut net), Incarnation(5), "it may be another who is there");
+    assert_eq!(run(&mut net), Incarnation(5), "the answer may come from another node");
     tell(&mut net, betas(9));
     assert_eq!(run(&mut net), Incarnation(9));
-    // Nor without the number.
+    // Nor without the nonce.
     tell(&mut net, betas(11));
     say(&mut net, address(BETA), &seen(id));
     tell(&mut net, betas(11));
     assert_eq!(run(&mut net), Incarnation(9));
 }
 
-/// Each of them contradicts, as the true one does.
+/// Each forged beacon contradicts what is known, as the genuine one does.
 #[test]
 fn a_flood_of_made_up_claims_hides_no_true_one() {
     let mut net = Net::new(10);
@@ -112,25 +113,25 @@ fn a_flood_of_made_up_claims_hides_no_true_one() {
     };
     flood(&mut net, 100..200);
     say(&mut net, address(BETA), &Control::ProbeSeen(ProbeSeen { id, step: Step::Forged }));
-    // It has said the number: it is kept before those that have said nothing.
+    // It echoed the nonce, so it is kept before those that echoed nothing.
     flood(&mut net, 200..2000);
     tell(&mut net, betas(9));
     assert_eq!(net.core(ALPHA).peers().next().unwrap().incarnation, Incarnation(9));
 }
 
-/// What alpha sends now.
+/// The number of frames that alpha sends now.
 fn said(net: &mut Net) -> usize {
     std::iter::from_fn(|| net.core(ALPHA).poll_transmit(&mut || Some(Buf::fresh(512)))).count()
 }
 
-/// Beacons that want an answer, each another claim: at beta's address, elsewhere, or of nodes that nobody has heard of.
+/// Beacons that ask for an answer, each with a different claim: at beta's address, elsewhere, or of unknown nodes.
 const FORGED: [fn(u64) -> Beacon; 3] = [
     |run| Beacon { answer: true, ..betas(run) },
     |run| Beacon { answer: true, address: Address::from_u64(2 << 40 | run), ..betas(run) },
     |run| Beacon { answer: true, node: NodeId(run), address: Address::from_u64(2 << 40 | run), ..betas(run) },
 ];
 
-/// A tenth of a million in a second, after which it has not become silent.
+/// A hundred thousand in a second. Alpha still answers at the end.
 #[test]
 fn a_flood_of_made_up_claims_draws_few_frames() {
     for forged in FORGED {
@@ -145,12 +146,12 @@ fn a_flood_of_made_up_claims_draws_few_frames() {
             (0..100).for_each(|n| tell(&mut net, forged(1000 + 100 * round + n)));
             drawn += said(&mut net);
         }
-        // Three for a claim, and an answer: 256 and 1,024 at once, 500 and 5,000 in a second.
+        // Three for a conflict, and one answer to a beacon: 256 and 1,024 at once, 500 and 5,000 in a second.
         assert!((500..3 * 756 + 6024).contains(&drawn), "{drawn} frames");
     }
 }
 
-/// They are no restarts: what is asked for those they do not use up.
+/// Claims of another address are no restarts: they do not use up the limit for restarts.
 #[test]
 fn a_flood_of_claims_from_elsewhere_hides_no_restart() {
     let (mut net, here) = met(12);
@@ -165,7 +166,7 @@ fn a_flood_of_claims_from_elsewhere_hides_no_restart() {
     assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
 }
 
-/// A later start that is made up, wherever it says that it is.
+/// A forged later run, at whatever address.
 #[test]
 fn one_forged_beacon_bars_nobody() {
     for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }, betas(0)] {
@@ -174,14 +175,14 @@ fn one_forged_beacon_bars_nobody() {
         tell(&mut net, forged);
         tell(&mut net, forged);
         net.idle(SECOND);
-        assert!(net.is_open(ALPHA, flow), "{forged:?} ends what goes on");
+        assert!(net.is_open(ALPHA, flow), "{forged:?} ends an open flow");
         net.connect(ALPHA, here, "beta");
         assert_eq!(net.core(ALPHA).contested(), None, "there is one beta");
         assert!(net.core(ALPHA).counters().claims > 0);
     }
 }
 
-/// Then nothing speaks against it at first.
+/// Then nothing contradicts it at first.
 #[test]
 fn nor_one_that_comes_before_the_true_one() {
     for forged in [betas(u64::MAX), Beacon { address: NOWHERE, ..betas(u64::MAX) }] {
@@ -193,13 +194,13 @@ fn nor_one_that_comes_before_the_true_one() {
     }
 }
 
-/// The table is by node, and users ask by name.
+/// Peers are found by name, and the table is by node.
 #[test]
 fn nor_one_of_another_node_with_that_name() {
     let (mut net, here) = met(3);
     tell(&mut net, Beacon { node: NodeId(99), address: NOWHERE, ..betas(u64::MAX) });
     net.connect(ALPHA, here, "beta");
-    // It is remembered who does not answer.
+    // Alpha remembers which node does not answer.
     let (now, start) = (net.now, net.sent);
     net.connect(ALPHA, here, "beta");
     assert!(net.now - now < Duration::from_millis(1) && net.sent - start < 10, "{:?}", net.now - now);
@@ -231,7 +232,7 @@ fn a_clock_that_was_set_back_hides_nobody() {
     net.connect(ALPHA, here, "beta");
 }
 
-/// Another "beta", which is the same node for those who go by names.
+/// Another node named "beta", with the same id.
 fn twin(net: &mut Net) -> (usize, EndpointId) {
     let mut config = net.config(net.nodes.len(), "beta");
     config.node = NodeId(BETA as u64 + 1);
@@ -247,11 +248,11 @@ fn two_nodes_of_one_name_are_told_of() {
     let Contest { name: of, mut addresses } = net.core(ALPHA).contested().unwrap();
     addresses.sort();
     assert_eq!((of, addresses), (name("beta"), [address(BETA), address(second)]));
-    // Nothing is lost without a word: who was talked to is not the one who has the name now.
+    // The flow ends with a reason: its peer is no longer the node of this name.
     assert_eq!(net.core(ALPHA).state(flow), FlowState::Dead(ReturnReason::Restarted));
     let flow = net.connect(ALPHA, here, "beta");
     assert_eq!(net.core(ALPHA).address(flow), Some(address(second)));
-    // They know it themselves.
+    // Both betas notice the conflict, too.
     net.idle(10 * SECOND);
     assert!([BETA, second].into_iter().all(|node| net.core(node).contested().is_some()));
     assert!(net.is_open(ALPHA, flow), "the later start counts, for as long as it lives");
@@ -267,10 +268,10 @@ fn of_two_the_one_that_is_left_has_the_name() {
     assert_eq!(net.core(ALPHA).address(flow), Some(address(BETA)));
     net.send(ALPHA, flow, Class::Request, 1, b"").unwrap();
     net.idle(30 * SECOND);
-    assert!([ALPHA, BETA].into_iter().all(|node| net.core(node).contested().is_none()), "over");
+    assert!([ALPHA, BETA].into_iter().all(|node| net.core(node).contested().is_none()), "the conflict is over");
 }
 
-/// Both live, far away: asking does not make them ask again and again.
+/// Two live nodes far away: asking them does not make them ask again and again.
 #[test]
 fn a_contest_is_no_flood() {
     let (mut net, _) = met(8);

@@ -1,4 +1,4 @@
-//! Who is of no use any more hears it, so that nothing is kept for nobody.
+//! A node learns that its half of a flow is useless, so that nothing is kept for a peer that has gone.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use am_wire::{Buffer, Class};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The flows that the node has accepted, and that ended, and why.
+/// The flows that the node accepted; and those that ended, and why.
 fn news(net: &mut Net, at: usize) -> (Vec<FlowId>, Vec<(FlowId, ReturnReason)>) {
     let (mut accepted, mut ended) = (vec![], vec![]);
     for event in net.events(at) {
@@ -36,7 +36,7 @@ fn who_accepts_what_nobody_waits_for_any_more_is_told() {
     assert_eq!(net.core(alpha).state(flow), FlowState::Unknown);
     net.idle(SECOND);
     let (accepted, ended) = news(&mut net, beta);
-    assert_eq!(accepted.len(), 1, "the question was under way");
+    assert_eq!(accepted.len(), 1, "the question was in flight");
     assert_eq!(ended, [(accepted[0], ReturnReason::Closed)]);
     assert_eq!(net.core(beta).granted(), before, "its credits are free again");
 }
@@ -62,7 +62,7 @@ fn who_is_given_up_hears_it_if_it_can() {
     let flow = net.connect(alpha, here, "beta");
     net.idle(SECOND);
     net.events(beta);
-    // Away, as under a debugger.
+    // Descheduled, as under a debugger.
     let away = net.nodes[beta].take();
     net.send(alpha, flow, Class::Request, 1, b"").unwrap();
     let core = net.core(alpha);
@@ -83,7 +83,7 @@ fn who_is_given_up_hears_it_if_it_can() {
     assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
 }
 
-/// The last word was lost; nobody has anything to send.
+/// The last notice was lost, and neither side has anything to send.
 #[test]
 fn who_has_missed_the_farewell_asks() {
     for closer in [0, 1] {
@@ -117,21 +117,21 @@ fn a_quiet_flow_costs_next_to_nothing_and_stays() {
     let (beta, there) = net.node("beta");
     let flow = net.connect(alpha, here, "beta");
     let before = net.sent;
-    // Away, as under a debugger: not for long enough to be given up.
+    // Descheduled, as under a debugger, but not for long enough to count as unreachable.
     for _ in 0..10 {
         let away = net.nodes[beta].take();
         net.idle(12 * SECOND);
         net.nodes[beta] = away;
         net.idle(8 * SECOND);
     }
-    // Of each, a beacon and a question in five seconds.
+    // Each node sends a beacon and a question in five seconds.
     assert!(net.sent - before < 2 * 2 * 200 / 5 + 10, "{}", net.sent - before);
     assert_eq!((news(&mut net, alpha).1, news(&mut net, beta).1), (vec![], vec![]));
     net.send(alpha, flow, Class::Request, 1, b"").unwrap();
     net.run(SECOND, |net| net.extract(beta, there).is_some());
 }
 
-/// Whoever asked has not heard the answer yet, and is no reason to end the flow.
+/// The asking node has not received the answer yet. That is no reason to end the flow.
 #[test]
 fn who_was_not_answered_yet_is_answered_again() {
     let mut net = Net::new(6);
@@ -156,7 +156,7 @@ fn who_was_not_answered_yet_is_answered_again() {
     assert_eq!(news(&mut net, beta), (vec![], vec![]));
 }
 
-/// The peer was asked as the run that it was, and accepted as the run that it is.
+/// The peer was asked as its earlier run, and accepted as its new one.
 #[test]
 fn who_is_taken_for_an_earlier_run_hears_it() {
     let mut net = Net::new(7);
@@ -172,13 +172,13 @@ fn who_is_taken_for_an_earlier_run_hears_it() {
     net.core(beta).add_peer(Peer { node, incarnation, name, address });
     let flow = net.connect(alpha, here, "beta");
     net.events(beta);
-    // Its next beacon says which run it is.
+    // Its next beacon names the run.
     net.run(10 * SECOND, |net| net.core(alpha).state(flow) == FlowState::Dead(ReturnReason::Restarted));
     net.idle(Duration::from_millis(1));
     assert!(matches!(news(&mut net, beta).1[..], [(_, ReturnReason::Closed)]));
 }
 
-/// More than are asked about with one beacon.
+/// More flows than one round asks about.
 #[test]
 fn of_many_quiet_flows_none_is_forgotten() {
     const FLOWS: usize = 1300;
@@ -195,7 +195,7 @@ fn of_many_quiet_flows_none_is_forgotten() {
     assert_eq!(news(&mut net, beta).1.len(), FLOWS);
 }
 
-/// Whenever it is killed, and however the rounds of questions fall.
+/// At whatever moment it is killed, and however the keepalive rounds fall.
 #[test]
 fn a_killed_peer_is_given_up_within_five_quarters_of_the_keepalive() {
     for seed in 0..100 {
@@ -205,10 +205,10 @@ fn a_killed_peer_is_given_up_within_five_quarters_of_the_keepalive() {
         net.connect(alpha, here, "beta");
         net.idle(Duration::from_millis(97 * seed));
         net.nodes[beta] = None;
-        // It was heard last a quarter before, at the earliest.
+        // Its last frame arrived a quarter earlier, at the earliest.
         net.idle(15 * SECOND);
         assert_eq!(news(&mut net, alpha).1, [], "seed {seed}");
-        // One that was never used counts as heard until its set-up would have been given up.
+        // A flow that was never used counts as heard until the deadline of its set-up.
         let patience = net.core(alpha).config().patience;
         net.idle(10 * SECOND + patience);
         assert!(matches!(news(&mut net, alpha).1[..], [(_, ReturnReason::Unreachable)]), "seed {seed}");

@@ -1,5 +1,4 @@
-//! Forged frames between honest ones, as random scripts say; the fuzz target
-//! `core` looks for worse ones for hours.
+//! Forged frames between honest ones, by random scripts. The fuzz target `core` searches for worse scripts for hours.
 
 use proptest::prelude::*;
 

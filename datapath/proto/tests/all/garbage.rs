@@ -1,4 +1,4 @@
-//! Whatever comes from below: counted, never a panic, and nothing else suffers.
+//! Any bytes may arrive from below. They are counted, never cause a panic, and disturb nothing else.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use am_wire::{Address, Buffer, Class};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 
-/// A frame that may or may not make sense: random, or a real one damaged.
+/// A frame that may or may not parse: random bytes, or a real frame damaged.
 fn garbage(random: &mut SmallRng, real: &[Vec<u8>]) -> Vec<u8> {
     if random.random_bool(0.3) || real.is_empty() {
         let mut bytes = vec![0; random.random_range(0..200)];
@@ -27,7 +27,7 @@ fn garbage(random: &mut SmallRng, real: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Frames of all kinds that one side of a busy conversation sends.
+/// Frames of all kinds that one side of a busy connection sends.
 fn real_frames() -> Vec<Vec<u8>> {
     let mut net = Net::new(1);
     let (alpha, here) = net.node("alpha");
@@ -92,7 +92,7 @@ fn made_up_beacons_fill_no_memory_and_cut_nobody_off() {
     }
     assert!(net.core(alpha).counters().peers_forgotten > 0);
     assert!(net.is_open(alpha, flow));
-    // Nor those that come after the flood.
+    // Nor nodes that start after the flood.
     let (_gamma, _) = net.node("gamma");
     net.connect(alpha, here, "gamma");
 }

@@ -1,4 +1,4 @@
-//! Flows that are closed, and peers that are killed: what each side learns, and what is left of it.
+//! Flows that are closed, and peers that are killed: what each side learns, and what remains.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn pair(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) {
     (net, [alpha, beta], flow, theirs.expect("accepted"))
 }
 
-/// What came back: its word and its fate.
+/// The returned messages: word and fate.
 fn back(net: &mut Net, (at, endpoint): (usize, EndpointId)) -> Vec<(u64, Fate)> {
     let mut all = vec![];
     while let Some(back) = net.core(at).poll_returned(endpoint) {
@@ -39,7 +39,7 @@ fn ended(net: &mut Net, at: usize) -> Option<(ReturnReason, [u32; 2])> {
     })
 }
 
-/// All of its slots and its room are free again.
+/// All slots and all room of the node are free again.
 fn nothing_is_left(net: &mut Net, at: usize) {
     let core = net.core(at);
     assert_eq!((core.kept(), core.leaving(), core.granted()), (0, 0, 0), "at node {at}");
@@ -51,7 +51,7 @@ fn a_close_says_what_was_handled() {
     net.send(alpha.0, flow, Class::Request, 5, b"").unwrap();
     net.run(SECOND, |net| net.echo(beta.0, beta.1));
     net.run(SECOND, |net| net.extract(alpha.0, alpha.1).is_some());
-    // The reply's acknowledgement waits still for something to ride on.
+    // The reply's acknowledgement still waits for a message to travel with.
     net.core(alpha.0).close(flow);
     net.idle(SECOND);
     assert_eq!(ended(&mut net, beta.0), Some((ReturnReason::Closed, [0, 0])));
@@ -71,7 +71,7 @@ fn a_close_that_is_lost_is_repeated_and_so_is_its_answer() {
         net.idle(200 * MS);
         net.faults.drop = 0.0;
         net.idle(SECOND);
-        // The request was handled: it does not come back, though its acknowledgement may have been lost.
+        // The request was handled. It does not come back, although its acknowledgement may have been lost.
         let is_told = net.core(alpha.0).state(flow) == FlowState::Dead(ReturnReason::Closed);
         assert!(is_told || seed % 7 != 0, "seed {seed}: five are hardly ever lost");
         assert!(back(&mut net, alpha).iter().all(|&(_, fate)| fate == Fate::Unknown && !is_told), "seed {seed}");
@@ -79,7 +79,7 @@ fn a_close_that_is_lost_is_repeated_and_so_is_its_answer() {
     }
 }
 
-/// A pair; of eight requests of alpha's beta has handled three.
+/// A pair. Beta has handled three of alpha's eight requests.
 fn three_of_eight(seed: u64) -> (Net, [(usize, EndpointId); 2], FlowId, FlowId) {
     let (mut net, [alpha, beta], flow, theirs) = pair(seed);
     for word in 0..8 {
@@ -97,7 +97,7 @@ fn what_no_handler_gets_any_more_is_told() {
     for word in 8..10 {
         net.send(alpha.0, flow, Class::Request, word, b"").unwrap();
     }
-    // They leave, and are lost.
+    // They leave and are lost.
     net.faults.drop = 1.0;
     net.drain();
     net.faults.drop = 0.0;
@@ -110,7 +110,7 @@ fn what_no_handler_gets_any_more_is_told() {
     nothing_is_left(&mut net, alpha.0);
 }
 
-/// As where a program closes a connection and drops its node.
+/// A program that closes a connection and then drops its node.
 #[test]
 fn what_waits_when_a_flow_and_then_its_endpoint_is_closed_is_told() {
     let (mut net, [alpha, beta], _, theirs) = three_of_eight(9);
@@ -165,7 +165,7 @@ fn both_may_leave_at_once() {
     nothing_is_left(&mut net, beta.0);
 }
 
-/// More than the queue of control frames takes.
+/// More closes than the queue of control frames holds.
 #[test]
 fn ten_thousand_flows_closed_at_once_are_closed() {
     const FLOWS: usize = 10_000;
@@ -182,7 +182,7 @@ fn ten_thousand_flows_closed_at_once_are_closed() {
     nothing_is_left(&mut net, beta);
 }
 
-/// Where the transport knows that a process has ended.
+/// The transport reports that a process has ended.
 #[test]
 fn who_is_gone_is_given_up_at_once_and_alone() {
     let (mut net, [alpha, beta], flow, _) = pair(9);
@@ -198,12 +198,12 @@ fn who_is_gone_is_given_up_at_once_and_alone() {
     net.core(alpha.0).on_gone(place);
     let core = net.core(alpha.0);
     assert_eq!((core.state(flow), core.leaving()), (FlowState::Dead(ReturnReason::Unreachable), 0));
-    assert!(core.peers().all(|peer| peer.address != place), "whoever comes in its name is new");
+    assert!(core.peers().all(|peer| peer.address != place), "the next node with its name is a new one");
     assert_eq!(back(&mut net, alpha), [(5, Fate::Unknown)]);
     assert_eq!(ended(&mut net, alpha.0), Some((ReturnReason::Unreachable, [0, 0])));
     let sent = net.sent;
     net.drain();
-    assert_eq!(net.sent, sent, "nobody is there to be told");
+    assert_eq!(net.sent, sent, "there is no peer to notify");
     assert!(net.is_open(gamma, kept));
     net.core(gamma).close(kept);
     net.core(alpha.0).close(flow);
@@ -211,7 +211,7 @@ fn who_is_gone_is_given_up_at_once_and_alone() {
     nothing_is_left(&mut net, alpha.0);
 }
 
-/// Clients that are killed while nothing is on its way.
+/// Clients are killed while nothing is in flight.
 #[test]
 fn the_killed_are_given_up_and_leave_nothing() {
     const CLIENTS: usize = 20;
@@ -233,7 +233,7 @@ fn the_killed_are_given_up_and_leave_nothing() {
     assert!(accepted > CLIENTS * FLOWS);
     clients.iter().for_each(|&client| net.nodes[client] = None);
     net.idle(15 * SECOND);
-    assert_eq!(ended(&mut net, server), None, "they may only be stopped");
+    assert_eq!(ended(&mut net, server), None, "they may only be descheduled");
     net.idle(20 * SECOND);
     let ended = net.events(server).into_iter().filter(|event| matches!(event, Event::Ended(..))).count();
     assert_eq!(ended, CLIENTS * FLOWS);

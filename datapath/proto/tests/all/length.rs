@@ -1,4 +1,4 @@
-//! Frames of the full length are tried before the first message; and no single lost probe decides anything.
+//! The length probe before the first message. No single lost probe decides the result.
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ fn where_long_frames_are_cut_ours_are_shorter() {
     {
         let mut net = Net::new(11);
         net.between = between;
-        // What a NIC leaves of a chunk of 2048 bytes.
+        // The room that a NIC leaves in a chunk of 2048 bytes.
         net.loss = Loss::LongerThan { node: 1, bytes: 1024 };
         let (found, _, max_body) = found(&mut net);
         assert_eq!((found, max_body), (framing, MAX_FRAME / 2 - framing.body_at()), "the next length that passes");
         let shortened: Vec<_> = net.core(0).shortened().map(|(peer, most)| (peer.name, most)).collect();
         assert_eq!(shortened, [(name("beta"), MAX_FRAME / 2)]);
-        assert_eq!(net.core(1).shortened().count(), 0, "the other direction is whole");
+        assert_eq!(net.core(1).shortened().count(), 0, "the other direction carries full length");
     }
 }
 
@@ -64,7 +64,7 @@ fn a_receiver_that_repairs_itself_in_time_gets_long_frames() {
     assert_eq!(net.core(alpha).shortened().count(), 0);
 }
 
-/// A NIC that is opened anew takes its link down for seconds.
+/// A NIC that is reopened takes its link down for seconds.
 #[test]
 fn a_receiver_that_is_silent_while_it_repairs_itself_is_waited_for() {
     let mut net = Net::new(12);
@@ -96,7 +96,7 @@ fn a_framing_that_is_configured_is_tried_for_its_length() {
     assert_eq!(max_body, MAX_FRAME / 2 - Framing::Split.body_at());
 }
 
-/// Whose frames are shorter by themselves is not taken for one that cuts them.
+/// A peer that sends shorter frames itself does not count as one that cuts them.
 #[test]
 fn a_peer_with_a_smaller_mtu_is_no_fault() {
     let mut net = Net::new(14);
@@ -111,7 +111,7 @@ fn a_peer_with_a_smaller_mtu_is_no_fault() {
     assert_eq!(net.core(alpha).shortened().count(), 0);
 }
 
-/// In the lab, one run in some took `plain`: the peer was too slow for four tries.
+/// In the lab, some runs chose `plain`, because the peer was too slow for four tries.
 #[test]
 fn the_same_network_gives_the_same_framing_each_time() {
     let expected = [

@@ -1,4 +1,4 @@
-//! The core against itself and against forged frames, on a simulated wire and by a clock that the tests move.
+//! The core against itself and against forged frames, on a simulated wire, with a clock that the tests move.
 
 mod answered;
 mod away;

@@ -1,6 +1,5 @@
-//! Ten thousand peers of one node: each talks to it, and then is quiet. FM 1.0's
-//! claim is that buffers do not grow with the number of hosts (§4.5); here is
-//! what does grow, and by how much.
+//! Ten thousand peers of one node. Each exchanges messages with it and then is quiet. FM 1.0 claims that buffers do not
+//! grow with the number of hosts (§4.5). This measures what does grow, and by how much.
 
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ fn tell(core: &mut Core<Buf>, peer: u64, control: Control) {
     put(core, peer, &header, &body[..length]);
 }
 
-/// What the node sends, each frame to `each`.
+/// Hand each frame that the node sends to `each`.
 fn drain(core: &mut Core<Buf>, mut each: impl FnMut(&Parsed<'_>)) {
     while let Some(transmit) = core.poll_transmit(&mut || Some(Buf::fresh(2048))) {
         each(&frame::parse(transmit.frame.bytes(), EtherType::DEFAULT).unwrap());
@@ -53,7 +52,7 @@ fn said(control: &Parsed<'_>) -> Option<Control> {
     Control::parse(control.payload).ok()
 }
 
-/// A peer introduces itself and asks for a flow. What it was offered.
+/// A peer introduces itself and asks for a flow. Returns the node's offer.
 fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     let (node, incarnation, from) = (NodeId(peer), Incarnation(1), name(&format!("peer{peer}")));
     let beacon = Beacon {
@@ -94,7 +93,7 @@ fn connect(core: &mut Core<Buf>, peer: u64) -> (FlowId, Offer) {
     (opened.expect("a flow"), accepted.expect("an answer"))
 }
 
-/// A peer sends a request and is answered; it acknowledges what it got.
+/// A peer sends a request, gets a reply and acknowledges it.
 fn talk(core: &mut Core<Buf>, endpoint: EndpointId, peer: u64, (flow, offer): &(FlowId, Offer)) {
     let header = |kind, seq| Header { kind, flow: offer.flow, nonce: offer.nonce, handler: 0, words: 0, seq };
     put(core, peer, &header(Kind::Request, 0), b"question");
@@ -120,11 +119,11 @@ fn an_idle_peer_costs_at_most_512_bytes() {
         for peer in peers {
             let flow = connect(core, peer);
             talk(core, endpoint, peer, &flow);
-            // The next probe, which is not needed any more, was due now.
+            // The next probe, no longer needed, was due now.
             core.on_timeout(core.now() + Duration::from_millis(2));
         }
     };
-    // What all of them use in turn is there from now on.
+    // Memory that the peers use in turn is allocated by now.
     all(&mut core, 0..100);
     let used = allocation_counter::measure(|| all(&mut core, 100..PEERS + 100)).bytes_current;
     let each = used / PEERS as i64;

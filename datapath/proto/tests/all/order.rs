@@ -1,4 +1,5 @@
-//! Handlers get the messages of a flow in the order in which they were sent, requests and replies apart.
+//! Handlers get the messages of a flow in the order in which they were sent, requests and replies each in their own
+//! order.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ fn words(net: &mut Net, at: usize, endpoint: EndpointId) -> Vec<u64> {
     std::iter::from_fn(|| net.extract(at, endpoint)).map(|got| got.words().at(0)).collect()
 }
 
-/// The first of these is lost on its way, and nobody has missed it yet.
+/// The first of these messages is lost, and no time-out has noticed it yet.
 fn send_but_the_first(net: &mut Net, flow: FlowId, count: u64) {
     net.faults.drop = 1.0;
     net.send(0, flow, Class::Request, 0, b"").unwrap();
@@ -95,7 +96,7 @@ fn a_message_waits_for_those_before_it_unless_the_flow_has_no_order() {
     assert_eq!(words(&mut net, 1, there), [0]);
 }
 
-/// Their sender may know that they have arrived: they do not come back to it.
+/// Their sender may know that they arrived: they do not come back to it.
 #[test]
 fn what_waited_when_the_flow_ended_is_handled_in_order() {
     let mut net = Net::new(7);
@@ -107,7 +108,7 @@ fn what_waited_when_the_flow_ended_is_handled_in_order() {
     assert_eq!(words(&mut net, 1, there), [1, 2, 3, 4]);
 }
 
-/// A quarter of the room at most is for messages that wait: the one that they wait for finds some.
+/// Held messages use at most a quarter of the room. So the missing message finds room.
 #[test]
 fn flows_that_lack_a_message_do_not_fill_the_room() {
     let mut net = Net::new(8);

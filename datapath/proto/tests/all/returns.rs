@@ -1,4 +1,4 @@
-//! Return to sender: what finds no room comes back, and goes out again later.
+//! Return to sender: a request without room is rejected, and is sent again later.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use am_wire::{Buffer, Class, EtherType, Framing, Header, Kind};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Fewer messages than any flow has credit for: who uses the last of it asks now
-/// and then whether there is more, which is no repair.
+/// Fewer messages than any flow has credit for. A sender that has used all its credit asks for more now and then, which
+/// is no repair.
 const LEAST: u64 = 3;
 
 /// Many nodes that send to one with little room.
@@ -21,7 +21,7 @@ struct Crowd {
     there: EndpointId,
     /// Sender, flow, and the next word to send on it.
     flows: Vec<(usize, FlowId, u64)>,
-    /// How often each message arrived; a word is its flow's index and a number.
+    /// How often each message arrived. A word is its flow's index and a number.
     seen: Vec<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Crowd {
         Crowd { net, receiver, there, flows: all, seen }
     }
 
-    /// Everybody sends what credit allows.
+    /// Every node sends as much as credit allows.
     fn send(&mut self) {
         let each = self.seen[0].len() as u64;
         for (index, (at, flow, next)) in self.flows.iter_mut().enumerate() {
@@ -52,7 +52,7 @@ impl Crowd {
         }
     }
 
-    /// The same, in bursts as a NIC brings them.
+    /// The same, in bursts as a NIC delivers them.
     fn send_in_bursts(&mut self) {
         let each = self.seen[0].len() as u64;
         for index in 0..self.flows.len() {
@@ -65,7 +65,7 @@ impl Crowd {
         }
     }
 
-    /// The receiver takes at most so many.
+    /// The receiver takes at most `most` messages.
     fn take(&mut self, most: usize) -> usize {
         let mut taken = 0;
         while taken < most
@@ -78,7 +78,7 @@ impl Crowd {
         taken
     }
 
-    /// Sends and takes until all is over, each message once. How long it took.
+    /// Send and take until each message has arrived, once. Returns how long it took.
     fn finish(&mut self, limit: Duration) -> Duration {
         let start = self.net.now;
         let until = self.net.now + limit;
@@ -96,7 +96,7 @@ impl Crowd {
         took
     }
 
-    /// A counter of all senders together.
+    /// A counter, summed over all senders.
     fn count(&mut self, which: fn(&am_proto::Counters) -> u64) -> u64 {
         let receiver = self.receiver;
         let senders = self.net.nodes.iter().enumerate().filter(|&(at, _)| at != receiver);
@@ -114,7 +114,7 @@ fn fixed(net: &mut Net, named: &str, framing: Framing) -> am_proto::Config {
 fn a_crowd_without_room_is_served_without_a_time_out() {
     for framing in Framing::ALL {
         let mut crowd = Crowd::new(1, framing, 6, 600, 64, LEAST);
-        assert!(crowd.net.core(0).granted() > 64, "more is promised than there is");
+        assert!(crowd.net.core(0).granted() > 64, "more credit is granted than there is room");
         crowd.send_in_bursts();
         crowd.net.idle(20 * MS);
         assert!(crowd.count(|c| c.rejects_received) > 1500);
@@ -143,7 +143,7 @@ fn fresh_messages_to_others_flow_while_a_receiver_has_no_room() {
         crowd.net.send(sender, flow, Class::Request, number, b"").unwrap();
         let start = crowd.net.now;
         crowd.net.run(SECOND, |net| net.extract(gamma, elsewhere).is_some());
-        assert!(crowd.net.now - start < 2 * crowd.net.latency, "as fast as ever");
+        assert!(crowd.net.now - start < 2 * crowd.net.latency, "no slower than before");
     }
     crowd.finish(10 * SECOND);
 }
@@ -200,14 +200,14 @@ fn one_too_many(seed: u64) -> Crowd {
 #[test]
 fn a_reject_that_is_lost_is_repaired_by_the_time_out() {
     let mut crowd = one_too_many(5);
-    // The requests are on their way; what answers them is lost.
+    // The requests arrive. The answers to them are lost.
     crowd.net.drain();
     crowd.net.faults.drop = 1.0;
     let latency = crowd.net.latency;
     crowd.net.idle(latency * 2);
     crowd.net.faults.drop = 0.0;
     assert_eq!(crowd.net.core(0).counters().rejects_sent, 1);
-    assert_eq!(crowd.count(|c| c.rejects_received + c.timeouts), 0, "it was lost, and nobody knows");
+    assert_eq!(crowd.count(|c| c.rejects_received + c.timeouts), 0, "the reject was lost, and no time-out has noticed");
     crowd.finish(SECOND);
     assert!(crowd.count(|c| c.timeouts) > 0);
 }
@@ -223,7 +223,7 @@ fn more_than_can_be_returned_at_once_is_repaired_by_the_time_out() {
     assert!(crowd.count(|c| c.timeouts) > 0);
 }
 
-/// A reject to a sender, as somebody on the segment could send it.
+/// A forged reject for a sender.
 fn forge(crowd: &mut Crowd, at: usize, flow: FlowId, seq: u32) {
     let mut bytes = vec![0; 60];
     let (to, from) = (crowd.net.core(at).config().address, crowd.net.core(0).config().address);
@@ -240,7 +240,7 @@ fn rejects_of_what_was_not_sent_or_is_acknowledged_change_nothing() {
     for number in 0..100 {
         crowd.net.send(at, flow, Class::Request, 0, b"").unwrap();
         crowd.net.run(SECOND, |net| net.extract(0, crowd.there).is_some());
-        // One in 50 of all numbers, wherever the flow's are.
+        // One in 50 of all numbers, wherever the flow's numbers are.
         (0..1 << Framing::Bare.seq_bits())
             .step_by(50)
             .for_each(|seq| forge(&mut crowd, at, flow, seq + number as u32 % 50));
@@ -264,8 +264,8 @@ fn a_reject_that_comes_twice_counts_once_and_a_late_one_costs_a_copy() {
     crowd.finish(SECOND);
 }
 
-/// Of two messages one is rejected again and again, the other lost again and again, but for once a second: what never
-/// arrives is given up.
+/// Of two messages, one is rejected again and again. The other is lost each time except once a second, because a
+/// message that never arrives is given up.
 #[test]
 fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
     let mut crowd = Crowd::new(9, Framing::Bare, 1, 1, 64, 2);
@@ -274,7 +274,7 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
     let core = crowd.net.core(at);
     let mut sent = [1; 2];
     for _ in sent {
-        // So large that each has a frame of its own.
+        // Too large to share a frame.
         core.send(flow, Class::Request, 3, 0, Buf::fresh(2048), 800, |_| ()).map_err(|(error, _)| error).unwrap();
     }
     let mut seqs = vec![];
@@ -298,13 +298,13 @@ fn a_reject_is_a_sign_of_life_and_moves_no_time_out() {
         crowd.net.core(at).on_timeout(now);
     }
     let counters = crowd.net.core(at).counters().clone();
-    assert!(crowd.net.is_open(at, flow), "heard every 10 ms for 4 s");
-    assert_eq!(sent[0], 1 + counters.rejected_resent, "the one goes out again after its pauses only");
+    assert!(crowd.net.is_open(at, flow), "its rejects arrived every 10 ms for 4 s");
+    assert_eq!(sent[0], 1 + counters.rejected_resent, "the rejected message is sent again only after its pauses");
     assert!(sent[0] > 20 && sent[1] > 20, "{sent:?}");
 }
 
-/// Each is full of requests that it cannot answer, because all it may have on
-/// its way are requests that the other has no room for.
+/// Each node is full of requests that it cannot answer: all its send frames hold requests for which the other node has
+/// no room.
 #[test]
 fn two_nodes_that_are_full_of_each_others_requests_go_on() {
     for seed in 0..20 {
@@ -316,13 +316,13 @@ fn two_nodes_that_are_full_of_each_others_requests_go_on() {
         });
         let flows = [(0, "beta"), (1, "alpha")]
             .map(|(at, to)| (0..20).map(|_| net.connect(at, ends[at].1, to)).collect::<Vec<_>>());
-        // A reply that is lost finds the room taken by a request, when it comes again.
+        // A lost reply, sent again, finds its room taken by a request.
         net.faults.drop = if seed % 2 == 1 { 0.3 } else { 0.0 };
         let (mut sent, mut answered) = ([0; 2], 0);
         let until = net.now + 60 * SECOND;
         while answered < 1000 {
             assert!(net.step(until), "{answered} answered of {sent:?}");
-            // First of all more requests, wherever there is room for one.
+            // First more requests, wherever there is room for one.
             for at in 0..2 {
                 for flow in &flows[at] {
                     while sent[at] < 500 && net.send(at, *flow, Class::Request, 0, b"").is_ok() {

@@ -1,4 +1,4 @@
-//! Forged frames that would have a node talk to everybody: it does so now and then.
+//! Forged frames that would make a node send to every other node. It does so at a limited rate.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use am_wire::{Address, EtherType, Flow, Framing, Framings, Header, Kind};
 
 const ALPHA: usize = 0;
 
-/// A stranger says this to alpha.
+/// Alpha receives this control frame from a stranger.
 fn say(net: &mut Net, control: &Control) {
     let (mut body, mut bytes) = ([0; Control::LONGEST], [0; 256]);
     let length = control.emit(&mut body);
@@ -21,7 +21,7 @@ fn say(net: &mut Net, control: &Control) {
     net.core(ALPHA).on_frame(Buf::of(&bytes[..length]));
 }
 
-/// Alpha, who has heard of so many.
+/// Alpha, which knows this many nodes.
 fn alpha_among(nodes: u64) -> Net {
     let mut net = Net::new(1);
     net.node("alpha");
@@ -47,7 +47,7 @@ fn said_to_all(net: &mut Net) -> usize {
     said.filter(|transmit| transmit.to == Address::BROADCAST).count()
 }
 
-/// How often everybody is told something in a second full of what `forge` does.
+/// The number of broadcasts in a second, while `forge` acts all the time.
 fn in_a_second(nodes: u64, forge: impl Fn(&mut Net, u32)) -> usize {
     let mut net = alpha_among(nodes);
     let start = net.now;
@@ -74,7 +74,7 @@ fn strays() {
     assert_eq!([1, 1000].map(|nodes| in_a_second(nodes, stray)), [200, 5]);
 }
 
-/// A frame to everybody is, where nothing carries broadcasts, one to each place that is known.
+/// Without broadcasts on the network, a broadcast is one frame to each known address.
 #[test]
 fn many_who_are_missed_at_once_are_asked_for_with_two_frames() {
     let mut net = Net::new(5);

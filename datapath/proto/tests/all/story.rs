@@ -1,4 +1,4 @@
-//! Stories of two or three nodes.
+//! Scenarios of two or three nodes.
 
 use std::time::Duration;
 
@@ -117,7 +117,11 @@ fn credit_runs_out_and_returns_when_the_receiver_extracts() {
     }
     assert_eq!(admitted, 128);
     net.idle(SECOND);
-    assert_eq!(net.send(alpha, flow, Class::Request, 0, b""), Err(SendError::NoCredit), "nobody extracts");
+    assert_eq!(
+        net.send(alpha, flow, Class::Request, 0, b""),
+        Err(SendError::NoCredit),
+        "the receiver does not extract"
+    );
     for n in 0..admitted {
         assert_eq!(net.extract(beta, there).unwrap().words().at(0), n);
     }
@@ -127,8 +131,7 @@ fn credit_runs_out_and_returns_when_the_receiver_extracts() {
     assert!(counters.timeouts < 40 && counters.retransmitted < 40, "the last one asks now and then: {counters:?}");
 }
 
-/// Found by `netdev-sim`, seed 54: nothing was on its way any more, and nobody
-/// had a reason to say it again.
+/// Found by `netdev-sim`, seed 54: nothing was in flight any more, and neither side had a reason to repeat the grant.
 #[test]
 fn news_of_credit_that_is_lost_is_told_again() {
     let mut net = Net::new(14);
@@ -140,7 +143,7 @@ fn news_of_credit_that_is_lost_is_told_again() {
     while net.extract(beta, there).is_some() {}
     net.faults.drop = 1.0;
     net.idle(Duration::from_millis(1));
-    assert_eq!(net.core(alpha).credit(flow, Class::Request), 0, "it was lost");
+    assert_eq!(net.core(alpha).credit(flow, Class::Request), 0, "the grant was lost");
     net.faults.drop = 0.0;
     net.idle(Duration::from_millis(200));
     assert_eq!(net.core(alpha).credit(flow, Class::Request), 128);
@@ -168,14 +171,14 @@ fn replies_go_out_when_no_request_can() {
     net.run(SECOND, |net| net.extract(beta, there).is_some_and(|got| got.class == Class::Reply));
 }
 
-/// Both sides send `count` requests, half of them answered, over a bad wire.
+/// Both sides send `count` requests over a bad wire. Half of them are answered.
 fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
     let mut net = Net::new(seed);
     let mut storm = Storm::new(&mut net, count, framing);
     net.faults = faults;
     storm.run(&mut net);
     net.faults = Faults::default();
-    // The last news of credit may be lost where some is left: the next message brings it.
+    // The last grant of credit may be lost while credit is left. The next message brings it.
     storm.one_more();
     storm.run(&mut net);
     net.idle(SECOND);
@@ -184,11 +187,11 @@ fn storm(seed: u64, count: u64, faults: Faults, framing: Framing) {
     assert!(net.core(0).counters().bundles_sent > 0 && net.core(1).counters().bundles_sent > 0);
 }
 
-/// Each field with one of two: by side.
+/// Each array has one element for each side.
 struct Storm {
     ends: [(usize, am_proto::EndpointId); 2],
     flows: [am_proto::FlowId; 2],
-    /// The same as the other side calls them, once requests have come.
+    /// The same flows as the other side names them, once requests have arrived.
     there: [Option<am_proto::FlowId>; 2],
     /// The next request to send.
     next: [u64; 2],

@@ -1,5 +1,5 @@
-//! Frames on flows that are over: their senders hear it soon, though the news
-//! of it was lost, and nobody else hears anything.
+//! Frames on flows that have ended. Their senders are notified soon, even if the first notice was lost, and no other
+//! node receives anything.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use am_wire::frame::{self, Link};
 use am_wire::{Address, Class, EtherType, Flow, Framing, Header, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Far below the patience.
+/// Far shorter than the patience.
 const SOON: Duration = Duration::from_millis(50);
 
-/// The flow that this node has accepted.
+/// The flow that this node accepted.
 fn accepted(net: &mut Net, at: usize) -> FlowId {
     let mut flows = net.events(at).into_iter().filter_map(|event| match event {
         Event::Accepted(_, flow, _) => Some(flow),
@@ -22,7 +22,7 @@ fn accepted(net: &mut Net, at: usize) -> FlowId {
     flows.next_back().expect("a flow was accepted")
 }
 
-/// Whatever a node has to say now is lost.
+/// Frames that the nodes send now are lost.
 fn lose(net: &mut Net, what: impl FnOnce(&mut Net)) {
     net.faults.drop = 1.0;
     what(net);
@@ -53,8 +53,8 @@ fn a_farewell_that_was_lost_is_said_again() {
         let back = net.core(alpha).poll_returned(here).expect("it came back");
         assert_eq!((back.reason, back.message.payload()), (ReturnReason::Closed, &b"for nobody"[..]));
         net.idle(SECOND);
-        assert_eq!(answers(&mut net, beta), 1, "once was enough");
-        assert_eq!(answers(&mut net, alpha), 0, "what was told is not answered");
+        assert_eq!(answers(&mut net, beta), 1, "one answer is enough");
+        assert_eq!(answers(&mut net, alpha), 0, "a notice gets no answer");
     }
 }
 
@@ -74,7 +74,7 @@ fn an_introduction_that_was_lost_is_made_again() {
     }
 }
 
-/// A request on a flow, by somebody who makes it up.
+/// A forged request on a flow.
 fn forged(to: Address, flow: Flow, framing: Framing) -> Buf {
     let mut bytes = [0; 100];
     let link = Link { to, from: Address([0x02, 0, 0, 0, 1, 0]), ethertype: EtherType::DEFAULT };
@@ -87,7 +87,7 @@ fn flow(id: u16) -> Flow {
     Flow::new(id).expect("a flow id")
 }
 
-/// Frames that this node has to send now.
+/// The number of frames that this node sends now.
 fn said(net: &mut Net, at: usize) -> usize {
     let mut fresh = || Some(Buf::fresh(MAX_FRAME));
     std::iter::from_fn(|| net.core(at).poll_transmit(&mut fresh)).count()
@@ -123,7 +123,7 @@ fn forged_strays_end_nothing() {
     for at in [alpha, beta] {
         let address = net.core(at).config().address;
         for id in 1..Flow::COUNT as u16 {
-            // In `bare` there is no nonce: that would be a message.
+            // In `bare` there is no nonce: the frame would be a message.
             net.core(at).on_frame(forged(address, flow(id), Framing::Plain));
             net.core(at).on_stray(flow(id));
             net.idle(Duration::from_micros(100));
@@ -137,7 +137,7 @@ fn forged_strays_end_nothing() {
     }
 }
 
-/// Without the nonce of the half that it is to end, or from another address.
+/// Without the nonce of the half that it names, or from another address.
 #[test]
 fn forged_farewells_end_nothing() {
     let mut net = Net::new(6);

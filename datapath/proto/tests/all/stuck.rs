@@ -1,4 +1,4 @@
-//! A peer that answers, and long frames that do not reach it any more: an MTU was made smaller, or a NIC began to cut.
+//! The peer answers, but long frames no longer reach it: an MTU was made smaller, or a NIC began to cut.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
     net.loss = Loss::LongerThan { node: beta, bytes: 714 };
     let long = vec![7; 1000];
     net.send(alpha, flow, Class::Request, 1, &long).unwrap();
-    // Short ones go on arriving, and the peer is heard all the time.
+    // Short messages keep arriving, so the peer is not silent.
     let mut sent = 1;
     let begin = net.now;
     while net.is_open(alpha, flow) {
-        assert!(net.now - begin < 10 * SECOND, "it is waited for without end");
+        assert!(net.now - begin < 10 * SECOND, "the message never comes back");
         sent += u64::from(net.send(alpha, flow, Class::Request, 2, &[]).is_ok());
         net.idle(Duration::from_millis(10));
         while net.extract(beta, there).is_some() {}
     }
-    assert!(sent > 100, "short ones were acknowledged meanwhile: {sent}");
+    assert!(sent > 100, "short messages were acknowledged meanwhile: {sent}");
     let first = net.core(alpha).poll_returned(here).expect("it came back");
     assert_eq!((first.reason, first.message.payload()), (ReturnReason::Unreachable, &long[..]));
 
@@ -35,7 +35,7 @@ fn what_does_not_arrive_comes_back_and_the_next_flow_has_shorter_frames() {
     assert_eq!(max_body, MAX_FRAME / 4 - framing.body_at());
 }
 
-/// What has no room is returned by the receiver, and so does arrive: it is not given up.
+/// A rejected message did arrive, so it is not given up.
 #[test]
 fn who_is_busy_for_long_keeps_its_flows() {
     let mut net = Net::new(22);
@@ -77,7 +77,7 @@ fn replies_that_do_not_arrive_end_it_as_well() {
     while net.echo(beta, there) {}
     let begin = net.now;
     while net.is_open(alpha, flow) {
-        assert!(net.now - begin < 10 * SECOND, "it is waited for without end");
+        assert!(net.now - begin < 10 * SECOND, "the message never comes back");
         net.idle(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! The way to a peer gets longer or shorter while messages flow.
+//! The path to a peer gets longer or shorter while messages flow.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use am_wire::Class;
 
 const US: Duration = Duration::from_micros(1);
 
-/// `count` requests, four on their way at a time.
+/// Send `count` requests, four in flight at a time.
 fn requests(
     net: &mut Net,
     from: usize,
@@ -27,7 +27,7 @@ fn requests(
     });
 }
 
-/// How often messages are sent again over a way of `after`, when it was `before`.
+/// How many messages are sent again over a path of latency `after`, when the latency was `before`.
 fn sent_again(before: Duration, after: Duration) -> u64 {
     let mut net = Net::new(21);
     let (alpha, here) = net.node("alpha");
@@ -42,9 +42,8 @@ fn sent_again(before: Duration, after: Duration) -> u64 {
     counters(&mut net) - known
 }
 
-/// Six time-outs, each twice as long, of four messages, and some that were under way.
-/// Karn's algorithm: a time-out that was too short stays long until a message
-/// that was sent once only has told the new way.
+/// Six time-outs, each twice as long, of four messages, and some that were in flight. Karn's algorithm: a time-out that
+/// was too short stays long until a message that was sent only once gives a sample of the new path.
 #[test]
 fn a_way_that_gets_longer_is_learned() {
     for after in [500 * US, 2_000 * US, 5_000 * US] {
@@ -70,7 +69,7 @@ fn losses_on_a_long_way_are_found_by_those_behind() {
     net.faults = Faults { drop: 0.05, ..Faults::default() };
     let start = net.now;
     requests(&mut net, alpha, flow, (beta, there), 4000);
-    // A thousand windows of four, a round trip of 1 ms each: a loss may cost two more.
+    // A thousand windows of four messages, each a round trip of 1 ms. A loss may cost two more round trips.
     let took = net.now - start;
     assert!(took < Duration::from_millis(2_600), "{took:?}");
 }

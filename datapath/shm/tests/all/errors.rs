@@ -91,7 +91,7 @@ fn a_segment_that_was_cut_short_is_refused() {
     // Its last lane, which nobody uses.
     segment.set_len(length - 4096).unwrap();
     assert!(matches!(error(&options(dir.path()), "cut short"), OpenError::Broken { .. }));
-    assert!(am_transport::Transport::broken(&mut member).unwrap().contains("cut short"));
+    assert!(am_transport::TransportExt::link_error(&mut member).unwrap().contains("cut short"));
     segment.write_all_at(&[0xff; 12], 16).unwrap();
     assert!(matches!(error(&options(dir.path()), "header is invalid"), OpenError::Broken { .. }));
     segment.write_all_at(&[0; 64], 0).unwrap();

@@ -61,10 +61,10 @@ fn member(options: &Options, peers: &AtomicBool, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         for to in [Address::BROADCAST, Address([2, 0, 0, 0, 0, 1])] {
             if let Some(frame) = any(&end) {
-                drop(end.send(to, frame));
+                _ = end.send(to, &frame);
             }
         }
-        crate::link::build(&end, Address::BROADCAST, 1, 3000).map(|frame| end.send(Address::BROADCAST, frame));
+        crate::link::build(&end, Address::BROADCAST, 1, 3000).map(|frame| end.send(Address::BROADCAST, &frame));
         end.flush();
         end.receive(64, &mut |frame| received.push(frame));
         for frame in received.drain(..) {
@@ -142,7 +142,7 @@ fn after_the_lies_they_talk_again() {
 /// A frame is sent, and may arrive.
 fn tries(from: &mut Shm, to: &mut Shm) {
     let address = to.caps().address;
-    any(from).map(|frame| from.send(address, frame));
+    any(from).map(|frame| from.send(address, &frame));
     from.flush();
     to.receive(64, &mut |_| ());
 }

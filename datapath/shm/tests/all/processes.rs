@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::link::{counters, files, join, options, receive, send, until};
 use am_shm::{Options, Shm};
-use am_transport::Transport;
+use am_transport::{Notice, Transport};
 use am_wire::Address;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -248,7 +248,11 @@ fn of_the_killed_it_is_said_once_and_not_of_the_stopped() {
         }
         until("it is said", || {
             receive(&mut end);
-            said.extend(end.gone());
+            end.poll_notices(&mut |notice| {
+                if let Notice::PeerGone(address) = notice {
+                    said.push(address);
+                }
+            });
             said.len() == known.len() - 1
         });
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use am_shm::{Options, Shm};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -50,7 +50,7 @@ pub(crate) fn build(end: &Shm, to: Address, number: u64, len: usize) -> Option<a
 
 /// Send it if there is room.
 pub(crate) fn send(end: &mut Shm, to: Address, number: u64, len: usize) -> bool {
-    build(end, to, number, len).is_some_and(|frame| end.send(to, frame).is_ok())
+    build(end, to, number, len).is_some_and(|frame| end.send(to, &frame))
 }
 
 /// Who sent a frame, and its number. It must be whole.

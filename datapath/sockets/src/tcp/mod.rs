@@ -47,9 +47,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
+use am_wire::{Address, Buffer};
 use connection::{Connection, Look, Peer};
 use hello::Hello;
 use inbox::Inbox;
@@ -171,32 +170,32 @@ impl Tcp {
 
     /// Put a frame into the queue of one connection.
     #[inline]
-    fn send_one(&mut self, slot: u32, frame: Frame) -> Result<(), Frame> {
-        let Some(connection) = &mut self.connections[slot as usize] else { return Ok(()) };
+    fn send_one(&mut self, slot: u32, frame: &Frame) -> bool {
+        let Some(connection) = &mut self.connections[slot as usize] else { return true };
         if connection.hello().is_some_and(|hello| frame.bytes().len() > hello.max_frame as usize) {
             self.count.too_long_for_peer += 1;
-            return Ok(());
+            return true;
         }
         match connection.out.room() {
-            Room::Some => connection.out.push(frame),
+            Room::Some => connection.out.push(frame.share()),
             Room::Stalled => self.count.stalled += 1,
             Room::Full => {
                 self.count.full += 1;
-                return Err(frame);
+                return false;
             }
         }
-        Ok(())
+        true
     }
 
-    /// To everybody or, if one has no room, to nobody: what comes back can be
+    /// To everybody or, if one has no room, to nobody: what was not sent can be
     /// sent again without anyone seeing it twice.
     #[cold]
-    fn flood(&mut self, frame: Frame) -> Result<(), Frame> {
+    fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, count, .. } = self;
         let mut room = |slot: u32| connections[slot as usize].as_mut().map(|its| its.out.room());
         if routes.slots().any(|slot| room(slot) == Some(Room::Full)) {
             count.full += 1;
-            return Err(frame);
+            return false;
         }
         let mut receivers = 0;
         for slot in routes.slots() {
@@ -209,7 +208,7 @@ impl Tcp {
             }
         }
         count.nobody += (receivers == 0) as u64;
-        Ok(())
+        true
     }
 
     #[inline]
@@ -259,10 +258,10 @@ impl Transport for Tcp {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         match self.routes.find(to) {
             Some(slot) => self.send_one(slot, frame),
@@ -281,39 +280,30 @@ impl Transport for Tcp {
         }
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inbox.steering.set(flow, open);
-    }
-
-    fn way_back(&mut self, _: Flow, back: &Back) {
-        self.inbox.steering.way_back(back);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.inbox.steering.stray()
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.introduce_at(place::read("tcp", place, self.local)?)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.forget_at(place::read("tcp", place, self.local)?);
-        Ok(())
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        // Existing connections go on, but a node with several transports would not use one that is broken.
-        if self.routes.slots().next().is_some() {
-            return None;
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::AddPeer(place) => self.introduce_at(place::read("tcp", place, self.local)?),
+            Command::RemovePeer(place) => {
+                self.forget_at(place::read("tcp", place, self.local)?);
+                Ok(())
+            }
+            _ => self.inbox.steering.control(command, &self.caps),
         }
-        let is_alone = !self.places.is_empty();
-        self.crowded.map(|_| NO_DESCRIPTOR).or_else(|| is_alone.then_some(&self.alone))
     }
 
-    fn place_of(&self, to: Address) -> Option<String> {
-        let place = self.connections[self.routes.find(to)? as usize].as_ref()?.place()?;
-        Some(format!("tcp:{place}"))
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inbox.steering.notices(each);
+        // Existing connections go on, but a node with several transports would not use one with an error.
+        if self.routes.slots().next().is_none() {
+            let alone = (!self.places.is_empty()).then_some(&self.alone[..]);
+            self.crowded.map(|_| NO_DESCRIPTOR).or(alone).into_iter().for_each(|why| each(Notice::LinkError(why)));
+        }
+    }
+
+    fn peer(&self, at: Address) -> PeerInfo {
+        let connection = self.routes.find(at).and_then(|slot| self.connections[slot as usize].as_ref());
+        let place = connection.and_then(Connection::place);
+        PeerInfo { address: place.map(|place| format!("tcp:{place}")), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

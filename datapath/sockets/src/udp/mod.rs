@@ -43,9 +43,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use am_ring::Frame;
-use am_transport::{Caps, IntroduceError, Steering, Transport};
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, EtherType, Flow, Kind, frame};
+use am_transport::{Caps, Command, IntroduceError, Notice, PeerInfo, Steering, Transport};
+use am_wire::{Address, Buffer, EtherType, Kind, frame};
 pub use open::{open, open_with};
 use places::{Learned, Places};
 use receive::Stage;
@@ -155,16 +154,16 @@ impl Udp {
 
     /// Flood a broadcast, or a frame to an unknown address, to all peers, as a switch does.
     #[cold]
-    fn send_to_all(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send_to_all(&mut self, to: Address, frame: &Frame) -> bool {
         let now = Instant::now();
         self.places.forget_silent(now);
         if self.places.len() == 0 {
             self.count.nobody += 1;
-            return Ok(());
+            return true;
         }
         if !to.is_group() && !self.unheard.may_go(now, self.places.len()) {
             self.count.unheard += 1;
-            return Ok(());
+            return true;
         }
         self.sender.push(To::All, frame)
     }
@@ -207,10 +206,10 @@ impl Transport for Udp {
     }
 
     #[inline]
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         match self.places.find(to) {
             Some(ticket) => self.sender.push(To::One(ticket), frame),
@@ -223,34 +222,25 @@ impl Transport for Udp {
         self.sender.flush(&self.socket, &self.places);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        match command {
+            Command::AddPeer(place) => self.introduce_at(place::read("udp", place, self.local)?),
+            Command::RemovePeer(place) => {
+                self.places.forget(place::read("udp", place, self.local)?);
+                Ok(())
+            }
+            _ => self.steering.control(command, &self.caps),
+        }
     }
 
-    fn way_back(&mut self, _: Flow, back: &Back) {
-        self.steering.way_back(back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
+        self.broken.iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.introduce_at(place::read("udp", place, self.local)?)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.places.forget(place::read("udp", place, self.local)?);
-        Ok(())
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        let place: SocketAddr = self.places.get(self.places.find(to)?)?.clone().try_into().ok()?;
-        Some(format!("udp:{place}"))
+    fn peer(&self, at: Address) -> PeerInfo {
+        let place = self.places.find(at).and_then(|ticket| SocketAddr::try_from(self.places.get(ticket)?.clone()).ok());
+        PeerInfo { address: place.map(|place| format!("udp:{place}")), path: None }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -70,15 +70,16 @@ impl Sender {
         Sender { queue: Vec::with_capacity(QUEUE), is_connected, gso, segment: 0, count: Count::default() }
     }
 
-    /// Into the queue, or back.
+    /// Into the queue, if it has room.
     #[inline]
-    pub(super) fn push(&mut self, to: To, frame: Frame) -> Result<(), Frame> {
-        if self.queue.len() == QUEUE {
+    pub(super) fn push(&mut self, to: To, frame: &Frame) -> bool {
+        let has_room = self.queue.len() < QUEUE;
+        if has_room {
+            self.queue.push((to, frame.share()));
+        } else {
             self.count.full += 1;
-            return Err(frame);
         }
-        self.queue.push((to, frame));
-        Ok(())
+        has_room
     }
 
     /// Send the queued frames, as far as the socket has room.

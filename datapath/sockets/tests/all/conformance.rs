@@ -3,9 +3,9 @@
 use crate::ends::{connected_pair, tcp_pair, udp_pair};
 use allocation_counter::measure;
 use am_sockets::{Tcp, Udp};
-use am_transport::Transport;
 use am_transport::conformance::{self, Pair};
 use am_transport::faulty::{Faults, Faulty};
+use am_transport::{Transport, TransportExt};
 
 fn passes<T: Transport + 'static>(mut open: impl FnMut() -> [T; 2]) {
     let pair = || {
@@ -46,8 +46,8 @@ fn udp_passes_where_only_one_side_has_them() {
             let mut ends = [closed(&format!("udp:127.0.0.1:0,{near}")), closed(&format!("udp:127.0.0.1:0,{far}"))]
                 .map(|[end, _]| end);
             let places = [0, 1].map(|end| crate::ends::place(&ends[end]));
-            ends[0].introduce(&places[1]).unwrap();
-            ends[1].introduce(&places[0]).unwrap();
+            ends[0].add_peer(&places[1]).unwrap();
+            ends[1].add_peer(&places[0]).unwrap();
             ends
         });
     }

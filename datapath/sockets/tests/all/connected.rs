@@ -4,12 +4,12 @@ use std::net::UdpSocket;
 
 use crate::ends::{acquaint, connected_pair, counter, is_quiet, numbered, options, receive, receive_so_many, until};
 use am_sockets::{Udp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 
 fn send(from: &mut Udp, to: Address, number: u32) {
     let frame = numbered(from, to, number, 100);
-    from.send(to, frame).unwrap();
+    assert!(from.send(to, &frame), "room");
     from.flush();
 }
 
@@ -28,7 +28,7 @@ fn frames_go_both_ways_alone_and_in_bursts() {
             }
             for number in 0..100 {
                 let frame = numbered(from, address, number, 100);
-                from.send(address, frame).unwrap();
+                assert!(from.send(address, &frame), "room");
             }
             from.flush();
             assert_eq!(receive_so_many(to, 100), (0..100).collect::<Vec<u32>>());
@@ -53,7 +53,7 @@ fn datagrams_of_others_do_not_arrive() {
 #[test]
 fn no_other_peer_can_be_added() {
     let [mut near, _far] = connected_pair("127.44.0.1");
-    let error = near.introduce("127.44.0.1:9").unwrap_err().to_string();
+    let error = near.add_peer("127.44.0.1:9").unwrap_err().to_string();
     assert!(error.contains("leave out `connect=`"), "{error}");
     let refused = udp::open(&options("udp:127.44.0.1:0,connect=127.44.0.1:9,peer=127.44.0.1:10"));
     let error = refused.err().expect("two peers are not one").to_string();
@@ -79,5 +79,5 @@ fn a_peer_that_comes_back_is_reached_again() {
         send(&mut near, Address::BROADCAST, 2);
         receive(&mut far).contains(&2)
     });
-    assert!(near.broken().is_none());
+    assert!(near.link_error().is_none());
 }

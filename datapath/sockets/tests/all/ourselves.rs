@@ -4,17 +4,17 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::ends::{counter, place, receive, tcp, until};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 
 /// The system dials from 127.0.0.1, so that where the dial comes from does not say where it went.
 #[test]
 fn who_dials_itself_by_another_of_its_addresses_gives_up() {
     let mut end = tcp("tcp:0.0.0.0:0");
     let port = place(&end).rsplit(':').next().unwrap().to_owned();
-    end.introduce(&format!("127.0.0.2:{port}")).unwrap();
+    end.add_peer(&format!("127.0.0.2:{port}")).unwrap();
     until("it finds itself, and knows no other place", || {
         assert_eq!(receive(&mut end), []);
-        end.broken().is_none() && counter(&end, "tcp_connections") == 0
+        end.link_error().is_none() && counter(&end, "tcp_connections") == 0
     });
     assert_eq!((counter(&end, "tcp_dialed"), counter(&end, "tcp_accepted")), (1, 1));
 }
@@ -24,7 +24,7 @@ fn who_says_that_he_is_we_takes_no_place_from_anybody() {
     let mut end = tcp("tcp:127.0.0.1:0");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = silent.local_addr().unwrap();
-    end.introduce(&there.to_string()).unwrap();
+    end.add_peer(&there.to_string()).unwrap();
     let mut stranger = TcpStream::connect(place(&end)).unwrap();
     let (ours, port) = (end.caps().address.0, there.port().to_be_bytes());
     let hello = [&b"\xffam-tcp\x01"[..], &ours, &port, &1500u32.to_be_bytes()].concat();
@@ -33,7 +33,7 @@ fn who_says_that_he_is_we_takes_no_place_from_anybody() {
         assert_eq!(receive(&mut end), []);
         counter(&end, "tcp_closed_ended") == 1
     });
-    assert!(end.broken().is_some(), "it still looks for who may be there");
+    assert!(end.link_error().is_some(), "it still looks for who may be there");
     stranger.set_read_timeout(Some(crate::ends::PATIENCE)).unwrap();
     assert_eq!(stranger.read_to_end(&mut vec![]).unwrap(), hello.len(), "our hello, and the end");
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::ends::{tcp, udp};
 use am_sockets::{OpenError, Options};
-use am_transport::{IntroduceError, Transport};
+use am_transport::{IntroduceError, Transport, TransportExt};
 
 fn error(name: &str) -> OpenError {
     let options = Options::from_name(&name.parse().unwrap()).unwrap();
@@ -21,11 +21,11 @@ fn a_place_of_the_other_transport() {
     let (mut udp, mut tcp) = (udp("udp:127.0.0.1:0"), tcp("tcp:127.0.0.1:0"));
     let ends: [(&mut dyn Transport, _, _); 2] = [(&mut udp, "udp", "tcp"), (&mut tcp, "tcp", "udp")];
     for (end, own, other) in ends {
-        let introduced = end.introduce(&format!("{other}:127.0.0.1:7000")).unwrap_err();
+        let introduced = end.add_peer(&format!("{other}:127.0.0.1:7000")).unwrap_err();
         assert!(matches!(introduced, IntroduceError::NoPeer { .. }), "{introduced}");
         assert!(introduced.to_string().contains(&format!("write {own}:127.0.0.1:7000")), "{introduced}");
-        assert!(end.forget(&format!("{other}:127.0.0.1:7000")).is_err());
-        end.introduce(&format!("{own}:127.0.0.1:7000")).unwrap();
+        assert!(end.remove_peer(&format!("{other}:127.0.0.1:7000")).is_err());
+        end.add_peer(&format!("{own}:127.0.0.1:7000")).unwrap();
     }
 }
 

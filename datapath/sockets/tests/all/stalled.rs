@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::ends::{connect, counter, numbered, place, receive, tcp, until};
 use am_sockets::Tcp;
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 
 const LEN: usize = 20_000;
@@ -14,7 +14,7 @@ fn three() -> [Tcp; 3] {
     let mut ends = ["tcp:127.0.0.1:0,frames=1024,buffer=5000"; 3].map(tcp);
     for peer in 1..3 {
         let there = place(&ends[peer]);
-        ends[0].introduce(&there).unwrap();
+        ends[0].add_peer(&there).unwrap();
     }
     until("both are known", || {
         connect(&mut ends);
@@ -26,7 +26,7 @@ fn three() -> [Tcp; 3] {
 /// Whether it was taken, within a turn.
 fn send(near: &mut Tcp, to: Address, number: u32) -> bool {
     let frame = numbered(near, to, number, LEN);
-    let is_taken = near.send(to, frame).is_ok();
+    let is_taken = near.send(to, &frame);
     near.flush();
     is_taken
 }
@@ -81,20 +81,20 @@ fn who_takes_nothing_is_waited_for_a_little_and_then_misses_frames() {
 #[test]
 fn where_nobody_is_connected_it_says_so() {
     let mut near = tcp("tcp:127.0.0.1:0");
-    assert_eq!(near.broken(), None, "who was told of nobody waits for others");
+    assert_eq!(near.link_error(), None, "who was told of nobody waits for others");
     let far = tcp("tcp:127.0.0.1:0");
     let there = place(&far);
-    near.introduce(&there).unwrap();
-    assert!(near.broken().is_some_and(|why| why.contains("nobody is connected")));
+    near.add_peer(&there).unwrap();
+    assert!(near.link_error().is_some_and(|why| why.contains("nobody is connected")));
     let mut ends = [near, far];
     connect(&mut ends);
     let [mut near, far] = ends;
-    assert_eq!(near.broken(), None);
+    assert_eq!(near.link_error(), None);
     drop(far);
     until("it is noticed", || {
         receive(&mut near);
-        near.broken().is_some()
+        near.link_error().is_some()
     });
-    near.forget(&there).unwrap();
-    assert_eq!(near.broken(), None);
+    near.remove_peer(&there).unwrap();
+    assert_eq!(near.link_error(), None);
 }

@@ -10,7 +10,7 @@ use crate::ends::{
 };
 use am_sockets::tcp::cutter::prefix;
 use am_sockets::{Tcp, tcp};
-use am_transport::{IntroduceError, Transport};
+use am_transport::{IntroduceError, Transport, TransportExt};
 use am_wire::{Address, Buffer};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -18,7 +18,7 @@ const ANY: &str = "tcp:127.0.0.1:0";
 
 fn send(end: &mut Tcp, to: Address, number: u32, len: usize) {
     let frame = numbered(end, to, number, len);
-    end.send(to, frame).unwrap();
+    assert!(end.send(to, &frame), "room");
 }
 
 /// A hello as a stranger may write it.
@@ -55,7 +55,7 @@ fn writes_and_reads_in_pieces_lose_nothing() {
             drop(frame);
             let len = [60, 65_000, 200, 40_000, 1514][next as usize % 5];
             let frame = numbered(&ends[0], to, next, len);
-            if ends[0].send(to, frame).is_err() {
+            if !ends[0].send(to, &frame) {
                 break;
             }
             next += 1;
@@ -100,7 +100,7 @@ fn both_may_introduce_each_other_at_once() {
 fn who_is_connected_already_is_not_dialed() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[0]);
-    ends[1].introduce(&there).unwrap();
+    ends[1].add_peer(&there).unwrap();
     assert_eq!((counter(&ends[1], "tcp_dialed"), counter(&ends[1], "tcp_connections")), (0, 1));
 }
 
@@ -109,7 +109,7 @@ fn a_peer_that_restarts_is_connected_again() {
     let mut near = tcp(ANY);
     let first = tcp(ANY);
     let there = place(&first);
-    near.introduce(&there).unwrap();
+    near.add_peer(&there).unwrap();
     let mut ends = [near, first];
     connect(&mut ends);
     let [mut near, first] = ends;
@@ -169,8 +169,8 @@ fn what_a_peer_said_before_it_went_is_heard() {
 fn the_forgotten_are_left_alone() {
     let mut ends = tcp_pair(ANY, 1);
     let there = place(&ends[1]);
-    ends[0].forget(&there).unwrap();
-    ends[0].forget(&there).unwrap();
+    ends[0].remove_peer(&there).unwrap();
+    ends[0].remove_peer(&there).unwrap();
     assert_eq!(counter(&ends[0], "tcp_connections"), 0);
     until("the other side notices", || {
         receive(&mut ends[1]);
@@ -236,8 +236,8 @@ fn places_where_nobody_is_do_not_matter() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = taken.local_addr().unwrap().to_string();
     let mut ends = tcp_pair(ANY, 1);
-    ends[0].introduce(&silent).unwrap();
-    ends[0].introduce("127.0.0.1:9").unwrap();
+    ends[0].add_peer(&silent).unwrap();
+    ends[0].add_peer("127.0.0.1:9").unwrap();
     let to = ends[1].caps().address;
     let mut next = 0;
     until("three tries", || {
@@ -271,7 +271,7 @@ fn strangers_do_not_take_all_connections() {
     });
     assert_eq!((counter(&end, "tcp_accepted"), counter(&end, "tcp_peers")), (256, 256));
     // Whom we introduce is reached, and heard among them all.
-    end.introduce(&place(&far)).unwrap();
+    end.add_peer(&place(&far)).unwrap();
     until("they connect", || {
         assert_eq!((receive(&mut end), receive(&mut far)), (vec![], vec![]));
         counter(&far, "tcp_peers") == 1 && counter(&end, "tcp_peers") == 257
@@ -322,7 +322,7 @@ fn those_who_say_nothing_keep_nobody_out() {
 fn a_frame_longer_than_the_other_side_takes_is_not_sent() {
     let mut ends = [tcp(ANY), tcp("tcp:127.0.0.1:0,frame=1500")];
     let there = place(&ends[1]);
-    ends[0].introduce(&there).unwrap();
+    ends[0].add_peer(&there).unwrap();
     connect(&mut ends);
     let to = ends[1].caps().address;
     send(&mut ends[0], to, 1, 1501);
@@ -336,7 +336,7 @@ fn a_frame_longer_than_the_other_side_takes_is_not_sent() {
 fn one_list_of_all_nodes_will_do() {
     let mut end = tcp("tcp:0.0.0.0:0");
     let port = place(&end).rsplit(':').next().unwrap().to_owned();
-    end.introduce(&format!("127.0.0.1:{port}")).unwrap();
+    end.add_peer(&format!("127.0.0.1:{port}")).unwrap();
     until("it finds itself", || {
         receive(&mut end);
         counter(&end, "tcp_closed_ended") >= 2
@@ -344,9 +344,9 @@ fn one_list_of_all_nodes_will_do() {
     assert!(is_quiet(&mut end));
     assert_eq!((counter(&end, "tcp_dialed"), counter(&end, "tcp_peers")), (1, 0));
     for number in 1..=256 {
-        end.introduce(&format!("127.0.0.1:{number}")).unwrap();
+        end.add_peer(&format!("127.0.0.1:{number}")).unwrap();
     }
-    assert_eq!(end.introduce("127.0.0.1:257"), Err(IntroduceError::TooMany { known: 256 }));
+    assert_eq!(end.add_peer("127.0.0.1:257"), Err(IntroduceError::TooMany { known: 256 }));
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn a_sleeper_is_woken_by_what_arrives_and_by_room() {
     let mut sent = 0;
     while counter(&ends[0], "tcp_full") == 0 {
         let frame = numbered(&ends[0], to, sent, 65_000);
-        sent += ends[0].send(to, frame).is_ok() as u32;
+        sent += ends[0].send(to, &frame) as u32;
         ends[0].flush();
     }
     (0..100).for_each(|_| assert_eq!(receive(&mut ends[0]), []));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use am_ring::Frame;
 use am_sockets::{Options, Tcp, Udp, tcp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
@@ -37,8 +37,8 @@ pub(crate) fn place(end: &dyn Transport) -> String {
 pub(crate) fn udp_pair(name: &str) -> [Udp; 2] {
     let mut ends = [udp(name), udp(name)];
     let places = [place(&ends[0]), place(&ends[1])];
-    ends[0].introduce(&places[1]).unwrap();
-    ends[1].introduce(&places[0]).unwrap();
+    ends[0].add_peer(&places[1]).unwrap();
+    ends[1].add_peer(&places[0]).unwrap();
     ends
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn is_quiet(end: &mut dyn Transport) -> bool {
 pub(crate) fn acquaint(ends: &mut [Udp; 2]) {
     for (from, to) in [(0, 1), (1, 0)] {
         let beacon = numbered(&ends[from], Address::BROADCAST, 0, 100);
-        ends[from].send(Address::BROADCAST, beacon).unwrap();
+        assert!(ends[from].send(Address::BROADCAST, &beacon), "room");
         ends[from].flush();
         receive_so_many(&mut ends[to], 1);
     }
@@ -144,7 +144,7 @@ pub(crate) fn tcp_pair(name: &str, introduce: usize) -> [Tcp; 2] {
     let mut ends = [tcp(name), tcp(name)];
     let places = [place(&ends[0]), place(&ends[1])];
     for end in 0..introduce {
-        ends[end].introduce(&places[1 - end]).unwrap();
+        ends[end].add_peer(&places[1 - end]).unwrap();
     }
     connect(&mut ends);
     ends

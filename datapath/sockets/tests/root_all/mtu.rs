@@ -3,7 +3,7 @@
 use crate::ends::{FLOW, acquaint, counter, is_quiet, numbered, options, place, receive_so_many, until};
 use am_netns::{Host, VethOptions, veth};
 use am_sockets::{OpenError, Udp, udp};
-use am_transport::Transport;
+use am_transport::{Transport, TransportExt};
 use am_wire::Address;
 use nix::sched::{CloneFlags, setns};
 
@@ -29,8 +29,8 @@ fn open(host: &Host, name: &str) -> Result<Udp, OpenError> {
 fn pair(hosts: &[Host; 2], settings: &str) -> [Udp; 2] {
     let mut ends = [0, 1].map(|end| open(&hosts[end], &format!("udp:{}:0{settings}", PLACES[end])).unwrap());
     let places = [place(&ends[0]), place(&ends[1])];
-    ends[0].introduce(&places[1]).unwrap();
-    ends[1].introduce(&places[0]).unwrap();
+    ends[0].add_peer(&places[1]).unwrap();
+    ends[1].add_peer(&places[0]).unwrap();
     acquaint(&mut ends);
     ends
 }
@@ -45,7 +45,7 @@ fn the_longest_frame_is_what_the_interface_carries() {
     let to = ends[1].caps().address;
     for number in 0..40 {
         let frame = numbered(&ends[0], to, number, 1472);
-        ends[0].send(to, frame).unwrap();
+        assert!(ends[0].send(to, &frame), "room");
     }
     ends[0].flush();
     assert!(receive_so_many(&mut ends[1], 40).into_iter().eq(0..40));
@@ -61,7 +61,7 @@ fn ip_cuts_where_it_is_asked_to() {
     let to = ends[1].caps().address;
     for number in 0..20 {
         let frame = numbered(&ends[0], to, number, 8000);
-        ends[0].send(to, frame).unwrap();
+        assert!(ends[0].send(to, &frame), "room");
     }
     ends[0].flush();
     assert!(receive_so_many(&mut ends[1], 20).into_iter().eq(0..20), "cut by IP, and whole again");
@@ -83,16 +83,16 @@ fn an_interface_that_goes_down_and_comes_back_ends_nothing() {
     set("down");
     for number in 0..5 {
         let frame = numbered(&ends[0], Address::BROADCAST, number, 100);
-        ends[0].send(Address::BROADCAST, frame).unwrap();
+        assert!(ends[0].send(Address::BROADCAST, &frame), "room");
         ends[0].flush();
     }
     assert!(is_quiet(&mut ends[1]));
-    assert_eq!((counter(&ends[0], "udp_lost_unreachable"), ends[0].broken()), (5, None));
+    assert_eq!((counter(&ends[0], "udp_lost_unreachable"), ends[0].link_error()), (5, None));
     set("up");
     let mut arrived = vec![];
     until("frames arrive again", || {
         let frame = numbered(&ends[0], Address::BROADCAST, 7, 100);
-        ends[0].send(Address::BROADCAST, frame).unwrap();
+        assert!(ends[0].send(Address::BROADCAST, &frame), "room");
         ends[0].flush();
         arrived.extend(crate::ends::receive(&mut ends[1]));
         !arrived.is_empty()

@@ -1,4 +1,4 @@
-//! What a transport says of itself.
+//! A transport's description of itself: caps and counters.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Pair;
 use super::report::{Failure, Verdict, ensure};
 use crate::Transport;
 
-/// The smallest of what a link must carry: one Ethernet frame of the smallest size.
+/// Every link carries an Ethernet frame of the smallest size.
 const SMALLEST: usize = am_wire::frame::SMALLEST;
 
 pub(super) fn caps_are_sane(pair: Pair) -> Result<Verdict, Failure> {

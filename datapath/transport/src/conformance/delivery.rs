@@ -1,4 +1,4 @@
-//! What is sent arrives.
+//! Delivery: sent frames arrive.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use super::frames::Spec;
 use super::report::{Failure, Verdict, ensure};
 use super::{Pair, frames};
 
-/// So many frames that queues wrap, and few enough for any pool.
+/// Enough frames to wrap every queue.
 const MANY: u64 = 2000;
-/// Frames on their way at once.
+/// The most frames under way at once.
 const BATCH: usize = 32;
-/// Of sizes beyond a page not every one is tried, but every so many, and the last.
+/// Beyond a page only every `STEP`th size is tried, and the largest ones.
 const PAGE: usize = 4096;
 const STEP: usize = 61;
 
@@ -26,7 +26,7 @@ pub(super) fn frames_of_every_size_arrive_intact(mut pair: Pair) -> Result<Verdi
     Ok(Verdict::Passed)
 }
 
-/// Send many frames, each once, and take in what arrives.
+/// Send many frames, each once. Returns the numbers of those that arrive.
 fn send_many(mut pair: Pair) -> Result<Vec<u64>, Failure> {
     pair.open_flow();
     let mut arrived = vec![];
@@ -64,7 +64,7 @@ pub(super) fn both_ends_send_at_once(mut pair: Pair) -> Result<Verdict, Failure>
     pair.open_flow();
     for round in 0..20 {
         let specs: Vec<Spec> = (0..8).map(|number| pair.spec(round * 8 + number, 200)).collect();
-        // Queued in one direction, while the other is used and this one is not read.
+        // Frames wait in one direction while the other is used.
         for spec in &specs {
             pair.send(spec, &mut |_| ())?;
         }

@@ -1,4 +1,4 @@
-//! Frames that can be told apart, and checked bit by bit.
+//! Numbered frames whose every bit can be checked.
 
 use am_ring::{Frame, Pool};
 use am_wire::frame::{self, Link};
@@ -6,16 +6,16 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
 use super::report::{Failure, ensure};
 
-/// The flow that checks use.
+/// The flow of the checks.
 pub(super) const FLOW: Flow = match Flow::new(7) {
     Some(flow) => flow,
     None => Flow::NODE,
 };
 
-/// What the body of a control frame begins with here: that of a probe may have any length.
+/// The first byte of a control frame's body: a probe, which may have any length.
 const PROBE: u8 = 6;
 
-/// Which frame.
+/// The description of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) to: Address,
@@ -23,7 +23,7 @@ pub(super) struct Spec {
     pub(super) flow: Flow,
     pub(super) number: u64,
     pub(super) len: usize,
-    /// Done to the frame when it is complete, to make it a bad one.
+    /// Applied to the complete frame, to make it a bad one.
     pub(super) spoil: fn(&mut [u8]),
 }
 
@@ -33,12 +33,12 @@ impl Spec {
         Spec { to, kind: Kind::Request, flow: FLOW, number, len, spoil: |_| () }
     }
 
-    /// What discovery sends, to everybody.
+    /// A broadcast, as discovery sends it.
     pub(super) fn broadcast(number: u64) -> Spec {
         Spec { kind: Kind::Control, flow: Flow::NODE, ..Spec::new(Address::BROADCAST, number, 100) }
     }
 
-    /// The frame, unless the pool has none. `plain` framing: it passes everywhere.
+    /// Build the frame, unless the pool is empty. In `plain` framing, which passes everywhere.
     pub(super) fn build(&self, pool: &Pool, from: Address, ethertype: EtherType) -> Option<Frame> {
         let mut frame = pool.take()?;
         let space = frame.space()?;
@@ -58,7 +58,7 @@ impl Spec {
     }
 }
 
-/// Number, length, and a pattern that depends on both.
+/// Write the number, the length, and a pattern that follows from the number.
 fn fill(body: &mut [u8], number: u64) {
     let len = body.len();
     body.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(number, at));
@@ -71,7 +71,7 @@ fn pattern(number: u64, at: usize) -> u8 {
     (number as u8).wrapping_mul(31).wrapping_add(at as u8) ^ (at >> 8) as u8
 }
 
-/// The number of a frame that arrived, every bit as it was sent.
+/// Check every bit of a frame that has arrived. Returns its number.
 pub(super) fn read(frame: &Frame, ethertype: EtherType) -> Result<u64, Failure> {
     let parsed = frame::parse(frame.bytes(), ethertype).map_err(|why| {
         Failure(format!("a frame of {} bytes arrived that does not parse: {why}", frame.bytes().len()))

@@ -1,8 +1,9 @@
-//! Who has a frame when.
+//! The owner of a frame at each time.
 
 use am_ring::{Frame, Pool};
 use am_wire::Buffer;
 
+use super::pair::steer;
 use super::report::{Failure, Verdict, ensure};
 use super::{Pair, frames};
 
@@ -12,9 +13,9 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
     for _ in 0..10 {
         let Some(mut kept) = pair.build(&spec) else { return Err(Failure("the pool is empty".into())) };
         let before = kept.bytes().to_vec();
-        // As a retransmit queue does: send, keep, send again.
+        // A retransmit queue sends a frame, keeps it, and sends it again.
         for _ in 0..3 {
-            pair.send_frame(spec.to, kept.share(), &mut |_| ())?;
+            pair.send_frame(spec.to, &kept, &mut |_| ())?;
         }
         pair.until("a frame that was sent was not given back", &mut |_| (), &mut |_| kept.is_unique())?;
         ensure!(kept.bytes() == before, "a frame that was sent has changed");
@@ -23,7 +24,7 @@ pub(super) fn a_shared_frame_can_be_sent_and_comes_back(mut pair: Pair) -> Resul
     Ok(Verdict::Passed)
 }
 
-/// Take in frames until there are so many, and keep them.
+/// Receive this many frames, and keep them.
 fn keep(pair: &mut Pair, wanted: usize) -> Result<Vec<Frame>, Failure> {
     let mut kept = Vec::with_capacity(wanted);
     for number in 0.. {
@@ -74,7 +75,7 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure>
     let kept = keep(&mut pair, 40)?;
     pair = pair.swapped();
     let kept_there = keep(&mut pair, 40)?;
-    // Some are on their way, or not even that, when the ends are closed.
+    // Some frames are queued, and some are on their way, when the ends are closed.
     for number in 0..20 {
         let spec = pair.spec(number, 100);
         pair.send(&spec, &mut |_| ())?;
@@ -89,17 +90,17 @@ pub(super) fn every_frame_comes_home(mut pair: Pair) -> Result<Verdict, Failure>
     Ok(Verdict::Passed)
 }
 
-/// A few turns of traffic that allocate nothing themselves.
+/// Some turns of traffic. The check itself allocates nothing here.
 fn traffic(pair: &mut Pair, rounds: u64) -> u64 {
     let mut arrived = 0;
     for number in 0..rounds {
         let spec = pair.spec(number, 60 + number as usize % 1000);
         if let Some(frame) = pair.build(&spec) {
-            let _ = pair.near.send(spec.to, frame);
+            let _ = pair.near.send(spec.to, &frame);
         }
         pair.turn(&mut |_| arrived += 1);
         if number % 16 == 0 {
-            pair.far.steer(frames::FLOW, true);
+            steer(&mut *pair.far, true);
         }
     }
     arrived
@@ -110,7 +111,7 @@ pub(super) fn nothing_is_allocated_after_open(
     allocations: &dyn Fn(&mut dyn FnMut()) -> u64,
 ) -> Result<Verdict, Failure> {
     pair.open_flow();
-    // What is set up with the first frames is still part of opening.
+    // A transport may allocate at its first frames.
     traffic(&mut pair, 64);
     let mut arrived = 0;
     let count = allocations(&mut || arrived += traffic(&mut pair, 5000));

@@ -1,9 +1,8 @@
-//! The suite that every transport passes: a new backend is done when it does.
+//! The conformance suite. A new backend is done when it passes.
 //!
-//! Give [`run`] a way to open two ends of a link; it opens a fresh pair for each
-//! check and reports the checks by name. What a transport does not promise in
-//! its [`Caps`](crate::Caps) is not asked of it, and the report says so; everything
-//! else holds on a lossy link too, where a check sends again what did not arrive.
+//! [`run`] gets a function that opens two ends of a link. It opens a fresh pair for each check, and reports the checks by
+//! name. A promise that the transport's [`Caps`](crate::Caps) do not make is not checked, and the report says so. All other
+//! checks hold on a lossy link too: they send lost frames again.
 //!
 //! ```
 //! use am_transport::{conformance::{self, Pair}, loopback};
@@ -19,11 +18,11 @@
 //!
 //! | file | what it checks |
 //! | --- | --- |
-//! | `caps.rs` | what a transport says of itself: caps, counters |
-//! | `delivery.rs` | what is sent arrives: sizes, order, loss, both ways, broadcast |
-//! | `steering.rs` | what is not for us is not seen: flows, other hosts, garbage |
+//! | `caps.rs` | the description: caps, counters |
+//! | `delivery.rs` | delivery: sizes, order, loss, both directions, broadcast |
+//! | `steering.rs` | steering: unknown flows, other hosts, malformed frames |
 //! | `limits.rs` | full queues and budgets |
-//! | `memory.rs` | who has a frame when: shared, kept, home after closing; no allocation |
+//! | `memory.rs` | ownership of frames: shared, kept, returned after closing; no allocation |
 
 mod caps;
 mod delivery;
@@ -37,7 +36,7 @@ mod steering;
 pub use pair::Pair;
 pub use report::{Failure, Report, Verdict};
 
-/// One thing that must hold of a pair.
+/// A check of one promise, on a pair.
 type Check = fn(Pair) -> Result<Verdict, Failure>;
 
 macro_rules! checks {
@@ -60,7 +59,7 @@ checks! {
     steering::garbage_is_dropped_and_counted_by_reason,
     limits::receive_honours_its_budget,
     limits::an_idle_link_gives_nothing,
-    limits::a_full_transport_gives_the_frame_back,
+    limits::a_full_transport_leaves_the_frame_alone,
     memory::a_shared_frame_can_be_sent_and_comes_back,
     memory::frames_that_are_kept_do_not_stop_it,
     memory::frames_outlive_their_transport,
@@ -70,14 +69,13 @@ checks! {
 /// The check that needs a counting allocator.
 const ALLOCATIONS: &str = "nothing_is_allocated_after_open";
 
-/// Names of all checks, in the order in which they run.
+/// The names of all checks, in the order in which they run.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|(name, _)| *name).chain([ALLOCATIONS])
 }
 
-/// Run the suite. `make` opens a pair of ends of one link, nothing in between;
-/// `allocations` runs a closure and says how many allocations it made on this
-/// thread (from a counting allocator of the test target).
+/// Run the suite. `make` opens the two ends of a link. `allocations` runs a closure, and returns how many allocations it made
+/// on this thread, by a counting allocator of the test target.
 pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Report {
     let mut report = Report::of(make().near.caps());
     for name in names() {
@@ -89,7 +87,7 @@ pub fn run(mut make: impl FnMut() -> Pair, allocations: impl Fn(&mut dyn FnMut()
 /// Run one check of the suite, by name.
 ///
 /// # Errors
-/// It failed, or there is none of this name.
+/// The check failed, or there is no check of this name.
 pub fn check(name: &str, pair: Pair, allocations: impl Fn(&mut dyn FnMut()) -> u64) -> Result<Verdict, Failure> {
     if name == ALLOCATIONS {
         return memory::nothing_is_allocated_after_open(pair, &allocations);

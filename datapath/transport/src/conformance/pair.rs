@@ -8,7 +8,7 @@ use am_wire::{Address, EtherType};
 
 use super::frames::{self, FLOW, Spec};
 use super::report::{Failure, ensure};
-use crate::Transport;
+use crate::{Command, Transport};
 
 /// Without any progress for so long, something will not happen any more.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,8 +60,8 @@ impl Pair {
 
     /// Both ends let frames of [`FLOW`] in.
     pub(super) fn open_flow(&mut self) {
-        self.near.steer(FLOW, true);
-        self.far.steer(FLOW, true);
+        steer(&mut *self.near, true);
+        steer(&mut *self.far, true);
     }
 
     /// Whether every frame arrives without being sent again.
@@ -100,16 +100,17 @@ impl Pair {
             frame = pair.build(spec);
             frame.is_some()
         })?;
-        frame.map_or(Ok(()), |frame| self.send_frame(spec.to, frame, each))
+        frame.map_or(Ok(()), |frame| self.send_frame(spec.to, &frame, each))
     }
 
     /// Send a frame, turning as long as there is no room.
-    pub(super) fn send_frame(&mut self, to: Address, frame: Frame, each: &mut dyn FnMut(Frame)) -> Result<(), Failure> {
-        let mut held = Some(frame);
-        self.until("a frame could not be sent", each, &mut |pair| {
-            held = held.take().and_then(|frame| pair.near.send(to, frame).err());
-            held.is_none()
-        })
+    pub(super) fn send_frame(
+        &mut self,
+        to: Address,
+        frame: &Frame,
+        each: &mut dyn FnMut(Frame),
+    ) -> Result<(), Failure> {
+        self.until("a frame could not be sent", each, &mut |pair| pair.near.send(to, frame))
     }
 
     /// Do steps until one says that all is done.
@@ -233,6 +234,12 @@ impl Arrivals {
     fn done(self) -> Result<Vec<u64>, Failure> {
         self.damaged.map_or(Ok(self.numbers), Err)
     }
+}
+
+/// The transport lets frames of [`FLOW`] in, or no longer.
+pub(super) fn steer(transport: &mut dyn Transport, open: bool) {
+    // Only addresses of peers can be refused.
+    _ = transport.control(Command::Steer { flow: FLOW, open });
 }
 
 /// The value of the counter whose name ends so, if there is one.

@@ -1,4 +1,4 @@
-//! What came out.
+//! The results of the checks.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use crate::Caps;
 /// A check that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds.
+    /// The check passed.
     Passed,
     /// The transport's caps do not promise it.
     NotPromised,
 }
 
-/// A check that failed: what was seen and what was to be seen.
+/// Why a check failed: the expected and the actual behaviour.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
-/// Leave the check with a [`Failure`] unless something holds.
+/// Return a [`Failure`] unless a condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -28,13 +28,13 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-/// Every check of the suite, with what came out.
+/// Every check of the suite, with its result.
 #[derive(Clone, Debug)]
-#[must_use = "a report can tell of failures"]
+#[must_use = "a report may contain failures"]
 pub struct Report {
     /// Name and mode of the transport.
     pub transport: String,
-    /// By name, in the order in which they ran.
+    /// Name and result of each check, in the order in which they ran.
     pub checks: Vec<(&'static str, Result<Verdict, Failure>)>,
 }
 
@@ -52,10 +52,10 @@ impl Report {
         self.checks.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| *name)
     }
 
-    /// For tests.
+    /// Assert that every check passed.
     ///
     /// # Panics
-    /// A check failed: the message is the whole report.
+    /// A check failed. The message is the whole report.
     pub fn assert_passed(&self) {
         assert!(self.failed().next().is_none(), "{self}");
     }

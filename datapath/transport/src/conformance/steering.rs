@@ -1,21 +1,21 @@
-//! What is not for us is not seen.
+//! Steering: frames that are not for a node are not handed over.
 
 use std::cell::Cell;
 
 use am_wire::{Address, Flow, Reason};
 
 use super::Pair;
-use super::frames::{FLOW, Spec};
-use super::pair::counter;
+use super::frames::Spec;
+use super::pair::{counter, steer};
 use super::report::{Failure, Verdict, ensure};
 
-/// A flow that nobody opens.
+/// A flow that is never opened.
 const STRANGE: Flow = match Flow::new(99) {
     Some(flow) => flow,
     None => Flow::NODE,
 };
 
-/// Send a frame until the far end's counter for a reason grows; none may be handed over.
+/// Send a frame until the far end's counter for `reason` grows. The frame must not be handed over.
 fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Failure> {
     let Some(before) = counter(&*pair.far, reason.name()) else {
         return Err(Failure(format!("no counter has a name that ends in `{}`", reason.name())));
@@ -23,9 +23,9 @@ fn expect_dropped(pair: &mut Pair, reason: Reason, spec: &Spec) -> Result<(), Fa
     let seen = Cell::new(0);
     let hope = format!("`{}` did not grow", reason.name());
     pair.until(&hope, &mut |_| seen.set(seen.get() + 1), &mut |pair| {
-        // Again and again: a lossy link may lose some.
+        // A lossy link may lose some, so the frame is sent again.
         if let Some(frame) = pair.build(spec) {
-            let _ = pair.near.send(spec.to, frame);
+            let _ = pair.near.send(spec.to, &frame);
         }
         seen.get() > 0 || counter(&*pair.far, reason.name()) > Some(before)
     })?;
@@ -45,11 +45,11 @@ pub(super) fn steering_follows_the_flows(mut pair: Pair) -> Result<Verdict, Fail
     let spec = pair.spec(1, 100);
     expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     for _ in 0..3 {
-        pair.far.steer(FLOW, true);
+        steer(&mut *pair.far, true);
         pair.deliver(&[spec])?;
-        // What is still on its way may arrive, so it goes first.
+        // Frames that are still on their way may arrive, so they are drained first.
         pair.drain()?;
-        pair.far.steer(FLOW, false);
+        steer(&mut *pair.far, false);
         expect_dropped(&mut pair, Reason::NoFlow, &spec)?;
     }
     Ok(Verdict::Passed)
@@ -75,23 +75,23 @@ pub(super) fn frames_for_others_are_not_seen(mut pair: Pair) -> Result<Verdict, 
 pub(super) fn garbage_is_dropped_and_counted_by_reason(mut pair: Pair) -> Result<Verdict, Failure> {
     pair.open_flow();
     let good = pair.spec(4, 100);
-    // A source address that is a header must have group bit 0 and local bit 1.
+    // A header in the source address has group bit 0 and local bit 1.
     expect_dropped(&mut pair, Reason::Source, &Spec { spoil: |bytes| forge(bytes, 0x00), ..good })?;
-    // Its two top bits are the version, of which 2 is none.
+    // Its two top bits are the version. There is no version 2.
     expect_dropped(&mut pair, Reason::Version, &Spec { spoil: |bytes| forge(bytes, 0x82), ..good })?;
-    // Of `bare` four of the next bits are the form, and 13 is none.
+    // In `bare` the next four bits are the form. There is no form 13.
     expect_dropped(&mut pair, Reason::Kind, &Spec { spoil: |bytes| forge(bytes, 0x6a), ..good })?;
-    // The code of another length.
+    // The length code does not fit the frame.
     expect_dropped(&mut pair, Reason::Length, &Spec { spoil: |bytes| bytes[19] ^= 1, ..good })?;
     expect_dropped(&mut pair, Reason::NodeFlow, &Spec { flow: Flow::NODE, ..good })?;
-    // After all of it, what makes sense still arrives.
+    // Afterwards a good frame still arrives.
     pair.deliver(&[good])?;
     Ok(Verdict::Passed)
 }
 
-/// Make a frame one whose source address should be a header, and starts with this byte.
+/// Turn a frame into one with a header in its source address that starts with this byte.
 fn forge(bytes: &mut [u8], first: u8) {
     bytes[6..12].copy_from_slice(&[first, 0, 0, 0, 0, 1]);
-    // Built as `plain`: the EtherType of the others is the number before.
+    // The frame was built as `plain`. The EtherType of the other framings is one less.
     bytes[13] -= 1;
 }

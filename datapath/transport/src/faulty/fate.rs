@@ -1,38 +1,37 @@
-//! What happens to one frame, drawn from the seed.
+//! The faults of one frame, drawn from the seed.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::Faults;
 
-/// How a frame waits before it is sent.
+/// How long a frame waits before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
-    /// Until so many later frames have been sent.
+    /// Until this many later frames have been sent.
     Frames(u32),
-    /// For so many turns.
+    /// For this many turns.
     Turns(u32),
 }
 
-/// Everything that happens to one frame.
+/// All faults of one frame.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
     pub(super) drop: bool,
     pub(super) corrupt: bool,
     pub(super) duplicate: bool,
     pub(super) wait: Wait,
-    /// Goes on where the rest was drawn: says which bits flip.
+    /// The source of the bits that flip. It continues after the draws above.
     rng: SmallRng,
 }
 
 impl Fate {
-    /// The fate of frame `number`.
+    /// The faults of frame `number`.
     pub(super) fn draw(faults: &Faults, number: u64) -> Fate {
         // The golden ratio in 64 bits keeps the streams of neighbouring seeds apart.
         let mut rng = SmallRng::seed_from_u64(faults.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // Everything is drawn, wanted or not: the probability of one fault
-        // does not change where the others strike.
+        // Every fault is drawn, whatever its probability, so one fault's probability does not change where others strike.
         let mut strikes = |probability: f64| rng.random::<f64>() < probability;
         let (drop, corrupt, duplicate) = (strikes(faults.drop), strikes(faults.corrupt), strikes(faults.duplicate));
         let (reorder, delay) = (strikes(faults.reorder), strikes(faults.delay));
@@ -46,7 +45,7 @@ impl Fate {
         Fate { drop, corrupt, duplicate, wait, rng }
     }
 
-    /// Flip one to three bits, all in one byte so that none flips back.
+    /// Flip one to three bits, all in one byte, so that none flips back.
     pub(super) fn damage(&self, bytes: &mut [u8]) {
         let mut rng = self.rng.clone();
         if bytes.is_empty() {

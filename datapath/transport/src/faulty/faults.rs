@@ -1,38 +1,35 @@
-//! What goes wrong, how often.
+//! The fault model.
 
-/// The fault model: a probability for each fault, for each frame that is sent.
-/// A probability of 0 or less is never, of 1 or more always.
+/// The probability of each fault, for each frame that is sent. 0 or less means never, 1 or more means always.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
-    /// What happens to the nth frame depends on the seed, on n and on the
-    /// other fields here, and on nothing else.
+    /// The faults of the nth frame depend only on the seed, on n and on the other fields here.
     pub seed: u64,
     /// The frame is lost.
     pub drop: f64,
-    /// The frame arrives, and a copy of it does.
+    /// The frame arrives twice.
     pub duplicate: f64,
     /// Up to [`reorder_by`](Self::reorder_by) later frames overtake it.
     pub reorder: f64,
-    /// One to three of its bits flip: see [`check`](Self::check).
+    /// One to three of its bits flip. See [`check`](Self::check).
     pub corrupt: f64,
     /// It waits for up to [`delay_by`](Self::delay_by) turns.
     pub delay: f64,
     /// The most frames that overtake a reordered one. It waits no longer than
     /// `delay_by` turns even if fewer are sent.
     pub reorder_by: u32,
-    /// The most turns (calls of `flush`) that a frame waits. Not in time: a test
-    /// that turns equally often sees the same, however fast its machine is.
+    /// The most turns (calls of `flush`) that a frame waits. Turns, and not time, so that a test sees the same on every
+    /// machine.
     pub delay_by: u32,
-    /// Whether the link has a check sequence, as every Ethernet has: then a
-    /// damaged frame is lost, and counted. Without it, it arrives damaged.
+    /// Whether the link has a check sequence, as Ethernet has. With it a damaged frame is dropped and counted; without it
+    /// the frame arrives damaged.
     pub check: bool,
-    /// Frames that wait at the same time, at most. When so many do, the next
-    /// one is spared.
+    /// The most frames that wait at the same time. While that many wait, no further frame is delayed.
     pub waiting: usize,
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Faults = Faults {
         seed: 0,
         drop: 0.0,

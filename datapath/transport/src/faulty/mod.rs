@@ -9,8 +9,8 @@
 //!
 //! Faults strike frames that are sent; for both directions, wrap both ends. What
 //! comes in passes as it is. The fate of the nth frame depends on seed and n
-//! only, so a failure is found again by its seed. A frame that the transport
-//! gives back has not met its fate yet: it, or the frame sent in its place,
+//! only, so a failure is found again by its seed. A frame for which the
+//! transport has no room has not met its fate yet: it, or the frame sent in its place,
 //! meets the same one.
 //!
 //! Copies and damaged frames are fresh frames of the transport's pool, because
@@ -31,13 +31,12 @@ mod faults;
 mod waiting;
 
 use am_ring::Frame;
-use am_wire::bounce::Back;
-use am_wire::{Address, Buffer, Flow};
+use am_wire::{Address, Buffer};
 use fate::{Fate, Wait};
 pub use faults::Faults;
 use waiting::Waiting;
 
-use crate::{Caps, IntroduceError, Transport};
+use crate::{Caps, Command, IntroduceError, Notice, PeerInfo, Transport};
 
 /// A transport, and what goes wrong on it.
 #[derive(Debug)]
@@ -92,56 +91,60 @@ impl<T: Transport> Faulty<T> {
     }
 
     /// The frame goes, or is to wait.
-    fn pass(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn pass(&mut self, to: Address, frame: &Frame) -> bool {
         match self.fate.wait {
             Wait::No => self.inner.send(to, frame),
             _ if self.waiting.is_full() => {
-                self.inner.send(to, frame)?;
-                self.count.spared += 1;
-                Ok(())
+                let sent = self.inner.send(to, frame);
+                self.count.spared += sent as u64;
+                sent
             }
             wait => {
                 let count =
                     if matches!(wait, Wait::Frames(_)) { &mut self.count.reordered } else { &mut self.count.delayed };
                 *count += 1;
-                self.waiting.hold(to, frame, wait);
-                Ok(())
+                self.waiting.hold(to, frame.share(), wait);
+                true
             }
         }
     }
 
     /// The frame goes and a copy of it behind.
-    fn pass_twice(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn pass_twice(&mut self, to: Address, frame: &Frame) -> bool {
         let copy = self.caps.pool.copy(frame.bytes());
-        self.pass(to, frame)?;
-        let count = match copy.map(|copy| self.inner.send(to, copy)) {
+        if !self.pass(to, frame) {
+            return false;
+        }
+        let count = match copy.map(|copy| self.inner.send(to, &copy)) {
             None => &mut self.count.no_memory,
-            Some(Ok(())) => &mut self.count.duplicated,
-            Some(Err(_)) => &mut self.count.spared,
+            Some(true) => &mut self.count.duplicated,
+            Some(false) => &mut self.count.spared,
         };
         *count += 1;
-        Ok(())
+        true
     }
 
     /// The frame goes damaged, or not at all.
-    fn corrupt(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn corrupt(&mut self, to: Address, frame: &Frame) -> bool {
         if !self.faults.check {
             match self.caps.pool.copy(frame.bytes()) {
                 None => self.count.no_memory += 1,
                 Some(mut damaged) => {
                     damaged.space().into_iter().for_each(|bytes| self.fate.damage(&mut bytes[..frame.bytes().len()]));
-                    self.pass(to, damaged).map_err(|_| frame)?;
+                    if !self.pass(to, &damaged) {
+                        return false;
+                    }
                 }
             }
         }
         self.count.corrupted += 1;
-        Ok(())
+        true
     }
 
-    fn meet_fate(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn meet_fate(&mut self, to: Address, frame: &Frame) -> bool {
         if self.fate.drop {
             self.count.dropped += 1;
-            Ok(())
+            true
         } else if self.fate.corrupt {
             self.corrupt(to, frame)
         } else if self.fate.duplicate {
@@ -161,16 +164,18 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.receive(budget, each)
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         let before = self.waiting.len();
-        self.meet_fate(to, frame)?;
+        if !self.meet_fate(to, frame) {
+            return false;
+        }
         self.number += 1;
         self.fate = Fate::draw(&self.faults, self.number);
         if self.waiting.len() == before {
             self.waiting.overtaken();
             self.waiting.send_due(|to, frame| self.inner.send(to, frame));
         }
-        Ok(())
+        true
     }
 
     fn flush(&mut self) {
@@ -179,52 +184,16 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.flush();
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.inner.steer(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.inner.control(command)
     }
 
-    fn way_back(&mut self, flow: Flow, back: &Back) {
-        self.inner.way_back(flow, back);
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.inner.poll_notices(each);
     }
 
-    fn full(&mut self, is_full: bool) {
-        self.inner.full(is_full);
-    }
-
-    fn stray(&mut self) -> Option<Flow> {
-        self.inner.stray()
-    }
-
-    fn gone(&mut self) -> Option<Address> {
-        self.inner.gone()
-    }
-
-    fn promise(&mut self, frames: usize) {
-        self.inner.promise(frames);
-    }
-
-    fn introduce(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.introduce(place)
-    }
-
-    fn forget(&mut self, place: &str) -> Result<(), IntroduceError> {
-        self.inner.forget(place)
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.inner.broken()
-    }
-
-    fn suspect(&mut self, to: Address) {
-        self.inner.suspect(to);
-    }
-
-    fn way_to(&self, to: Address) -> Option<String> {
-        self.inner.way_to(to)
-    }
-
-    fn place_of(&self, to: Address) -> Option<String> {
-        self.inner.place_of(to)
+    fn peer(&self, at: Address) -> PeerInfo {
+        self.inner.peer(at)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

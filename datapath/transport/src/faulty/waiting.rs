@@ -5,7 +5,7 @@ use am_wire::Address;
 
 use super::fate::Wait;
 
-/// A frame that waits until one of its two numbers has run out.
+/// A frame that waits until one of its two counts is zero.
 #[derive(Debug)]
 struct Held {
     to: Address,
@@ -14,7 +14,7 @@ struct Held {
     turns: u32,
 }
 
-/// A bounded list, oldest first.
+/// The waiting frames, oldest first. Their number is bounded.
 #[derive(Debug)]
 pub(super) struct Waiting {
     held: Vec<Held>,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// For `most` frames, each of which waits for at most `longest` turns.
+    /// Room for `most` frames, each of which waits for at most `longest` turns.
     pub(super) fn new(most: usize, longest: u32) -> Waiting {
         Waiting { held: Vec::with_capacity(most), most, longest: longest.max(1) }
     }
@@ -36,7 +36,7 @@ impl Waiting {
         self.held.len() == self.most
     }
 
-    /// Let a frame wait. There must be room.
+    /// Add a frame. There must be room.
     pub(super) fn hold(&mut self, to: Address, frame: Frame, wait: Wait) {
         let (frames, turns) = match wait {
             Wait::No => (0, 0),
@@ -46,23 +46,23 @@ impl Waiting {
         self.held.push(Held { to, frame, frames, turns });
     }
 
-    /// A frame has been sent that was to come after all of these.
+    /// A later frame was sent: it has overtaken all of these.
     pub(super) fn overtaken(&mut self) {
         overtake(&mut self.held);
     }
 
-    /// A turn is over.
+    /// A turn has ended.
     pub(super) fn turn(&mut self) {
         self.held.iter_mut().for_each(|held| held.turns = held.turns.saturating_sub(1));
     }
 
-    /// Send what has waited long enough, oldest first, until `send` gives one back.
-    pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, Frame) -> Result<(), Frame>) {
+    /// Send what has waited long enough, oldest first, until there is no room.
+    pub(super) fn send_due(&mut self, mut send: impl FnMut(Address, &Frame) -> bool) {
         while let Some(at) = self.held.iter().position(|held| held.frames == 0 || held.turns == 0) {
-            let Held { to, frame, frames, turns } = self.held.remove(at);
-            if let Err(frame) = send(to, frame) {
-                return self.held.insert(at, Held { to, frame, frames, turns });
+            if !send(self.held[at].to, &self.held[at].frame) {
+                return;
             }
+            self.held.remove(at);
             overtake(&mut self.held[..at]);
         }
     }

@@ -32,10 +32,10 @@ mod plug;
 
 use am_ring::Frame;
 use am_ring::spsc::{Consumer, Producer};
-use am_wire::{Address, Buffer, Flow};
+use am_wire::{Address, Buffer};
 pub use plug::{Options, Plug, pair, wire, wire_with};
 
-use crate::{Caps, Steering, Transport};
+use crate::{Caps, Command, IntroduceError, Notice, Steering, Transport};
 
 /// One end of the wire, open.
 #[derive(Debug)]
@@ -62,26 +62,26 @@ struct Count {
 impl Loopback {
     /// Into the queue of one other end. A frame for an end that is closed is lost,
     /// as on a cable that is not plugged in.
-    fn send_one(&mut self, end: usize, frame: Frame) -> Result<(), Frame> {
+    fn send_one(&mut self, end: usize, frame: &Frame) -> bool {
         let (_, queue) = &mut self.to[end];
         if queue.is_abandoned() {
             self.count.unplugged += 1;
-            return Ok(());
+            return true;
         }
-        let result = queue.push(frame);
-        let count = if result.is_ok() { &mut self.count.sent } else { &mut self.count.full };
+        let went = queue.push(frame.share()).is_ok();
+        let count = if went { &mut self.count.sent } else { &mut self.count.full };
         *count += 1;
-        result
+        went
     }
 
-    /// Into all queues or, if one is full, into none: what comes back can be
+    /// Into all queues or, if one is full, into none: a frame that was not sent can be
     /// sent again without anyone seeing it twice.
-    fn flood(&mut self, frame: Frame) -> Result<(), Frame> {
+    fn flood(&mut self, frame: &Frame) -> bool {
         if self.to.iter_mut().any(|(_, queue)| !queue.is_abandoned() && queue.reserve(1) == 0) {
             self.count.full += 1;
-            return Err(frame);
+            return false;
         }
-        (0..self.to.len()).try_for_each(|end| self.send_one(end, frame.share()))
+        (0..self.to.len()).all(|end| self.send_one(end, frame))
     }
 
     /// What is now in the queue of one other end, at most `budget` of it.
@@ -121,10 +121,10 @@ impl Transport for Loopback {
         taken
     }
 
-    fn send(&mut self, to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
             self.count.too_long += 1;
-            return Ok(());
+            return true;
         }
         match self.to.iter().position(|(address, _)| *address == to) {
             Some(end) => self.send_one(end, frame),
@@ -137,12 +137,12 @@ impl Transport for Loopback {
         self.to.iter_mut().for_each(|(_, queue)| queue.submit());
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.steering.control(command, &self.caps)
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

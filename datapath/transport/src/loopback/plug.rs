@@ -1,4 +1,4 @@
-//! Ends of a wire, before they are opened.
+//! The ends of a wire, before they are opened.
 
 use am_ring::spsc::{self, Consumer, Producer};
 use am_ring::{Frame, Layout, LayoutError, Pool};
@@ -10,28 +10,27 @@ use crate::{Caps, Steering};
 /// Frames start on a cache line of their own.
 const ALIGN: usize = 128;
 
-/// Settings of a wire, the same for all of its ends.
+/// The settings of a wire and all its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Frames in the pool of each end.
     pub frames: usize,
     /// The longest frame, in bytes from the destination address on.
     pub max_frame: usize,
-    /// Frames on their way from one end to one other, at most (rounded up to a
-    /// power of two).
+    /// The most frames on their way from one end to one other, rounded up to a power of two.
     pub queue: usize,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
 }
 
 impl Default for Options {
-    /// As Ethernet at MTU 1500.
+    /// Ethernet with an MTU of 1500.
     fn default() -> Self {
         Options { frames: 4096, max_frame: 1514, queue: 512, ethertype: EtherType::DEFAULT }
     }
 }
 
-/// One end of a wire, to be opened on the thread that uses it.
+/// One end of a wire. The thread that uses it opens it.
 #[derive(Debug)]
 pub struct Plug {
     address: Address,
@@ -46,13 +45,12 @@ pub fn pair() -> [Plug; 2] {
     std::array::from_fn(|_| ends.next().expect("a wire of two ends has two"))
 }
 
-/// A wire with so many ends, at least two, with the default [`Options`].
+/// A wire with this many ends, at least two, with the default [`Options`].
 pub fn wire(ends: usize) -> Vec<Plug> {
     wire_with(ends, Options::default())
 }
 
-/// A wire with so many ends, at least two. Their addresses count from
-/// 02:00:00:00:00:01 on.
+/// A wire with this many ends, at least two. Their addresses count from 02:00:00:00:00:01.
 pub fn wire_with(ends: usize, options: Options) -> Vec<Plug> {
     let ends = ends.max(2);
     let address = |end: usize| Address::from_u64((2 << 40) + 1 + end as u64);
@@ -69,15 +67,15 @@ pub fn wire_with(ends: usize, options: Options) -> Vec<Plug> {
 }
 
 impl Plug {
-    /// The true address that the end will have.
+    /// The true address of the end.
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// Open it here. Its pool stays on this thread.
+    /// Open the end on this thread. Its pool stays here.
     ///
     /// # Errors
-    /// The options ask for a pool that cannot be.
+    /// The options ask for an impossible pool.
     pub fn open(self) -> Result<Loopback, LayoutError> {
         let Options { frames, max_frame, ethertype, .. } = self.options;
         let stride = max_frame.next_multiple_of(ALIGN);

@@ -1,4 +1,4 @@
-//! Every transport of this crate passes the suite.
+//! Every transport of this crate passes the conformance suite.
 
 use allocation_counter::measure;
 use am_transport::conformance::{self, Pair, Report, Verdict};

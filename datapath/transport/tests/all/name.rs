@@ -9,7 +9,7 @@ fn name(text: &str) -> Name {
 #[test]
 fn a_name_is_a_scheme_and_perhaps_more() {
     assert_eq!((name("xdp:eth1").scheme(), name("xdp:eth1").rest("eth0")), ("xdp", Ok("eth1")));
-    assert_eq!(name("udp:[::1]:9000").rest(""), Ok("[::1]:9000"), "what follows is the transport's own");
+    assert_eq!(name("udp:[::1]:9000").rest(""), Ok("[::1]:9000"), "the transport defines the rest");
     assert_eq!((name("loopback").scheme(), name("loopback").alone()), ("loopback", Ok(())));
     for text in ["xdp:eth1", "loopback", "dpdk:net_memif0,role=server", "udp:[::1]:9000"] {
         assert_eq!(name(text).to_string(), text);
@@ -29,10 +29,13 @@ fn what_is_no_name_is_refused() {
 fn errors_say_what_to_write() {
     assert_eq!(
         name("xdp").rest("eth1").unwrap_err().to_string(),
-        "`xdp` does not say which: write `xdp:eth1`, for instance"
+        "`xdp` is not complete: write `xdp:eth1`, for instance"
     );
     assert_eq!(name("xdp:").rest("eth1"), name("xdp").rest("eth1"));
-    assert_eq!(name("loopback:3").alone().unwrap_err().to_string(), "nothing comes behind `loopback`: leave out `:3`");
+    assert_eq!(
+        name("loopback:3").alone().unwrap_err().to_string(),
+        "`loopback` takes nothing behind it: leave out `:3`"
+    );
     assert_eq!(
         name("carrier:pigeon").unknown(&["xdp:INTERFACE", "loopback"]).to_string(),
         "there is no transport `carrier` here; there are: xdp:INTERFACE, loopback"
@@ -56,9 +59,9 @@ fn settings_stand_between_commas() {
 #[test]
 fn a_setting_is_there_once_but_for_those_of_which_there_are_many() {
     for text in ["udp:x,frame=1,peer=y,frame=1", "udp:x,frame=1,frame=2", "udp:x,frame,frame=2"] {
-        let says = format!("`{text}` says `frame` twice: leave one of them out");
+        let says = format!("`{text}` has the setting `frame` twice: leave one of them out");
         assert_eq!(name(text).settings("x").err().expect(text).to_string(), says);
         assert_eq!(name(text).settings_with_many("x", |key| key == "frame").unwrap().1.last().unwrap().0, "frame");
     }
-    assert!(name("udp:frame,frame,frames").settings("x").is_ok(), "what comes first is no setting");
+    assert!(name("udp:frame,frame,frames").settings("x").is_ok(), "the first piece is no setting");
 }

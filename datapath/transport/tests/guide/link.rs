@@ -5,8 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Steering, Transport};
-use am_wire::{Address, Buffer, EtherType, Flow};
+use am_transport::{Caps, Command, IntroduceError, Notice, Steering, Transport};
+use am_wire::{Address, Buffer, EtherType};
 
 /// One end of the link.
 pub(crate) struct Link {
@@ -14,7 +14,7 @@ pub(crate) struct Link {
     socket: UnixDatagram,
     steering: Steering,
     count: Count,
-    broken: Option<&'static str>,
+    link_error: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -29,22 +29,9 @@ struct Count {
 
 const MAX_FRAME: usize = 1514;
 
-/// An end before it is opened. It may go to the thread that will use it, as an
-/// open one may not: its pool belongs to the thread that made it.
-pub(crate) struct Plug {
-    socket: UnixDatagram,
-    number: u64,
-}
-
-/// Both ends.
-pub(crate) fn pair() -> std::io::Result<[Plug; 2]> {
-    let (near, far) = UnixDatagram::pair()?;
-    Ok([Plug { socket: near, number: 1 }, Plug { socket: far, number: 2 }])
-}
-
-impl Plug {
-    pub(crate) fn open(self) -> std::io::Result<Link> {
-        let Plug { socket, number } = self;
+impl Link {
+    /// Open an end, on the thread that will use it: its pool stays there.
+    pub(crate) fn open(socket: UnixDatagram, number: u64) -> std::io::Result<Link> {
         socket.set_nonblocking(true)?;
         let layout = Layout { frames: 512, stride: MAX_FRAME.next_multiple_of(128), headroom: 0 };
         let caps = Caps {
@@ -59,7 +46,7 @@ impl Plug {
             wake: Some(vec![Arc::new(socket.try_clone()?.into())]),
         };
         let steering = Steering::new(EtherType::DEFAULT, caps.address);
-        Ok(Link { caps, socket, steering, count: Count::default(), broken: None })
+        Ok(Link { caps, socket, steering, count: Count::default(), link_error: None })
     }
 }
 
@@ -88,39 +75,34 @@ impl Transport for Link {
         taken
     }
 
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         if frame.bytes().len() > self.caps.max_frame {
             self.count.lost_too_long += 1;
-            return Ok(());
+            return true;
         }
         match self.socket.send(frame.bytes()) {
             Ok(_) => self.count.sent += 1,
             Err(error) if error.kind() == WouldBlock => {
                 self.count.full += 1;
-                return Err(frame);
+                return false;
             }
             Err(error) => {
                 self.count.lost_cut += 1;
                 if matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected) {
-                    self.broken = Some("the other end was closed");
+                    self.link_error = Some("the other end was closed");
                 }
             }
         }
-        Ok(())
+        true
     }
 
-    fn flush(&mut self) {}
-
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.steering.set(flow, open);
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        self.steering.control(command, &self.caps)
     }
 
-    fn stray(&mut self) -> Option<Flow> {
-        self.steering.stray()
-    }
-
-    fn broken(&mut self) -> Option<&str> {
-        self.broken
+    fn poll_notices(&mut self, each: &mut dyn FnMut(Notice<'_>)) {
+        self.steering.notices(each);
+        self.link_error.into_iter().for_each(|why| each(Notice::LinkError(why)));
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

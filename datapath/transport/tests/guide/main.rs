@@ -1,14 +1,15 @@
-//! What `docs/writing-a-transport.md` says of writing a transport is so: its example
-//! passes the suite, and is quoted as it is.
+//! The example in `docs/writing-a-transport.md` passes the conformance suite, and the page quotes it exactly.
 
 mod link;
 
+use std::os::unix::net::UnixDatagram;
 use std::thread;
 
 use allocation_counter::measure;
-use am_transport::Transport;
 use am_transport::conformance::{self, Pair};
+use am_transport::{Transport, TransportExt};
 use am_wire::{Address, Buffer};
+use link::Link;
 
 const PAGE: &str = include_str!("../../../../docs/writing-a-transport.md");
 const EXAMPLE: &str = include_str!("link.rs");
@@ -17,8 +18,8 @@ const HERE: &str = include_str!("main.rs");
 #[test]
 fn the_link_passes_the_suite() {
     let make = || {
-        let [near, far] = link::pair().expect("two sockets").map(|plug| plug.open().expect("memory"));
-        Pair::new(near, far)
+        let (near, far) = UnixDatagram::pair().expect("two sockets");
+        Pair::new(Link::open(near, 1).expect("memory"), Link::open(far, 2).expect("memory"))
     };
     let report = conformance::run(make, |run| measure(run).count_total);
     println!("{report}");
@@ -27,14 +28,14 @@ fn the_link_passes_the_suite() {
 
 #[test]
 fn each_end_is_opened_on_its_own_thread() {
-    let [near, far] = link::pair().expect("two sockets");
+    let (near, far) = UnixDatagram::pair().expect("two sockets");
     let sends = thread::spawn(move || {
-        let mut near = near.open().expect("memory");
+        let mut near = Link::open(near, 1).expect("memory");
         let frame = near.caps().pool.copy(&[0xff; 60]).expect("a frame");
-        near.send(Address::BROADCAST, frame).expect("room");
+        assert!(near.send(Address::BROADCAST, &frame), "room");
     });
     sends.join().expect("it was sent");
-    let mut far = far.open().expect("memory");
+    let mut far = Link::open(far, 2).expect("memory");
     far.receive(1, &mut drop);
     let mut seen = 0;
     far.counters(&mut |_, value| seen += value);
@@ -43,27 +44,31 @@ fn each_end_is_opened_on_its_own_thread() {
 
 #[test]
 fn the_example_says_when_its_other_end_is_gone() {
-    let [mut near, far] = link::pair().expect("two sockets").map(|plug| plug.open().expect("memory"));
-    assert_eq!(near.broken(), None);
+    let (near, far) = UnixDatagram::pair().expect("two sockets");
+    let mut near = Link::open(near, 1).expect("memory");
+    assert_eq!(near.link_error(), None);
     drop(far);
     let frame = near.caps().pool.copy(&[0; 60]).expect("a frame");
     assert_eq!(frame.bytes().len(), 60);
-    near.send(Address::BROADCAST, frame).expect("a frame for nobody is lost");
-    assert_eq!(near.broken(), Some("the other end was closed"));
+    assert!(near.send(Address::BROADCAST, &frame), "a frame for nobody is lost");
+    assert_eq!(near.link_error().as_deref(), Some("the other end was closed"));
 }
 
-/// What it says of tests is what stands here.
+/// The page quotes the tests of this file.
 #[test]
 fn the_guide_quotes_this_file() {
     let blocks = PAGE.split("\n```rust,test\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());
     let blocks: Vec<&str> = blocks.collect();
     assert_eq!(blocks.len(), 2);
     for block in blocks.iter().flat_map(|block| block.split("\n\n")) {
-        assert!(HERE.contains(block), "docs/writing-a-transport.md quotes what guide/main.rs does not say:\n{block}");
+        assert!(
+            HERE.contains(block),
+            "docs/writing-a-transport.md has code that guide/main.rs does not have:\n{block}"
+        );
     }
 }
 
-/// The guide shows the whole example, in order, and no other code in Rust but that of tests.
+/// The page shows the whole example, in order. Its only other Rust code is that of tests.
 #[test]
 fn the_guide_quotes_the_example() {
     let blocks = PAGE.split("\n```rust\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default());

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::common::{LONG, against, open, until};
-use am_fm::{Cluster, Fm, Handler, Rank, SendError};
+use am_fm::{Cluster, Fm, HandlerId, Rank, SendError};
 use am_transport::loopback::{self, Plug};
 
-const ASK: Handler = Handler(0);
-const ANSWER: Handler = Handler(1);
-const HOP: Handler = Handler(2);
-const END: Handler = Handler(3);
+const ASK: HandlerId = HandlerId(0);
+const ANSWER: HandlerId = HandlerId(1);
+const HOP: HandlerId = HandlerId(2);
+const END: HandlerId = HandlerId(3);
 
 #[derive(Default)]
 struct Seen {

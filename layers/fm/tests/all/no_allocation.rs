@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, pair};
-use am_fm::{Fm, Handler, Rank};
+use am_fm::{Fm, HandlerId, Rank};
 
-const COUNT: Handler = Handler(0);
-const ASK: Handler = Handler(1);
-const MORE: Handler = Handler(2);
+const COUNT: HandlerId = HandlerId(0);
+const ASK: HandlerId = HandlerId(1);
+const MORE: HandlerId = HandlerId(2);
 
 /// Node 1 counts, answers, or sends two messages of which one is no answer.
 fn nodes() -> (Fm<u64>, Fm<u64>) {
@@ -31,7 +31,7 @@ fn nodes() -> (Fm<u64>, Fm<u64>) {
 }
 
 /// So many messages, a few under way at a time, and what they bring back.
-fn stream(zero: &mut Fm<u64>, one: &mut Fm<u64>, handler: Handler, bytes: &[u8], count: u64, back: u64) {
+fn stream(zero: &mut Fm<u64>, one: &mut Fm<u64>, handler: HandlerId, bytes: &[u8], count: u64, back: u64) {
     let (mut came, mut handled) = (0, 0);
     let start = Instant::now();
     for sent in 0..count {
@@ -49,7 +49,7 @@ fn stream(zero: &mut Fm<u64>, one: &mut Fm<u64>, handler: Handler, bytes: &[u8],
     }
 }
 
-fn allocations(handler: Handler, bytes: &[u8], back: u64) -> u64 {
+fn allocations(handler: HandlerId, bytes: &[u8], back: u64) -> u64 {
     let (mut zero, mut one) = nodes();
     // Queues grow to the size that they stay at.
     stream(&mut zero, &mut one, handler, bytes, 5000, back);

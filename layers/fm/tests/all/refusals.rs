@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{LONG, cluster, open, pair, until};
 use am_api::Node;
-use am_fm::{Cluster, Fm, FmError, Handler, MeetError, NotOpen, Rank, ReturnReason, SendError};
+use am_fm::{Cluster, Fm, FmError, HandlerId, MeetError, NotOpen, Rank, ReturnReason, SendError};
 use am_transport::loopback;
 
-const COUNT: Handler = Handler(7);
+const COUNT: HandlerId = HandlerId(7);
 
 /// Turn both until both are there.
 fn met<A: Default, B: Default>(zero: &mut Fm<A>, one: &mut Fm<B>) {
@@ -60,7 +60,7 @@ fn a_handler_that_is_not_there_is_counted_where_it_is_missing() {
     let (mut zero, mut one) = pair::<(), u64>();
     one.on(COUNT, |count, _| *count += 1);
     met(&mut zero, &mut one);
-    zero.send_4(&mut (), Rank(1), Handler(8), [0; 4]).expect("sent");
+    zero.send_4(&mut (), Rank(1), HandlerId(8), [0; 4]).expect("sent");
     zero.send_4(&mut (), Rank(1), COUNT, [0; 4]).expect("sent");
     let mut count = 0;
     until(&mut one, &mut count, "counted", |count| *count == 1);

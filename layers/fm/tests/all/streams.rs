@@ -1,12 +1,12 @@
 //! Many messages both ways, of every size.
 
 use crate::common::{against, open_faulty, until};
-use am_fm::{Fm, Handler, Rank};
+use am_fm::{Fm, HandlerId, Rank};
 use am_transport::faulty::Faults;
 use am_transport::loopback::Plug;
 
-const BYTES: Handler = Handler(1);
-const WORDS: Handler = Handler(2);
+const BYTES: HandlerId = HandlerId(1);
+const WORDS: HandlerId = HandlerId(2);
 
 /// What the network carries in one message here: 1500, less the header of the `bare` framing or more.
 const MOST: usize = 1488;

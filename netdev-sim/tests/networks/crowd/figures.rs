@@ -1,16 +1,16 @@
-//! What was seen, in figures.
+//! The figures of a run.
 
 use std::fmt;
 
 use am_netdev_sim::Nanos;
 
-/// The bytes of a full frame on the wire, with all that is around it.
+/// The bytes of a full frame on the wire, with preamble, check sequence and gap.
 const FULL: f64 = 1514.0 + 24.0;
 
 pub struct Seen {
     /// Bytes from each sender.
     pub bytes: Vec<u64>,
-    /// From admission to delivery.
+    /// The time of each message from admission to delivery.
     pub late: Vec<Nanos>,
 }
 
@@ -19,7 +19,7 @@ impl Seen {
         Seen { bytes: vec![0; senders], late: vec![] }
     }
 
-    /// A message: when it was sent, by which sender, and more.
+    /// Count a message. Its payload begins with the time of sending and the sender.
     pub fn note(&mut self, now: Nanos, payload: &[u8]) {
         let number = |at: usize| u64::from_be_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
         self.bytes[number(8) as usize - 1] += payload.len() as u64;
@@ -29,21 +29,20 @@ impl Seen {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// Words and payload delivered, over what the link's bits could carry.
+    /// The rate of delivered words and payload, as a part of the link's rate.
     pub of_link: f64,
-    /// Jain's fairness index of the senders' bytes: 1 where all have the same.
+    /// Jain's fairness index of the senders' bytes. It is 1 if all have the same.
     pub jain: f64,
-    /// Half of all messages are delivered so soon after they were admitted, in
-    /// microseconds, and 99 of 100.
+    /// Percentiles of the time from admission to delivery, in microseconds.
     pub p50: f64,
     pub p99: f64,
-    /// The latter over what one full frame of each sender takes on the link.
+    /// `p99` divided by the time that one full frame of each sender takes on the link.
     pub p99_over_share: f64,
     /// Frames that the switch dropped.
     pub lost: u64,
     /// Messages that were sent again.
     pub again: u64,
-    /// How often what was sent again turned out to have been late.
+    /// How often a message that was sent again turned out to be only late.
     pub spurious: u64,
     pub messages: u64,
 }

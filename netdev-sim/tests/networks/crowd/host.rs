@@ -1,4 +1,4 @@
-//! A node of a crowd: sends as much as it has credit for, or takes what comes.
+//! A node of a crowd. A sender sends as much as it has credit for; a receiver takes what arrives.
 
 use am_engine::{Engine, Look};
 use am_netdev_sim::{Nanos, Net, US};
@@ -17,14 +17,14 @@ pub struct Host {
     at: usize,
     pub engine: Engine,
     endpoint: EndpointId,
-    /// To the receivers, of a sender.
+    /// A sender's flows to the receivers.
     flows: Vec<FlowId>,
-    /// From the senders, of a receiver.
+    /// A receiver's flows from the senders.
     accepted: Vec<FlowId>,
-    /// When its next turn is; alarms for another time are stale.
+    /// The time of its next turn. Alarms for another time are stale.
     pub next: Nanos,
     events: Vec<Event>,
-    /// No two turns take the same: hosts in lockstep would show what no network does.
+    /// Turns take random times. Hosts in lockstep would show effects that no real network has.
     random: SmallRng,
 }
 
@@ -35,7 +35,7 @@ fn name(node: usize) -> Name {
 impl Host {
     pub fn new(crowd: &Crowd, net: &mut Net, at: usize) -> Host {
         let mut config = Config::new(NodeId(at as u64 + 1), Incarnation(1), name(at), net.address(at));
-        // Figures are from the first message on, not from the first probe.
+        // Probes would be part of the figures.
         config.probe_length = false;
         config.framing = FramingChoice::Fixed(Framing::Split);
         config.window = crowd.window.unwrap_or(config.window);
@@ -50,7 +50,7 @@ impl Host {
         Host { at, engine, endpoint, flows, accepted: vec![], next: Nanos::MAX, events: vec![], random }
     }
 
-    /// A turn; returns when the next is due at the latest.
+    /// Run a turn. Returns the time by which the next is due.
     pub fn turn(&mut self, crowd: &Crowd, net: &mut Net, seen: &mut Seen) -> Nanos {
         let (at, now) = (self.at, net.now());
         let received = self.engine.inhale(Look::AtAll, || Time(now), net.nic(at));
@@ -98,7 +98,7 @@ impl Host {
         }
     }
 
-    /// As much as there is credit for. Whether more could be sent.
+    /// Send as much as there is credit for. Whether the sender was stopped by something else than credit.
     fn send(&mut self, crowd: &Crowd, flow: FlowId, now: Nanos) -> bool {
         let FlowState::Open { max_body, .. } = self.engine.core().state(flow) else { return false };
         let body = crowd.body.unwrap_or(max_body);
@@ -124,7 +124,7 @@ impl Host {
         core.send(flow, Class::Request, 0, 0, frame, body, write).is_ok()
     }
 
-    /// What each flow to us has of credit.
+    /// The credit that each accepted flow has.
     pub fn granted(&self) -> impl Iterator<Item = usize> {
         let core = self.engine.core();
         self.accepted.iter().map(|&flow| core.granted_to(flow, Class::Request))

@@ -1,4 +1,4 @@
-//! Many senders and one receiver: who sends what and when, and what becomes of it.
+//! Many senders and one receiver: the setting of a run, and its figures.
 #![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
 
 mod figures;
@@ -10,35 +10,34 @@ pub use figures::Figures;
 use figures::Seen;
 use host::Host;
 
-/// The setting of a run. Node 0 receives, others send to it as much as they may.
+/// The setting of a run. Node 0 receives. The others send to it as much as credit allows.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     pub options: Options,
-    /// Nodes 1 to this one.
+    /// How many nodes send: nodes 1 to this one.
     pub senders: usize,
-    /// The most credits of a flow, for all nodes; `None`: what a node has that nobody set up.
+    /// The most credits of a flow, for all nodes. `None`: the default.
     pub window: Option<u16>,
-    /// Bytes of words and payload of each message; `None`: as many as fit a frame.
+    /// Bytes of words and payload of each message. `None`: as many as fit a frame.
     pub body: Option<usize>,
-    /// The receiver answers each request.
+    /// Whether the receiver answers each request.
     pub answers: bool,
-    /// Segments of bulk transfers instead of requests: each has a frame of its own.
+    /// Whether segments of bulk transfers are sent instead of requests. Each has a frame of its own.
     pub bulk: bool,
-    /// The node behind the last sender receives as well, a message with each
-    /// turn: all send to it too.
+    /// Whether there is a slow receiver, too: the node behind the last sender takes one message in each turn.
     pub slow: bool,
     /// Whether a sender (1 is the first) sends at a time.
     pub sends: fn(usize, Nanos) -> bool,
 }
 
-/// The time that figures are taken of.
+/// The time in which figures are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub from: Nanos,
     pub until: Nanos,
 }
 
-/// Flows are open and the first rush is over by then.
+/// By then flows are open and the rates have settled.
 pub const SETTLED: Span = Span { from: 20 * MS, until: 40 * MS };
 
 /// 10 Gb/s, a microsecond of cable in each direction, and a switch with this much memory at a port.
@@ -48,7 +47,7 @@ pub fn crowd(senders: usize, buffer: usize) -> Crowd {
     Crowd { options, senders, window: None, body: None, answers: false, bulk: false, slow: false, sends: |_, _| true }
 }
 
-/// A run under way.
+/// A run that has started.
 pub struct Run {
     crowd: Crowd,
     net: Net,
@@ -56,7 +55,7 @@ pub struct Run {
 }
 
 impl Crowd {
-    /// From the start to the end of the span, and what was seen in it.
+    /// Run from the start to the end of the span. Returns the figures of the span.
     pub fn run(self, span: Span) -> Figures {
         let mut run = self.start();
         run.until(span.from);
@@ -77,7 +76,7 @@ impl Run {
         self.figures_until(until);
     }
 
-    /// What is seen from now on.
+    /// Run until this time. Returns the figures from now on.
     pub fn figures_until(&mut self, until: Nanos) -> Figures {
         let from = self.net.now();
         let mut seen = Seen::new(self.crowd.senders);
@@ -101,14 +100,13 @@ impl Run {
         Figures::new(seen, rate, (self.net.now() - from) as f64 / 1e9, repairs)
     }
 
-    /// Frames that the switch dropped, messages that were sent again, and how often that was for nothing.
+    /// Frames that the switch dropped, messages that were sent again, and how many of these were not lost.
     fn repairs(&self) -> [u64; 3] {
         let sum = |of: fn(&Counters) -> u64| self.hosts.iter().map(|host| of(host.engine.core().counters())).sum();
         [self.net.switch().count().full, sum(|all| all.retransmitted), sum(|all| all.spurious_retransmits)]
     }
 
-    /// The most credits that a sender has from the receiver, of those that the
-    /// receiver heard of first.
+    /// The most credits that one of the first senders has from the receiver.
     pub fn most_granted(&self, senders: usize) -> usize {
         self.hosts[0].granted().take(senders).max().unwrap_or_default()
     }
@@ -123,5 +121,5 @@ impl Run {
     }
 }
 
-/// What a turn takes.
+/// The time of a turn.
 pub const TURN: Nanos = 2 * US;

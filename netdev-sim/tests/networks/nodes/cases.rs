@@ -1,5 +1,4 @@
-//! Runs that can be asked for: a seed, the setting that it is drawn for, and a
-//! bug on purpose. Each has a line that repeats it.
+//! Runs that can be repeated: a seed, its setting, and a mutant. Each has a command that repeats it.
 
 use std::fmt;
 
@@ -11,45 +10,45 @@ use am_wire::Framing;
 
 use super::{Report, Work, World};
 
-/// What a seed is drawn for.
+/// The faults and the work that a run stresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// All faults, all work.
     Mixed,
-    /// Nodes that start again at once, while frames of their earlier run are under way.
+    /// Nodes that restart at once, while frames of their earlier run are under way.
     Restarts,
-    /// The same on frames that say nothing of the run that they are for.
+    /// The same in bare framing, whose frames do not name the receiver's incarnation.
     BareRestarts,
-    /// Windows of few messages, taken by busy applications, and news that gets lost.
+    /// Windows of few messages, busy applications, and lost credit.
     SmallWindows,
     /// More senders than there is room for, and busy receivers.
     NoRoom,
-    /// Numbers that wrap soon, and frames that come twice.
+    /// Sequence numbers that wrap soon, and duplicated frames.
     Wraps,
-    /// Damage that Ethernet's check sequence does not notice.
+    /// Damage that Ethernet's check sequence does not detect.
     Damaged,
     /// Completions that come late.
     LateCompletions,
-    /// A switch with little room.
+    /// A switch with small buffers.
     SmallSwitch,
     /// Drivers that cut, pad, split and shift.
     Drivers,
 }
 
-/// A bug on purpose: in the protocol, or below it.
+/// A mutant: a bug built in on purpose, in the protocol or below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// None.
     Nothing,
-    /// One of the core's.
+    /// A mutant of the core.
     Core(Bug),
-    /// A frame is free as soon as the NIC has begun to read it.
+    /// A frame is free as soon as the NIC begins to read it.
     FreedEarly,
     /// The switch stores more than it has room for.
     Overfilled,
 }
 
-/// By name, as the environment says it.
+/// Each mutant, by its name in the environment.
 pub const PLANTED: [(&str, Planted); 12] = [
     ("CreditLeak", Planted::Core(Bug::CreditLeak)),
     ("CreditMadeUp", Planted::Core(Bug::CreditMadeUp)),
@@ -66,7 +65,7 @@ pub const PLANTED: [(&str, Planted); 12] = [
 ];
 
 impl Setting {
-    /// Each, by the name that the environment says.
+    /// Each setting, by its name in the environment.
     pub const ALL: [(&str, Setting); 10] = [
         ("mixed", Setting::Mixed),
         ("restarts", Setting::Restarts),
@@ -91,7 +90,7 @@ impl Setting {
             }
             Setting::BareRestarts => {
                 restarts(&mut options, &mut work);
-                // Late frames are told from others by flow ids and numbers only.
+                // Only flow ids and sequence numbers tell late frames from others.
                 work.framing = FramingChoice::Fixed(Framing::Bare);
                 work.first_number = None;
             }
@@ -136,17 +135,17 @@ pub struct Case {
 }
 
 impl From<u64> for Case {
-    /// As `scripts/test` and `scripts/soak` run it.
+    /// The seed as `scripts/test` and `scripts/soak` run it.
     fn from(seed: u64) -> Case {
         Case { seed, setting: Setting::Mixed, planted: Planted::Nothing }
     }
 }
 
 impl Case {
-    /// The case that these variables say: `NETDEV_SIM_SEED`, `_SETTING` and `_PLANT`.
+    /// The case that these variables choose: `NETDEV_SIM_SEED`, `_SETTING` and `_PLANT`.
     ///
     /// # Panics
-    /// They say none.
+    /// A variable has a bad value.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Case {
         let seed = variable("NETDEV_SIM_SEED").map_or(1, |seed| seed.parse().expect("NETDEV_SIM_SEED=N, a number"));
         let setting = variable("NETDEV_SIM_SETTING").map_or(Setting::Mixed, |name| named(&Setting::ALL, &name));
@@ -154,7 +153,7 @@ impl Case {
         Case { seed, setting, planted }
     }
 
-    /// The network and the work.
+    /// Draw the network and the work.
     pub fn draw(&self) -> (Options, Work) {
         let (mut options, work) = self.setting.draw(self.seed);
         options.frees_early = self.planted == Planted::FreedEarly;
@@ -162,7 +161,7 @@ impl Case {
         (options, work)
     }
 
-    /// A world of it. Its bug is planted, on this thread, until another case is asked for.
+    /// The world of this case. Its mutant stays active on this thread until another case replaces it.
     pub fn world(&self) -> World {
         plant(match self.planted {
             Planted::Core(bug) => Some(bug),
@@ -172,20 +171,20 @@ impl Case {
         World::new(options, work)
     }
 
-    /// The run.
+    /// Run it.
     ///
     /// # Errors
-    /// What went wrong, and the line that repeats it.
+    /// The violation, and the command that repeats it.
     pub fn run(&self) -> Result<Report, String> {
         self.world().run().map_err(|violation| self.failed(&violation))
     }
 
-    /// What went wrong, and the line that repeats it.
+    /// The violation, and the command that repeats it.
     pub fn failed(&self, violation: &Violation) -> String {
         format!("seed {}: {violation}\n    {}", self.seed, self.repeat())
     }
 
-    /// The line that repeats it.
+    /// The command that repeats the run.
     pub fn repeat(&self) -> String {
         format!("{self} cargo test -p am-netdev-sim --test networks seeds::one_seed -- --exact --nocapture")
     }
@@ -213,7 +212,7 @@ fn name_of<'a, T: PartialEq>(all: &[(&'a str, T)], it: T) -> &'a str {
     all.iter().find(|(_, known)| *known == it).map_or("?", |(name, _)| name)
 }
 
-/// What is planted, in which setting, and what its checker says then.
+/// A mutant, the setting that shows it, and a part of the violation that its checker reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Caught {
     pub what: &'static str,
@@ -222,7 +221,7 @@ pub struct Caught {
     pub says: &'static str,
 }
 
-/// A bug for each checker, or more.
+/// One mutant for each checker, or more.
 pub const CAUGHT: [Caught; 13] = {
     const fn bug(what: &'static str, planted: Planted, setting: Setting, says: &'static str) -> Caught {
         Caught { what, planted, setting, says }
@@ -232,25 +231,25 @@ pub const CAUGHT: [Caught; 13] = {
     }
     [
         core("a credit leak", Bug::CreditLeak, Setting::Mixed, "credits: "),
-        core("a credit made up", Bug::CreditMadeUp, Setting::Mixed, "credits: "),
+        core("an invented credit", Bug::CreditMadeUp, Setting::Mixed, "credits: "),
         core("a duplicate delivered after wrap-around", Bug::DuplicateAfterWrap, Setting::Wraps, "delivered twice"),
         core("a lost reject", Bug::LostReject, Setting::NoRoom, "liveness: "),
-        core("a sender that waits for company for ever", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),
+        core("a sender that waits for ever to coalesce", Bug::WaitsForCompany, Setting::Mixed, "liveness: "),
         bug("a frame freed while the NIC has it", Planted::FreedEarly, Setting::LateCompletions, "frames: "),
         core("an acknowledgement for the wrong incarnation", Bug::OtherIncarnation, Setting::Restarts, "kept: "),
         bug("a switch that stores too much", Planted::Overfilled, Setting::SmallSwitch, "memory: "),
         core("a message handled before an earlier one", Bug::OutOfOrder, Setting::Mixed, "order: "),
-        core("a close that says too little", Bug::CloseForgets, Setting::Mixed, "as not delivered"),
-        core("flows of the dead", Bug::DeadStay, Setting::Mixed, "endings: "),
+        core("an incomplete close", Bug::CloseForgets, Setting::Mixed, "as not delivered"),
+        core("flows of a dead peer that stay", Bug::DeadStay, Setting::Mixed, "endings: "),
         core("a cut frame that is delivered", Bug::LengthIgnored, Setting::Drivers, "is not what was sent"),
-        bug("damage that nobody notices", Planted::Nothing, Setting::Damaged, "is not what was sent"),
+        bug("undetected damage", Planted::Nothing, Setting::Damaged, "is not what was sent"),
     ]
 };
 
-/// The seeds that a bug is given to show itself to its checker.
+/// The seeds in which a mutant has to be caught.
 const SEEDS: u64 = 2000;
 
-/// The first run of which a checker says that, and all that it prints.
+/// The first run in which a checker reports `says`, and all that the run prints.
 pub fn caught(planted: Planted, setting: Setting, says: &str) -> Option<(Case, String)> {
     let cases = (0..SEEDS).map(|seed| Case { seed, setting, planted });
     let found = cases.filter_map(|case| Some((case, case.run().err()?))).find(|(_, why)| why.contains(says));

@@ -21,27 +21,27 @@ pub struct Checks {
     pub order: Order,
     pub credits: Credits,
     pub endings: Endings,
-    /// The last requests, which bring what news of credit was lost: all are answered.
+    /// The last requests are sent. Their answers bring the credit whose notice was lost, so every request is answered.
     pub is_encore: bool,
-    /// From now on nothing new is begun.
+    /// After this time the applications start nothing new.
     pub quiet_from: Nanos,
-    /// Everything that was delivered, in its order: two runs of a seed have the same.
+    /// A digest of all deliveries in their order. Two runs of a seed have the same.
     pub digest: u64,
-    /// Every flow that was ever asked for: its number, who asked, and whom.
+    /// Every flow that was asked for: its number, its initiator, and the other node.
     pub asked: Vec<(u64, u16, u16)>,
     /// Messages that handlers got, by flow and class.
     pub delivered: BTreeMap<(u64, usize), usize>,
-    /// What has happened in this run, and how often.
+    /// How often each event has happened in this run.
     pub seen: Seen,
     pub frames: Vec<usize>,
 }
 
-/// Of four flows three keep the order of what is sent on them.
+/// Three flows of four keep the order of their messages.
 pub fn is_ordered(serial: u64) -> bool {
     !serial.is_multiple_of(4)
 }
 
-/// How often what has happened.
+/// How often each event has happened.
 pub type Seen = BTreeMap<&'static str, u64>;
 
 impl Checks {
@@ -53,7 +53,7 @@ impl Checks {
         self.digest = (self.digest ^ now ^ what.rotate_left(32)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
     }
 
-    /// This has happened.
+    /// Count an event.
     pub fn saw(&mut self, what: &'static str) {
         *self.seen.entry(what).or_default() += 1;
     }
@@ -71,7 +71,7 @@ impl Checks {
         }
     }
 
-    /// One half of a flow says that it is over: who was not told so says farewell.
+    /// One half of a flow reports its end. Unless the peer closed the flow, this side closes it too.
     pub fn ended(&mut self, serial: u64, reason: ReturnReason) {
         if reason != ReturnReason::Closed {
             self.endings.closes(serial);
@@ -83,21 +83,21 @@ impl Checks {
         *self.delivered.entry((serial, class.index())).or_default() += 1;
     }
 
-    /// Messages admitted, and of these the ones that a handler got.
+    /// How many messages were admitted, and how many of these a handler got.
     pub fn counts(&self, serial: u64, class: Class) -> (usize, usize) {
         let delivered = self.delivered.get(&(serial, class.index())).copied();
         (self.credits.counts(serial, class).0, delivered.unwrap_or_default())
     }
 
-    /// What credit a node's flows have left.
+    /// Check the credit that a node's flows have left.
     pub fn credits_of(&self, engine: &Engine, app: &App) -> Checked {
         app.credits(engine).try_for_each(|(serial, class, left)| self.credits.check(serial, class, left))
     }
 
-    /// What can be seen of a node's NIC, and of the frames that the node holds.
+    /// Check a node's NIC, and the frames that the node holds.
     pub fn nic(&mut self, net: &mut Net, node: usize, engine: &Engine, app: &App) -> Checked {
         self.frames.clear();
-        engine.frames(&mut |frame| self.frames.push(frame.index()));
+        engine.core().frames(&mut |frame| self.frames.push(frame.index()));
         app.frames(&mut |frame| self.frames.push(frame.index()));
         frames::running(net.nic(node), &self.frames)?;
         memory::bounded(net, node)

@@ -1,4 +1,4 @@
-//! What really happened in a run: faults that struck, events of the protocol.
+//! The events that really happened in a run: faults that struck, and events of the protocol.
 
 use am_netdev_sim::Net;
 use am_transport::Transport;
@@ -6,17 +6,17 @@ use am_transport::Transport;
 use super::checks::Seen;
 use super::node::Node;
 
-/// More of the same.
+/// Add the counts of `more`.
 pub fn add(seen: &mut Seen, more: &Seen) {
     more.iter().for_each(|(name, count)| *seen.entry(name).or_default() += count);
 }
 
-/// What a node's core has counted.
+/// Add the counters of a node's core.
 pub fn node(seen: &mut Seen, node: &Node) {
     node.engine.core().counters().each(&mut |name, count| *seen.entry(name).or_default() += count);
 }
 
-/// What the network has counted: links, switch, and the NICs that are there now.
+/// Add the counters of the network: links, switch, and the present NICs.
 pub fn net(seen: &mut Seen, net: &mut Net) {
     let switch = net.switch().count();
     let mut add = |name, count| *seen.entry(name).or_default() += count;

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use super::{Report, asked_for, run};
 
-/// What came of many runs.
+/// The results of many runs.
 #[derive(Debug)]
 pub struct Tally {
     pub seeds: u64,
-    /// What went wrong, each with the line that repeats it, in the seeds' order.
+    /// The violations by seed, each with the command that repeats it.
     pub failed: Vec<(u64, String)>,
     pub delivered: u64,
     pub returned: u64,
@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-/// Runs every seed. `progress` is told after each one how many are done, and why it failed if it did.
+/// Run every seed. After each one `progress` gets how many are done, and the violation if there is one.
 pub fn many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) -> Tally {
     let begin = Instant::now();
     let (next, done) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
@@ -57,7 +57,7 @@ pub fn many(seeds: Range<u64>, progress: &(dyn Fn(u64, Option<&str>) + Sync)) ->
     tally
 }
 
-/// A run that panics has failed, and the others go on.
+/// Run a seed. A panic is a failure, and the other runs go on.
 fn survive(seed: u64) -> Result<Report, String> {
     let panicked = |why: Box<dyn Any + Send>| {
         let text = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());

@@ -20,10 +20,10 @@ pub use many::many;
 pub use work::Work;
 pub use world::{Report, World};
 
-/// A run from its seed, in the setting and with the bug that the environment says.
+/// Run a seed, in the setting and with the mutant that the environment chooses.
 ///
 /// # Errors
-/// What went wrong, and the line that repeats it.
+/// The violation, and the command that repeats it.
 pub fn run(seed: u64) -> Result<Report, String> {
     asked_for(seed).run()
 }

@@ -14,7 +14,7 @@ use super::app::App;
 use super::checks::Checks;
 use super::work::Work;
 
-/// What a turn takes.
+/// The time of a turn.
 const TURN: Nanos = 2 * US;
 
 /// The tag of every endpoint.
@@ -37,7 +37,7 @@ impl Node {
     pub fn start(net: &mut Net, work: &Work, run: Run) -> Node {
         let at = run.node as usize;
         let (now, address) = (Time(net.now()), net.address(at));
-        // As a run's time of start, which is what it is elsewhere.
+        // The time of the run's start, as in a real node.
         let incarnation = Incarnation(net.now() + run.run as u64);
         let mut config = Config::new(NodeId(run.node as u64 + 1), incarnation, name(run.node), address);
         config.seed ^= work.seed.rotate_left(17);
@@ -56,7 +56,7 @@ impl Node {
         Node { engine: Engine::new(core, pool), app: App::new(run, endpoint, work, net) }
     }
 
-    /// A turn; returns when the next is due at the latest.
+    /// Run a turn. Returns the time by which the next is due.
     pub fn turn(&mut self, net: &mut Net, checks: &mut Checks) -> Result<Nanos, Violation> {
         let (at, now) = (self.app.run.node as usize, net.now());
         let Node { engine, app } = self;
@@ -67,7 +67,7 @@ impl Node {
         engine.take_events(net.nic(at), &mut |event| events.push(event));
         let sent = engine.exhale(|| Time(now), net.nic(at));
         net.turned(at);
-        // What ended is told before its farewell can arrive.
+        // The checkers learn of the end of a flow before its Close can arrive.
         let had_news = !events.is_empty();
         events.into_iter().for_each(|event: Event| app.on_event(event, engine, checks));
         checks.nic(net, at, engine, app)?;
@@ -76,14 +76,16 @@ impl Node {
         Ok(due.max(now + TURN))
     }
 
-    /// The run is over, its NIC gone: all frames are back.
+    /// The run has ended, and its NIC is gone. Check that all frames are back.
     pub fn end(self, frames: usize) -> Checked {
         let Node { engine, app } = self;
         let pool = engine.pool().clone();
         drop((engine, app));
         match pool.available() {
             free if free == frames => Ok(()),
-            free => Err(Violation { checker: "frames", what: format!("{free} of {frames} came back from the dead") }),
+            free => {
+                Err(Violation { checker: "frames", what: format!("{free} of {frames} frames are free after a death") })
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the nodes are to do, and how they are set up.
+//! The work of the nodes, and their configuration.
 
 use am_netdev_sim::{MS, Nanos, Options, US};
 use am_proto::FramingChoice;
@@ -6,40 +6,39 @@ use am_wire::Framing;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// The same for all nodes of a run.
+/// The work of every node of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     pub seed: u64,
-    /// Requests that each run of a node sends, at most.
+    /// The most requests that each run of a node sends.
     pub requests: u32,
     /// Flows that a node keeps open.
     pub flows: usize,
     /// The longest pause between two bursts of requests.
     pub pause: Nanos,
-    /// How long the right to reply is kept, where it is.
+    /// The longest time that a token is kept.
     pub keep: Nanos,
-    /// A message is kept beyond its handler, for up to `keep`.
+    /// The probability that a message outlives its handler, by up to `keep`.
     pub hold: f64,
-    /// A request is prepared, and committed up to `keep` later.
+    /// The probability that a request is prepared, and committed up to `keep` later.
     pub prepare: f64,
-    /// A burst of requests begins with the end of a flow, asked for or accepted.
+    /// The probability that a burst of requests begins with the close of a flow.
     pub close: f64,
-    /// It begins with the end of the endpoint, and another in its place.
+    /// The probability that a burst begins with a new endpoint in place of the old one.
     pub reopen: f64,
-    /// Messages that are extracted at once, and how long then none is: an
-    /// application that has other things to do.
+    /// How many messages are extracted at once, and how long the application is busy afterwards.
     pub extract: usize,
     pub rest: Nanos,
     pub receive_frames: usize,
     pub send_frames: usize,
     pub window: u16,
     pub patience: Nanos,
-    /// How often quiet flows are looked at.
+    /// The time between two beacons. A quiet flow is probed about as often.
     pub beacon: Nanos,
     /// The longest retransmission time-out.
     pub max_timeout: Nanos,
     pub framing: FramingChoice,
-    /// Where sequence numbers begin, where they are to wrap soon.
+    /// The first sequence number, if the numbers are to wrap soon.
     pub first_number: Option<u32>,
 }
 
@@ -62,7 +61,7 @@ impl Work {
             ..Work::default()
         };
         work.max_timeout = work.patience / random.random_range(4..12);
-        // Not enough for all credits: messages come back.
+        // Too few frames for all credits, so messages are rejected.
         if random.random_bool(0.3) {
             work.receive_frames = random.random_range(4..16);
         }
@@ -70,7 +69,7 @@ impl Work {
             work.extract = random.random_range(1..8);
             work.rest = random.random_range(0..500 * US);
         }
-        // Bare frames are told from those of an earlier run by such numbers only.
+        // Only random first numbers tell bare frames from those of an earlier run.
         let bare = work.framing == FramingChoice::Fixed(Framing::Bare);
         if random.random_bool(0.5) && (!bare || Options::from_seed(seed).deaths.is_empty()) {
             work.first_number = Some(u32::MAX - random.random_range(0..40));
@@ -79,7 +78,7 @@ impl Work {
         work
     }
 
-    /// In half of all runs each, so that one does not hide what another shows.
+    /// Each is in half of all runs, so that no habit always hides the effect of another.
     fn draw_habits(&mut self, random: &mut SmallRng) {
         let mut maybe = |most: f64| if random.random_bool(0.5) { most * random.random::<f64>() } else { 0.0 };
         (self.hold, self.prepare) = (maybe(0.5), maybe(0.5));

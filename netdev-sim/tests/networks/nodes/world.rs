@@ -1,4 +1,4 @@
-//! A run: the network, its nodes, and the checks after every turn.
+//! A run: the network, its nodes, and the checkers after every turn.
 
 use std::collections::BTreeSet;
 
@@ -24,31 +24,31 @@ pub struct World {
     places: Vec<Place>,
     checks: Checks,
     liveness: Liveness,
-    /// How often every flow has sent one more request.
+    /// How many rounds of last requests were sent.
     encores: u8,
-    /// Counters of nodes that died, and of the network when all is over.
+    /// Counters of the nodes that died.
     counted: Seen,
 }
 
-/// Where a node is, or was.
+/// The place of a node, whether it lives or not.
 struct Place {
     node: Option<Node>,
     run: u16,
     since: Nanos,
-    /// When its next turn is; alarms for another time are stale.
+    /// The time of its next turn. Alarms for another time are stale.
     next: Nanos,
     stalled_until: Nanos,
-    /// Its NIC's frames when its last turn was over.
+    /// The frames of its NIC at the end of its last turn.
     between: Option<Between>,
 }
 
-/// What a run without a violation was.
+/// The results of a run without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub delivered: u64,
     pub returned: u64,
     pub events: u64,
-    /// From the last fault until everything was drained.
+    /// The time from the last fault until everything was resolved.
     pub drained_in: Nanos,
     pub digest: u64,
 }
@@ -62,7 +62,7 @@ impl World {
             .collect();
         let endings = Endings::new(quiet_from, work.max_timeout.max(work.beacon));
         let checks = Checks { quiet_from, endings, ..Checks::default() };
-        // Who is asked for and gone is waited for as long as patience lasts, and so is a message.
+        // A set-up with a dead peer ends after the configured patience, and so does a message to it.
         let liveness = Liveness { from: quiet_from, within: 3 * work.patience + 500 * MS };
         let mut world = World { net, work, places, checks, liveness, encores: 0, counted: Seen::new() };
         (0..world.places.len()).for_each(|at| world.start(at));
@@ -79,7 +79,7 @@ impl World {
         self.schedule(at, self.net.now());
     }
 
-    /// A turn no later than that.
+    /// Schedule a turn for this time, unless an earlier one is scheduled.
     fn schedule(&mut self, at: usize, when: Nanos) {
         let place = &mut self.places[at];
         let when = when.max(place.stalled_until).max(self.net.now());
@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    /// Until everything is drained, then for a while that shows that it stays
-    /// so, then until every flow has sent once more and all credit is back.
+    /// Run until everything is resolved; then for a while that shows that it stays so; then until every flow has sent one
+    /// last request and all credit is back.
     pub fn run(&mut self) -> Result<Report, Violation> {
         let (mut drained, mut first) = (None, None);
         while let Some(step) = self.net.step_once() {
@@ -116,14 +116,13 @@ impl World {
                 drained = None;
             }
         }
-        // Nobody is left: whoever lives says so from time to time.
+        // No event is left, so no node lives: a live node sends beacons.
         self.liveness.check(Nanos::MAX, self.undecided())?;
         Ok(self.report(self.net.now().max(self.checks.quiet_from)))
     }
 
-    /// A run in which frames are damaged unnoticed, for as long as there are
-    /// faults: of all promises, frames and memory are left. Returns what the
-    /// nodes that live dropped, by reason.
+    /// Run with undetected damage until the faults end. Only the promises on frames and memory are checked. Returns how
+    /// many frames the live nodes dropped, by reason.
     pub fn run_damaged(&mut self) -> Result<Vec<(&'static str, u64)>, Violation> {
         while self.net.now() < self.checks.quiet_from + 20 * MS
             && let Some(step) = self.net.step_once()
@@ -140,14 +139,15 @@ impl World {
         Ok(each.map(|(reason, count)| (reason.name(), count)).collect())
     }
 
-    /// Who is asked and gone is given up in the first calm; then only news is waited for.
+    /// How long the network has to stay resolved. The first time is long enough to give up dead peers; later ones wait
+    /// only for lost notices.
     fn calm(&self) -> Nanos {
         let heard = self.work.max_timeout.max(self.work.beacon) + 20 * MS;
         if self.encores == 0 { 2 * self.work.patience + 200 * MS } else { heard }
     }
 
-    /// Every flow sends one more request, and is answered; then those again that
-    /// miss credit: the news of it may have been lost once more, to a full buffer.
+    /// Every flow sends one more request, and is answered. In later rounds only the flows that miss credit do: a full
+    /// buffer may have dropped the notice of it again.
     fn encore(&mut self, missing: &BTreeSet<u64>) {
         let all = self.encores == 0;
         self.encores += 1;
@@ -161,15 +161,15 @@ impl World {
         }
     }
 
-    /// The flows that miss credit, or their asker; in the end there must be none. All frames are free.
+    /// The flows that miss credit or their initiator. After the last round there must be none. Checks that all frames are
+    /// free.
     fn unsettled(&mut self) -> Result<BTreeSet<u64>, Violation> {
         const ENCORES: u8 = 12;
         for (at, place) in self.places.iter().enumerate() {
             let Some(node) = &place.node else { continue };
-            // A question or a beacon may wait for room in the TX ring; and what a node had sent before it died, for what
-            // was lost of that.
+            // A probe or a beacon may wait for room in the TX ring. Messages of a dead node may wait behind its lost ones.
             let mut held = vec![];
-            node.engine.frames(&mut |frame| held.push(frame.index()));
+            node.engine.core().frames(&mut |frame| held.push(frame.index()));
             frames::running(
                 self.net.nic(at),
                 if held.len() > 1 && !node.engine.core().has_held() { &[] } else { &held },
@@ -179,7 +179,7 @@ impl World {
         if self.encores >= ENCORES
             && let Some(flow) = missing.first()
         {
-            let what = format!("flow {flow:#x} is kept for a peer that is dead, or knows nothing of it");
+            let what = format!("flow {flow:#x} is kept for a peer that is dead, or does not know it");
             return Err(Violation { checker: "endings", what });
         }
         let left = self.nodes().flat_map(|node| node.app.credits(&node.engine));
@@ -193,7 +193,7 @@ impl World {
         Ok(missing)
     }
 
-    /// One event, and all checks that it may concern; whether it concerned a node.
+    /// Handle one event, and run its checks. Whether it concerned a node.
     fn on_step(&mut self, Step { happening, at }: Step) -> Result<bool, Violation> {
         if happening != Some(Happening::Death(at))
             && let Some(between) = self.places[at].between
@@ -246,7 +246,7 @@ impl World {
         self.checks.credits_of(&node.engine, &node.app)
     }
 
-    /// What its peers' credits are from now on.
+    /// Tell the checker the credits that the node grants its peers.
     fn grants(&mut self, at: usize) -> Checked {
         let World { places, checks, .. } = self;
         let Some(node) = &places[at].node else { return Ok(()) };
@@ -254,14 +254,14 @@ impl World {
         grants.try_for_each(|(serial, class, credits)| checks.credits.grants(serial, class, credits))
     }
 
-    /// What this node takes for acknowledged, against what its peers have had.
+    /// Compare the messages that count as acknowledged with those that the peers have accepted.
     fn kept(&self, at: usize) -> Checked {
         let Some(node) = &self.places[at].node else { return Ok(()) };
         let here = &self.places[at];
         let valid = |there: u16, serial: u64, since: Nanos| {
             let (place, asked) = (&self.places[there as usize], Id::from_word(serial).from);
             let waits = place.node.as_ref().is_none_or(|node| node.engine.core().has_deliveries());
-            // Both are the runs between which it was set up.
+            // Both nodes are in the run in which they set up the flow.
             !waits
                 && !self.checks.endings.is_closed(serial)
                 && place.since <= since
@@ -278,7 +278,7 @@ impl World {
         })
     }
 
-    /// Messages of a flow that wait at that node for earlier ones; `None` where it does not know the flow's number yet.
+    /// How many messages of a flow wait at that node behind a gap. `None` if the node does not know the flow's number yet.
     fn held(&self, at: u16, serial: u64, class: Class) -> Option<usize> {
         let node = self.places[at as usize].node.as_ref()?;
         let core = node.engine.core();
@@ -302,7 +302,7 @@ impl World {
         node.end(self.net.options().frames)
     }
 
-    /// What has happened so far, by name: in the network, the protocol, the application.
+    /// How often each event has happened so far: in the network, the protocol, the application.
     pub fn seen(&mut self) -> Seen {
         let mut seen = self.counted.clone();
         self.nodes().for_each(|node| coverage::node(&mut seen, node));
@@ -326,14 +326,14 @@ impl World {
         violation
     }
 
-    /// Flows that were accepted, and whose asker is dead or has them no longer.
+    /// Accepted flows whose initiator is dead or has closed them.
     fn kept_for_nobody(&self) -> BTreeSet<u64> {
         let open = self.nodes().flat_map(|node| node.app.open_flows(&node.engine));
         let accepted = open.filter(|(_, class, ..)| *class == Class::Reply).map(|(serial, ..)| serial);
         accepted.filter(|&serial| !self.asker_lives(serial)).collect()
     }
 
-    /// Who only replies does not notice that nobody asks any more.
+    /// Whether the initiator of a flow still has it. The other side only replies, and may not have noticed the end.
     fn asker_lives(&self, serial: u64) -> bool {
         let node = self.places[Id::from_word(serial).from.node as usize].node.as_ref();
         node.is_some_and(|node| node.app.half(serial, true).is_some())
@@ -348,7 +348,7 @@ impl World {
             ReturnReason::Closed => End::Closed,
             ReturnReason::Restarted => End::Restarted,
         };
-        // The new run may have answered a question that was meant for the one before.
+        // A later run may have answered a question to an earlier one.
         let restarted = place.run > 1;
         self.checks.endings.ended(self.net.now(), ended.serial, how, Other { open, restarted })
     }

@@ -1,4 +1,4 @@
-//! A host whose transport notes every call, and two of them with a flow between.
+//! A host whose transport records every call, and two hosts with a flow between them.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::collections::VecDeque;
@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use am_engine::Engine;
 use am_proto::{Config, Core, EndpointId, Event, FlowId, FlowState, FramingChoice, Time};
 use am_ring::{Frame, Layout, Pool};
-use am_transport::{Caps, Transport};
+use am_transport::{Caps, Command, IntroduceError, Transport};
 use am_wire::control::{Incarnation, Name, NodeId};
 use am_wire::{Address, Buffer, Class, Flow, Framing};
 
-/// Notes what it is asked to do; takes as many frames a turn as it has room for.
+/// A transport that records its calls, and takes as many frames as it has room for.
 pub struct Notes {
     pub caps: Caps,
     pub arriving: VecDeque<Frame>,
@@ -45,7 +45,7 @@ impl Notes {
         Notes { caps, arriving: VecDeque::new(), left: Vec::new(), room: usize::MAX, calls: Vec::new() }
     }
 
-    /// What left there arrives here.
+    /// Receive the frames that the peer has sent.
     pub fn take_from(&mut self, peer: &mut Notes) {
         for frame in peer.left.drain(..) {
             self.arriving.push_back(self.caps.pool.copy(frame.bytes()).expect("a frame"));
@@ -65,23 +65,26 @@ impl Transport for Notes {
         count
     }
 
-    fn send(&mut self, _to: Address, frame: Frame) -> Result<(), Frame> {
+    fn send(&mut self, _to: Address, frame: &Frame) -> bool {
         if self.room == 0 {
             self.calls.push(Call::Full);
-            return Err(frame);
+            return false;
         }
         self.room -= 1;
         self.calls.push(Call::Send);
-        self.left.push(frame);
-        Ok(())
+        self.left.push(frame.share());
+        true
     }
 
     fn flush(&mut self) {
         self.calls.push(Call::Flush);
     }
 
-    fn steer(&mut self, flow: Flow, open: bool) {
-        self.calls.push(Call::Steer(flow, open));
+    fn control(&mut self, command: Command<'_>) -> Result<(), IntroduceError> {
+        if let Command::Steer { flow, open } = command {
+            self.calls.push(Call::Steer(flow, open));
+        }
+        command.without_peers(&self.caps)
     }
 
     fn counters(&self, _: &mut dyn FnMut(&'static str, u64)) {}
@@ -103,7 +106,7 @@ impl Host {
         let address = Address([2, 0, 0, 0, 0, number]);
         let mut config = Config::new(NodeId(number as u64), Incarnation(1), Name::new(name).unwrap(), address);
         config.framing = FramingChoice::Fixed(Framing::Plain);
-        // Frames are counted here: each message has one.
+        // The tests count frames, so each message has a frame of its own.
         config.bundle_below = 0;
         adjust(&mut config);
         let mut core = Core::new(config, Time(0));
@@ -128,12 +131,12 @@ impl Host {
 
 pub const MS: u64 = 1_000_000;
 
-/// Two hosts with a flow between them, and the time when it was open.
+/// Two hosts with a flow between them, the flow, and the time when it was open.
 pub fn connected() -> (Host, Host, FlowId, Time) {
     connected_to(|_| ())
 }
 
-/// The same with other settings of the second.
+/// As [`connected`], with other settings of the second host.
 pub fn connected_to(adjust: impl FnOnce(&mut Config)) -> (Host, Host, FlowId, Time) {
     let (mut alpha, mut beta) = (Host::new(1, "alpha"), Host::with(2, "beta", adjust));
     let name = |text| Name::new(text).unwrap();

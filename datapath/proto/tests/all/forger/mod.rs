@@ -1,9 +1,8 @@
-//! Somebody on the segment who forges frames: real ones with some of what they
-//! say changed, put between those of honest conversations, as a script of bytes
-//! says. Nothing panics, memory stays bounded, and a conversation whose own
-//! frames are left alone gets each of its messages through, once.
+//! A forger on the segment. It changes fields of real frames and sends them between those of honest nodes, by a script
+//! of bytes. Nothing panics, memory stays bounded, and a connection whose own frames are left alone gets each of its
+//! messages through, once.
 //!
-//! Included by an ordinary test and by the fuzz target `core`, which write the script.
+//! An ordinary test and the fuzz target `core` include this module, and write the script.
 
 mod script;
 
@@ -17,15 +16,15 @@ use script::Script;
 use crate::harness::{Buf, Net};
 
 const ALPHA: usize = 0;
-/// It is this one that the forger is after, besides alpha.
+/// The forger attacks this node, besides alpha.
 const BETA: usize = 1;
-/// Talks to beta; nobody forges its frames.
+/// This node talks to beta. Its frames are not forged.
 const GAMMA: usize = 2;
 
-/// Frames that a node may hold for what arrived, and as many for what it sent.
+/// The most frames that a node may hold for received messages, and as many for sent ones.
 const FRAMES: usize = 16;
 
-/// Real frames that are remembered, the newest.
+/// The most recent real frames, which the forger remembers.
 const REAL: usize = 64;
 
 const KINDS: [Kind; 9] = [
@@ -43,18 +42,18 @@ const KINDS: [Kind; 9] = [
 struct Play {
     net: Net,
     ends: [EndpointId; 3],
-    /// Alpha's to beta, and gamma's.
+    /// Alpha's flow to beta, and gamma's.
     alphas: FlowId,
     gammas: FlowId,
-    /// What beta calls gamma's.
+    /// Beta's id of gamma's flow.
     honest: Flow,
-    /// Which of gamma's requests arrived.
+    /// By number: whether gamma's request arrived.
     arrived: Vec<bool>,
-    /// Set-up was forged: flows may end.
+    /// Set-up frames were forged: flows may end.
     is_set_up_forged: bool,
 }
 
-/// What the script says, from the start to the end.
+/// Play the script from start to end.
 pub(crate) fn play(script: &[u8]) {
     let mut script = Script(script);
     let mut play = Play::new(script.byte());
@@ -135,7 +134,7 @@ impl Play {
         }
     }
 
-    /// Beyond messages: a conversation is begun, or ended, or a tag is changed.
+    /// Open or close a flow, or change a tag.
     fn change(&mut self, script: &mut Script<'_>) {
         let (now, at) = (self.net.now, script.choose(&[ALPHA, BETA]));
         match script.byte() % 8 {
@@ -155,7 +154,7 @@ impl Play {
         real.get(script.byte() as usize % real.len().max(1)).filter(|(at, _)| *at != GAMMA)
     }
 
-    /// One with some fields of its header, or its body, changed.
+    /// A real frame with some fields of its header, or its body, changed.
     fn forged(&self, script: &mut Script<'_>) -> Option<(usize, Vec<u8>)> {
         let (at, real) = self.real(script)?;
         let parsed = frame::parse(real, EtherType::DEFAULT).expect("a real frame");
@@ -175,14 +174,14 @@ impl Play {
         Some((*at, frame))
     }
 
-    /// One with some of its bytes changed.
+    /// A real frame with some bytes changed.
     fn damaged(&self, script: &mut Script<'_>) -> Option<(usize, Vec<u8>)> {
         let (at, mut frame) = self.real(script)?.clone();
         change_body(&mut frame, script);
         Some((at, frame))
     }
 
-    /// What names gamma's flow is left out: it would be believed.
+    /// Frames that name gamma's flow are left out: they would be believed.
     fn hand_over(&mut self, at: usize, bytes: &[u8]) {
         let parsed = frame::parse(bytes, EtherType::DEFAULT).ok();
         if parsed.is_some_and(|parsed| (at, parsed.header.flow) == (BETA, self.honest)) {
@@ -192,10 +191,10 @@ impl Play {
         let is_believable = parsed.is_some_and(|parsed| self.is_believable(at, &parsed));
         let before = self.dropped(at);
         self.net.core(at).on_frame(Buf::of(bytes));
-        assert!(is_believable || self.dropped(at) == before + 1, "taken for a frame of ours: {parsed:?}");
+        assert!(is_believable || self.dropped(at) == before + 1, "a forged frame was accepted: {parsed:?}");
     }
 
-    /// Set-up, or on a flow and with a nonce that the node has given out.
+    /// A set-up frame, or one with a flow id and nonce that the node has given out.
     fn is_believable(&self, at: usize, forged: &Parsed<'_>) -> bool {
         let name = |parsed: &Parsed<'_>| (parsed.header.flow, parsed.header.nonce);
         let is_same = |(to, real): &(usize, Vec<u8>)| {
@@ -210,7 +209,7 @@ impl Play {
         self.net.core(at).counters().dropped.iter().sum()
     }
 
-    /// Handlers run: all that waits is taken, and answered where that is wanted.
+    /// Run the handlers: take all waiting messages, and answer them if `answers`.
     fn take(&mut self, at: usize, answers: bool) {
         let end = self.ends[at];
         while let Some(got) = self.net.core(at).poll_deliver(end) {
@@ -254,7 +253,7 @@ impl Play {
         }
     }
 
-    /// The forger is gone: what gamma sent arrives.
+    /// The forger is gone: gamma's messages arrive.
     fn finish(&mut self) {
         for _ in 0..1000 {
             [ALPHA, BETA, GAMMA].into_iter().for_each(|at| self.take(at, true));
@@ -298,7 +297,7 @@ fn change_header(what: u8, header: &mut Header, script: &mut Script<'_>) {
     }
 }
 
-/// Other bytes in some places, or a part left out, or something at the end.
+/// Change some bytes, cut a part out, or append something.
 fn change_body(body: &mut Vec<u8>, script: &mut Script<'_>) {
     for _ in 0..script.byte() % 8 {
         let (at, byte) = (script.short() as usize, script.byte());

@@ -1,6 +1,6 @@
-//! Bytes as a list of what to do.
+//! Bytes, read as a script.
 
-/// Bytes, read one after the other; zeros when there are no more.
+/// Bytes, read one after the other; zeros after the end.
 pub(crate) struct Script<'a>(pub(crate) &'a [u8]);
 
 impl Script<'_> {
@@ -18,12 +18,12 @@ impl Script<'_> {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// One of these.
+    /// One of these values.
     pub(crate) fn choose<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.byte() as usize % from.len()]
     }
 
-    /// So many bytes, fewer where there are no more.
+    /// This many bytes, or fewer at the end.
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let (some, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;

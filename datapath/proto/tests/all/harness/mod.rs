@@ -1,5 +1,5 @@
-//! Cores on a simulated wire with a simulated clock: a protocol test is a
-//! story that ends by asserting that nothing is left over.
+//! Cores on a simulated wire with a simulated clock. A protocol test plays a scenario, and ends by asserting that
+//! nothing is left over.
 #![allow(unreachable_pub, reason = "a module of a test program: nothing outside of it can reach it")]
 
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ use am_wire::{Address, Buffer, Class, EtherType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// The memory of a frame, counted.
+/// The memory of a frame, shared by reference count.
 #[derive(Clone, Debug)]
 pub struct Buf {
     data: Rc<Vec<u8>>,
@@ -22,7 +22,7 @@ pub struct Buf {
 
 impl Buf {
     pub fn fresh(size: usize) -> Buf {
-        // Stale content: nothing may leak from it or depend on it.
+        // Old content: nothing may depend on it or leak from it.
         Buf { data: Rc::new(vec![0xee; size]), len: 0 }
     }
 
@@ -53,37 +53,37 @@ pub fn name(text: &str) -> Name {
     Name::new(text).expect("a test's name fits")
 }
 
-/// What the wire does to frames.
+/// The faults of the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub drop: f64,
     pub duplicate: f64,
-    /// Frames that are held back by up to ten times the latency.
+    /// The chance that a frame is delayed by up to ten times the latency.
     pub delay: f64,
 }
 
-/// What is between the nodes.
+/// The network between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Nothing: every frame reaches everybody else.
+    /// Every frame reaches all other nodes.
     Cable,
     /// A switch that learns source addresses.
     Switch,
-    /// A filter that drops frames whose source is not the sender's own.
+    /// A filter that drops frames whose source is not the sender's true address.
     SpoofFilter,
 }
 
-/// Frames that do not arrive, whatever the chance is.
+/// Frames that never arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     None,
     All,
-    /// What this node's NIC cuts, and its XDP program drops.
+    /// Those that this node's NIC cuts, and its XDP program drops.
     LongerThan {
         node: usize,
         bytes: usize,
     },
-    /// So many of those with questions or answers about the path.
+    /// The first so many probes and answers to probes.
     FirstProbes(usize),
     /// Acknowledgements in frames of their own.
     Acks,
@@ -91,7 +91,7 @@ pub enum Loss {
 
 pub const MAX_FRAME: usize = 1514;
 
-/// A frame on its way: when it arrives, which one of all it is, where, and its bytes.
+/// A frame in flight: when it arrives, its number, its receiver, and its bytes.
 type Flight = (Time, usize, usize, Vec<u8>);
 
 pub struct Net {
@@ -103,7 +103,7 @@ pub struct Net {
     pub latency: Duration,
     /// Frames sent since the start.
     pub sent: usize,
-    /// What the nodes received, and which of them did, where that is wanted.
+    /// If enabled: what the nodes received, and which node did.
     pub log: Option<Vec<(usize, Vec<u8>)>>,
     learned: HashMap<[u8; 6], usize>,
     wire: BinaryHeap<Reverse<Flight>>,
@@ -151,7 +151,7 @@ impl Net {
         (self.nodes.len() - 1, endpoint)
     }
 
-    /// The node at `at` is gone without a word, and is started again.
+    /// Kill the node at `at` without a Close, and start it again.
     pub fn restart(&mut self, at: usize, named: &str) -> EndpointId {
         let config = self.config(at, named);
         let mut core = Core::new(config, self.now);
@@ -168,7 +168,7 @@ impl Net {
         matches!(self.core(at).state(flow), FlowState::Open { .. })
     }
 
-    /// Everybody's outputs onto the wire.
+    /// Put all outputs onto the wire.
     pub fn drain(&mut self) {
         for at in 0..self.nodes.len() {
             while let Some(transmit) =
@@ -176,7 +176,7 @@ impl Net {
             {
                 self.sent += 1;
                 let bytes = transmit.frame.bytes().to_vec();
-                assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree where it goes");
+                assert_eq!(bytes[..6], transmit.to.0, "the frame and the transport agree on the destination");
                 self.carry(at, bytes);
             }
             self.nodes[at].iter_mut().for_each(|core| core.settle(self.now));
@@ -231,8 +231,7 @@ impl Net {
         self.wire.push(Reverse((at, self.starts as usize, receiver, bytes)));
     }
 
-    /// The clock goes to the next thing that happens, which happens; false if
-    /// nothing does before `until`.
+    /// Advance the clock to the next event and process it. `false` if there is none before `until`.
     pub fn step(&mut self, until: Time) -> bool {
         self.drain();
         let frame_at = self.wire.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
@@ -256,7 +255,7 @@ impl Net {
         true
     }
 
-    /// As the NIC's filter and the XDP program do.
+    /// Does what the NIC's filter and the XDP program do.
     fn receive(&mut self, receiver: usize, bytes: &[u8]) {
         let Some(core) = self.nodes[receiver].as_mut() else { return };
         let own = core.config().address;
@@ -270,11 +269,11 @@ impl Net {
         }
     }
 
-    /// Run until `done` or for `limit` of simulated time.
+    /// Run until `done`, or for `limit` of simulated time.
     pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Net) -> bool) {
         let until = self.now + limit;
         while !done(self) {
-            assert!(self.step(until), "nothing happens any more, and it is not done");
+            assert!(self.step(until), "no event is left, and the condition does not hold");
         }
     }
 
@@ -284,12 +283,12 @@ impl Net {
         while self.step(until) {}
     }
 
-    /// A flow from `from`'s endpoint to "app" of the node called `to`, open.
+    /// An open flow from `from`'s endpoint to "app" of the node named `to`.
     pub fn connect(&mut self, from: usize, endpoint: EndpointId, to: &str) -> FlowId {
         self.connect_many(from, endpoint, to, 1)[0]
     }
 
-    /// So many of them, asked for at once.
+    /// `count` such flows, all asked for at once.
     pub fn connect_many(&mut self, from: usize, endpoint: EndpointId, to: &str, count: usize) -> Vec<FlowId> {
         let now = self.now;
         let connect = |core: &mut Core<Buf>| core.connect(now, endpoint, name(to), name("app"), 7).unwrap();
@@ -316,7 +315,7 @@ impl Net {
         self.core(from).send(flow, class, 3, 1, Buf::fresh(2048), body, write).map_err(|(error, _)| error)
     }
 
-    /// The next message for an endpoint, handled: no reply, credit back.
+    /// Take and handle the next message of an endpoint: no reply, credit back.
     pub fn extract(&mut self, at: usize, endpoint: EndpointId) -> Option<Delivery<Buf>> {
         let delivery = self.core(at).poll_deliver(endpoint)?;
         if delivery.class == Class::Request {
@@ -326,7 +325,7 @@ impl Net {
         Some(delivery)
     }
 
-    /// The next request, answered with its own word and payload.
+    /// Answer the next request with its own word and payload.
     pub fn echo(&mut self, at: usize, endpoint: EndpointId) -> bool {
         let Some(request) = self.core(at).poll_deliver(endpoint) else { return false };
         assert_eq!(request.class, Class::Request);

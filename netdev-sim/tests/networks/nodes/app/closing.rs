@@ -1,4 +1,4 @@
-//! Flows and endpoints end in the middle, because the application says so.
+//! The application closes flows and its endpoint at random times.
 
 use am_engine::Engine;
 use am_netdev_sim::Nanos;
@@ -10,7 +10,7 @@ use crate::nodes::checks::Checks;
 use crate::nodes::node::{TAG, app_name};
 
 impl App {
-    /// With every burst of requests, perhaps.
+    /// Close some, with some probability, before a burst of requests.
     pub fn close_some(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) {
         if now < self.next || self.requests_left == 0 {
             return;
@@ -27,7 +27,7 @@ impl App {
         }
     }
 
-    /// One that we asked for, open or not yet.
+    /// Close a flow that this node asked for, open or not yet.
     fn close_ours(&mut self, engine: &mut Engine, checks: &mut Checks) {
         if self.flows.is_empty() {
             return;
@@ -40,7 +40,7 @@ impl App {
         engine.core_mut().close(flow.id);
     }
 
-    /// One that a peer asked for.
+    /// Close a flow that a peer asked for.
     fn close_theirs(&mut self, engine: &mut Engine, checks: &mut Checks) {
         let Some((&serial, &id)) = self.accepted.iter().nth(self.random.random_range(0..4)) else { return };
         checks.saw("closed by who had accepted");
@@ -49,8 +49,8 @@ impl App {
         self.accepted.remove(&serial);
     }
 
-    /// The endpoint goes with all its flows, and with what it had not extracted
-    /// and what was not acknowledged; another takes its name.
+    /// Close the endpoint with all its flows, its messages that were not extracted and those that were not acknowledged.
+    /// Open another of the same name.
     fn reopen(&mut self, engine: &mut Engine, checks: &mut Checks) {
         checks.saw("endpoint closed and opened again");
         let node = self.run.node;

@@ -1,5 +1,4 @@
-//! What an application holds beyond a call: rights to reply, messages that it
-//! keeps, requests that it writes before they are sent.
+//! Objects that an application holds beyond a call: tokens, messages that outlive their handler, prepared requests.
 
 use am_engine::Engine;
 use am_netdev_sim::Nanos;
@@ -13,7 +12,7 @@ use rand::Rng;
 use super::{App, Flow};
 use crate::nodes::checks::Checks;
 
-/// The right to reply, for later.
+/// A token for a later reply.
 pub struct Kept {
     pub flow: FlowId,
     pub serial: u64,
@@ -21,7 +20,7 @@ pub struct Kept {
     pub at: Nanos,
 }
 
-/// A message beyond its handler: its frame, and with it the sender's credit.
+/// A message that outlives its handler. It keeps its frame, and the sender's credit.
 pub struct Held {
     message: Delivery<Frame>,
     at: Nanos,
@@ -33,7 +32,7 @@ impl Held {
     }
 }
 
-/// A request that stands in its frame already.
+/// A prepared request, written in its frame.
 pub struct Prepared {
     pub frame: Frame,
     flow: Flow,
@@ -43,17 +42,17 @@ pub struct Prepared {
     at: Nanos,
 }
 
-/// The most messages that are kept at once.
+/// The most messages that are held at once.
 const MOST: usize = 32;
 
 impl App {
-    /// When one of them is due.
+    /// The time when one of them is due.
     pub fn held_until(&self) -> Nanos {
         let held = self.held.iter().map(|held| held.at);
         held.chain(self.prepared.iter().map(|prepared| prepared.at)).min().unwrap_or(Nanos::MAX)
     }
 
-    /// Keep the message, perhaps.
+    /// Hold the message, with some probability. Whether it is held.
     pub fn hold(&mut self, now: Nanos, message: &Delivery<Frame>, checks: &mut Checks) -> bool {
         if checks.is_encore || self.held.len() >= MOST || !self.random.random_bool(self.work.hold) {
             return false;
@@ -63,7 +62,7 @@ impl App {
         true
     }
 
-    /// What was kept is as it was, whatever has come in since.
+    /// Release the messages that are due. Their content has not changed, whatever has arrived since.
     pub fn release_what_was_held(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
         while let Some(at) = self.held.iter().position(|held| held.at <= now) {
             let message = self.held.swap_remove(at).message;
@@ -76,12 +75,12 @@ impl App {
         Ok(())
     }
 
-    /// A request of a flow, written where it leaves from.
+    /// Write a request in the frame in which it leaves.
     pub fn prepare(&mut self, now: Nanos, flow: Flow, engine: &Engine) {
         let FlowState::Open { framing, max_body, .. } = engine.core().state(flow.id) else { return };
         let Some(mut frame) = engine.pool().take() else { return };
         let words = self.random.random_range(2..=MAX_WORDS);
-        // None so short that it is padded: that would be written once more.
+        // A short body would be padded, and written again.
         let size = self.random.random_range(64.min(max_body)..=max_body);
         let id = Id { from: self.run, number: self.number };
         let body = frame.space().and_then(|space| space.get_mut(framing.body_at()..)?.get_mut(..size));
@@ -92,7 +91,7 @@ impl App {
         self.prepared.push(Prepared { frame, flow, id, words: words as u8, size, at });
     }
 
-    /// What has no credit waits; in the end it is thrown away.
+    /// Send the prepared requests that are due. One without credit waits. After the faults, those left are discarded.
     pub fn commit_what_was_prepared(&mut self, now: Nanos, engine: &mut Engine, checks: &mut Checks) -> Checked {
         if checks.is_quiet(now) {
             self.prepared.clear();
@@ -112,7 +111,7 @@ impl App {
                 }
                 Err((SendError::Dead(_) | SendError::Unknown, _)) => checks.saw("prepared for a flow that ended"),
                 Err((error, _)) => {
-                    let what = format!("what was prepared was refused: {error}");
+                    let what = format!("a prepared request was refused: {error}");
                     return Err(Violation { checker: "replies", what });
                 }
             }

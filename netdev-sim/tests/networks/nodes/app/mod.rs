@@ -1,6 +1,5 @@
-//! The application: sends requests of random sizes, some prepared in advance;
-//! replies at once, later, or never; keeps some messages for a while; closes
-//! flows and its endpoint in the middle, and opens others.
+//! The application. It sends requests of random sizes, some prepared in advance. It replies at once, later, or never,
+//! and keeps some messages for a while. It closes flows and its endpoint at random times, and opens others.
 
 mod closing;
 mod held;
@@ -31,37 +30,37 @@ pub struct App {
     number: u32,
     requests_left: u32,
     next: Nanos,
-    /// Nothing is extracted until then.
+    /// The application is busy until then, and extracts nothing.
     busy_until: Nanos,
     serial: u64,
     /// Flows that this run asked for.
     pub flows: Vec<Flow>,
-    /// Flows that peers asked for, by their number: it comes with the first request.
+    /// Flows that peers asked for, by the number that their first request carries.
     pub accepted: BTreeMap<u64, FlowId>,
-    /// Flows that peers asked for, and their credit for replies in the beginning.
+    /// Flows that peers asked for, and their initial credit for replies.
     granted: Vec<(FlowId, usize)>,
-    /// Flows that are over, not by our own doing.
+    /// Flows that ended without a close of this application.
     pub ended: Vec<Ended>,
-    /// Flows on which one more request is to be sent.
+    /// Flows that still have to send a last request.
     encores: Vec<u64>,
     kept: Vec<Kept>,
-    /// Messages that are kept for a while after their handler.
+    /// Messages that outlive their handler.
     held: Vec<Held>,
     prepared: Vec<Prepared>,
 }
 
-/// A flow and the number that it has in the whole run.
+/// A flow, and its number in the whole run.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     pub id: FlowId,
     pub serial: u64,
     pub to: u16,
     pub since: Nanos,
-    /// The application has been told that it is open, and counts its credits.
+    /// The application knows that it is open, and the checker counts its credits.
     open: bool,
 }
 
-/// What a node says of the end of a flow.
+/// A node's report of the end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     pub serial: u64,
@@ -95,9 +94,9 @@ impl App {
         }
     }
 
-    /// When it has something to do by itself.
+    /// The time of its next own work.
     pub fn due(&self, engine: &Engine, checks: &Checks, now: Nanos) -> Nanos {
-        // What waits may also wait for a slot for its reply.
+        // A waiting request may also wait for a slot for its reply.
         let message = if engine.core().has_deliveries() { self.busy_until.max(now + 50 * US) } else { Nanos::MAX };
         let reply = self.kept.iter().map(|kept| kept.at).min().unwrap_or(Nanos::MAX);
         let request = if self.requests_left > 0 && !checks.is_quiet(now) { self.next } else { Nanos::MAX };
@@ -106,26 +105,26 @@ impl App {
         reply.min(request).min(quiet).min(encore).min(message).min(self.held_until())
     }
 
-    /// Replies owed, flows being set up.
+    /// How many replies, set-ups and held messages are unresolved.
     pub fn undecided(&self, engine: &Engine) -> usize {
         let asking = self.flows.iter().filter(|flow| engine.core().state(flow.id) == FlowState::Connecting);
         let here = self.kept.len() + self.held.len() + self.prepared.len() + self.encores.len();
         here + asking.count() + engine.core().replies_owed()
     }
 
-    /// The frames that it holds.
+    /// Visit the frames that it holds.
     pub fn frames(&self, each: &mut dyn FnMut(&Frame)) {
         self.held.iter().for_each(|held| each(held.frame()));
         self.prepared.iter().for_each(|prepared| each(&prepared.frame));
     }
 
-    /// Our half of the flow with this number, which we asked for or accepted.
+    /// The local half of the flow with this number, asked for or accepted.
     pub fn half(&self, serial: u64, ours: bool) -> Option<FlowId> {
         let asked = || self.flows.iter().find(|flow| flow.serial == serial).map(|flow| flow.id);
         if ours { asked() } else { self.accepted.get(&serial).copied() }
     }
 
-    /// One more request on each of these flows that are open, soon.
+    /// Send a last request on each of these flows that is open.
     pub fn encore(&mut self, which: impl Fn(u64) -> bool) {
         let open = self.flows.iter().filter(|flow| flow.open).map(|flow| flow.serial);
         self.encores = open.filter(|&serial| which(serial)).collect();
@@ -165,8 +164,8 @@ impl App {
         Ok(())
     }
 
-    /// Each open flow: its number, the class of what we send on it, our half,
-    /// the other node, and a time when it was not there yet.
+    /// Each open flow: its number, the class of the messages that this node sends on it, the local half, the other node,
+    /// and a time before its set-up.
     pub fn open_flows(&self, engine: &Engine) -> impl Iterator<Item = (u64, Class, FlowId, u16, Nanos)> {
         let ours = self.flows.iter().filter(|flow| flow.open);
         let ours = ours.map(|flow| (flow.serial, Class::Request, flow.id, flow.to, flow.since));
@@ -176,19 +175,19 @@ impl App {
         ours.chain(theirs).filter(|(_, _, id, ..)| is_open(engine, *id))
     }
 
-    /// Of each open flow, what credit is left.
+    /// The credit that each open flow has left.
     pub fn credits(&self, engine: &Engine) -> impl Iterator<Item = (u64, Class, usize)> {
         self.open_flows(engine).map(|(serial, class, id, ..)| (serial, class, engine.core().credit(id, class)))
     }
 
-    /// Of each open flow, what credit the other side has from us.
+    /// The credit that the other side of each open flow has.
     pub fn grants(&self, engine: &Engine) -> impl Iterator<Item = (u64, Class, usize)> {
         let other = |class| if class == Class::Request { Class::Reply } else { Class::Request };
         let flows = self.open_flows(engine).map(move |(serial, class, id, ..)| (serial, other(class), id));
         flows.map(|(serial, class, id)| (serial, class, engine.core().granted_to(id, class)))
     }
 
-    /// Where there is no credit it stays, and is missed in the end.
+    /// Send the last requests. One without credit waits; if it waits for ever, a checker reports it.
     fn send_encores(&mut self, engine: &mut Engine, checks: &mut Checks) {
         for serial in std::mem::take(&mut self.encores) {
             let Some(&Flow { id, to, .. }) = self.flows.iter().find(|flow| flow.serial == serial) else { continue };
@@ -337,13 +336,13 @@ impl App {
         Ok(())
     }
 
-    /// Credit is conserved after each thing that changes it, not only at a turn's end.
+    /// Check that credit is conserved, after each event that changes it.
     fn credit_of(&self, serial: u64, class: Class, engine: &Engine, checks: &Checks) -> Checked {
         let half = self.half(serial, class == Class::Request).filter(|id| is_open(engine, *id));
         half.map_or(Ok(()), |id| checks.credits.check(serial, class, engine.core().credit(id, class)))
     }
 
-    /// `None` if there is no frame to write to.
+    /// Send a message of random size. `None` if the pool has no frame.
     fn send(
         &mut self,
         flow: FlowId,

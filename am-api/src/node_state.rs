@@ -1,8 +1,9 @@
 //! What a node and its endpoints share. Borrowed for a call at a time, never
 //! while a handler runs.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::{Rc, Weak};
+use std::thread;
 
 use am_engine::{Clock, Engine, Look};
 use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time};
@@ -10,15 +11,24 @@ use am_ring::Frame;
 use am_transport::Transport;
 
 use crate::bulk::Bulk;
-use crate::inboxes::{Inboxes, Letter};
-use crate::kept_credits::KeptCredits;
+use crate::connection_event::EventQueues;
 use crate::log::Log;
+use crate::owned_message::KeptCredits;
 
-pub(crate) type Strong = Rc<RefCell<Shared>>;
-/// What tokens hold: one that is kept does not keep its node alive.
-pub(crate) type Remembered = Weak<RefCell<Shared>>;
+pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
+/// For tokens and prepared messages: a kept one does not keep its node alive.
+pub(crate) type NodeWeak = Weak<RefCell<NodeState>>;
 
-pub(crate) struct Shared {
+/// Borrow the node in a `Drop`. Nothing that borrows a node drops a part of it, so a failure is a bug in this crate. While a
+/// panic unwinds, a second panic would abort.
+#[inline]
+pub(crate) fn borrow_to_drop(node: &RefCell<NodeState>) -> Option<RefMut<'_, NodeState>> {
+    let borrowed = node.try_borrow_mut();
+    assert!(borrowed.is_ok() || thread::panicking(), "dropped while its node is borrowed");
+    borrowed.ok()
+}
+
+pub(crate) struct NodeState {
     pub(crate) engine: Engine,
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) clock: Clock,
@@ -27,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) large: usize,
     /// A frame for each reply that is promised, and one more.
     pub(crate) for_replies: Vec<Frame>,
-    pub(crate) inboxes: Inboxes,
+    pub(crate) events: EventQueues,
     /// What handlers kept.
     pub(crate) kept: KeptCredits,
     /// Requests whose memory is out to be written.
@@ -49,16 +59,16 @@ pub(crate) struct Tally {
     pub(crate) late_answers: u64,
 }
 
-impl Shared {
+impl NodeState {
     pub(crate) fn new(engine: Engine, transport: Box<dyn Transport>, clock: Clock, large: usize) -> Self {
-        Shared {
+        NodeState {
             for_replies: Vec::with_capacity(engine.core().config().send_frames + 1),
             kept: KeptCredits::new(engine.core().config().receive_frames),
             engine,
             transport,
             clock,
             large,
-            inboxes: Inboxes::default(),
+            events: EventQueues::default(),
             prepared: 0,
             bulk: Bulk::default(),
             tally: Tally::default(),
@@ -84,7 +94,7 @@ impl Shared {
         let caps = self.transport.caps();
         let [one, other] = addresses.map(|address| {
             let place =
-                self.transport.place_of(address).or_else(|| (address == caps.address).then(|| caps.name.clone()));
+                self.transport.peer(address).address.or_else(|| (address == caps.address).then(|| caps.name.clone()));
             place.map_or_else(|| address.to_string(), |place| format!("{address} ({place})"))
         });
         Some(format!(
@@ -116,7 +126,7 @@ impl Shared {
     /// Credits of kept messages that were dropped return to their senders.
     #[cold]
     fn release_dropped(&mut self) {
-        while let Some((flow, class)) = self.kept.gone() {
+        while let Some((flow, class)) = self.kept.next_dropped() {
             self.core().release(flow, class);
         }
     }
@@ -154,13 +164,13 @@ impl Shared {
 
     #[cold]
     fn take_events(&mut self) {
-        let Shared { engine, transport, inboxes, bulk, log, .. } = self;
+        let NodeState { engine, transport, events, bulk, log, .. } = self;
         engine.take_events(&mut **transport, &mut |event| {
             if let Event::Ended(endpoint, flow, Ending { reason, .. }) = event {
                 bulk.on_ended(endpoint, flow, reason);
             }
             log.note(&event);
-            inboxes.put(event);
+            events.push(&event);
         });
     }
 
@@ -188,7 +198,7 @@ impl Shared {
     /// hear of: conversations that opened or ended, messages that came back.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.inboxes.is_empty() || self.bulk.has_over()
+        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_over()
     }
 
     /// Whether endpoints have anything to do for transfers.
@@ -216,20 +226,12 @@ impl Shared {
         }
         self.core().poll_request(endpoint)
     }
-
-    /// What next happened to a conversation of an endpoint, with the names of
-    /// the other side.
-    pub(crate) fn flow_event(&mut self, endpoint: EndpointId) -> Option<Letter> {
-        let letter = self.inboxes.take(endpoint)?;
-        let names = letter.names.or_else(|| self.engine.core().remote(letter.flow));
-        Some(Letter { names, ..letter })
-    }
 }
 
-impl Drop for Shared {
+impl Drop for NodeState {
     /// The last of a node and its endpoints is gone: the peers should hear of it.
     fn drop(&mut self) {
-        let Shared { engine, transport, clock, .. } = self;
+        let NodeState { engine, transport, clock, .. } = self;
         engine.shut_down(|| clock.now(), &mut **transport);
     }
 }

@@ -1,0 +1,207 @@
+//! What happens to connections, queued until their endpoint is polled.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use am_proto::{Core, Ending, EndpointId, Event, FlowId, FlowState, ReturnReason};
+use am_ring::Frame;
+use am_wire::control::Name;
+
+use crate::node_state::NodeState;
+use crate::{Connection, Endpoint, NotOpen};
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionChange {
+    /// A connection that this endpoint asked for is open.
+    Opened,
+    /// A connection that this endpoint asked for will not open.
+    Failed(NotOpen),
+    /// A peer connected to this endpoint.
+    Accepted,
+    /// An open connection ended, and not by a [`close`](Endpoint::close) of this side.
+    Ended(ReturnReason),
+}
+
+/// What [`Endpoint::on_connection`]'s handler gets.
+pub struct ConnectionEvent<'a, S> {
+    /// What happened.
+    pub change: ConnectionChange,
+    /// The connection that it happened to.
+    pub connection: Connection,
+    /// The endpoint at the other side.
+    pub peer: EndpointName,
+    /// Of a connection that ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then
+    /// dropped without a handler, because it left. They are the last ones of those that did not come back.
+    pub unhandled: [u32; 2],
+    /// The endpoint: handlers send through it.
+    pub endpoint: &'a Endpoint<S>,
+}
+
+impl<S> Clone for ConnectionEvent<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for ConnectionEvent<'_, S> {}
+
+impl<S> fmt::Debug for ConnectionEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionEvent")
+            .field("change", &self.change)
+            .field("connection", &self.connection)
+            .field("peer", &self.peer)
+            .field("unhandled", &self.unhandled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Display for ConnectionEvent<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = &self.peer;
+        match self.change {
+            ConnectionChange::Opened => write!(f, "{peer}: open"),
+            ConnectionChange::Failed(why) => write!(f, "{peer}: not open: {why}"),
+            ConnectionChange::Accepted => write!(f, "{peer}: connected to this endpoint"),
+            ConnectionChange::Ended(reason) => write!(f, "{peer}: ended: {reason}"),
+        }
+    }
+}
+
+/// Events that wait for their endpoint to be polled. Only endpoints that set a handler have a queue.
+///
+/// No event is lost, and yet an endpoint that is not polled has a bounded number: events of a connection that this side
+/// closed are dropped, and beyond [`MAX_QUEUED`] so are connections that came and went unseen. That leaves at most two
+/// events for each connection.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueues(BTreeMap<EndpointId, VecDeque<QueuedEvent>>);
+
+/// The core's event, for one endpoint.
+#[derive(Clone, Copy, Debug)]
+struct QueuedEvent {
+    flow: FlowId,
+    change: QueuedChange,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum QueuedChange {
+    /// A connection that was asked for opened or failed.
+    Settled,
+    Accepted(EndpointName),
+    Ended(Ending),
+}
+
+/// A change, and where it names them the peer and the unhandled messages.
+type Change = (ConnectionChange, EndpointName, [u32; 2]);
+
+const MAX_QUEUED: usize = 1024;
+
+impl EventQueues {
+    pub(crate) fn add(&mut self, endpoint: EndpointId) {
+        self.0.entry(endpoint).or_insert_with(|| VecDeque::with_capacity(MAX_QUEUED));
+    }
+
+    pub(crate) fn remove(&mut self, endpoint: EndpointId) {
+        self.0.remove(&endpoint);
+    }
+
+    pub(crate) fn push(&mut self, event: &Event) {
+        let (endpoint, flow, change) = match *event {
+            Event::Settled(endpoint, flow) => (endpoint, flow, QueuedChange::Settled),
+            Event::Accepted(endpoint, flow, names) => (endpoint, flow, QueuedChange::Accepted(EndpointName::of(names))),
+            Event::Ended(endpoint, flow, ending) => (endpoint, flow, QueuedChange::Ended(ending)),
+            _ => return,
+        };
+        let Some(queue) = self.0.get_mut(&endpoint) else { return };
+        if queue.len() >= MAX_QUEUED && matches!(change, QueuedChange::Ended(_)) {
+            let is_accept =
+                |queued: &QueuedEvent| queued.flow == flow && matches!(queued.change, QueuedChange::Accepted(_));
+            if let Some(unseen) = queue.iter().rposition(is_accept) {
+                queue.remove(unseen);
+                return;
+            }
+        }
+        queue.push_back(QueuedEvent { flow, change });
+    }
+
+    /// This side closed the connection. That a peer had asked for it is still news.
+    pub(crate) fn closed(&mut self, endpoint: EndpointId, flow: FlowId) {
+        if let Some(queue) = self.0.get_mut(&endpoint) {
+            queue.retain(|queued| queued.flow != flow || matches!(queued.change, QueuedChange::Accepted(_)));
+        }
+    }
+
+    /// Whether no endpoint has an event.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.values().all(VecDeque::is_empty)
+    }
+
+    /// The next event of this endpoint.
+    pub(crate) fn pop(&mut self, endpoint: EndpointId, core: &Core<Frame>) -> Option<(Connection, Change)> {
+        let queue = self.0.get_mut(&endpoint)?;
+        while let Some(QueuedEvent { flow, change }) = queue.pop_front() {
+            let change = match change {
+                QueuedChange::Accepted(peer) => (ConnectionChange::Accepted, peer, [0; 2]),
+                QueuedChange::Ended(Ending { node, endpoint, reason, unhandled }) => {
+                    (ConnectionChange::Ended(reason), EndpointName { node, endpoint }, unhandled)
+                }
+                QueuedChange::Settled => {
+                    // A connection that opened and ended since has another event.
+                    let has_ended = queue.iter().any(|queued| queued.flow == flow);
+                    let change = match NotOpen::of(core.state(flow)) {
+                        Err(why) if !has_ended => ConnectionChange::Failed(why),
+                        _ => ConnectionChange::Opened,
+                    };
+                    // This side closed it since, if the core does not know it.
+                    let Some(names) = core.remote(flow) else { continue };
+                    (change, EndpointName::of(names), [0; 2])
+                }
+            };
+            return Some((Connection(flow), change));
+        }
+        None
+    }
+}
+
+/// The name of an endpoint on the network: its node's, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointName {
+    /// The node.
+    pub node: Name,
+    /// The endpoint of that node.
+    pub endpoint: Name,
+}
+
+impl EndpointName {
+    pub(crate) fn of((node, endpoint): (Name, Name)) -> EndpointName {
+        EndpointName { node, endpoint }
+    }
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.node, self.endpoint)
+    }
+}
+
+impl<S> Endpoint<S> {
+    pub(crate) fn next_connection_event(&self) -> Option<(Connection, Change)> {
+        let NodeState { events, engine, .. } = &mut *self.node.borrow_mut();
+        events.pop(self.id, engine.core())
+    }
+}
+
+impl NotOpen {
+    /// Why a flow in this state is not open.
+    pub(crate) fn of(state: FlowState) -> Result<(), NotOpen> {
+        match state {
+            FlowState::Open { .. } => Ok(()),
+            FlowState::Connecting => Err(NotOpen::Connecting),
+            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
+            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
+            FlowState::Unknown => Err(NotOpen::Closed),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Received messages that outlive their handler: the frame is kept instead of being copied (the receiving half of the
+//! hybrid of copy and DMA).
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Deref;
+
+use am_proto::{Delivery, FlowId, Words};
+use am_ring::{Frame, Lender, Loan};
+use am_wire::Class;
+
+use crate::message::Head;
+use crate::{Connection, HandlerId, Message};
+
+/// A message kept beyond its handler, in the memory that the NIC wrote it to: [`Message::keep`] gives it. It derefs to the
+/// payload, may go to another thread, and may outlive the node.
+///
+/// **What it costs**: the sender's credit *is* this frame. It returns with the first poll after the last `OwnedMessage` of
+/// the frame was dropped. A program that keeps many slows their senders down; one that keeps them for long should copy.
+pub struct OwnedMessage {
+    delivery: Delivery<Frame>,
+    words: Words,
+    /// Dropped after the frame, because a credit promises a free frame. `None` for a returned message.
+    _credit: Option<Loan>,
+}
+
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<OwnedMessage>();
+};
+
+impl<S> Message<'_, S> {
+    /// Keep the message when the handler returns, without copying it.
+    ///
+    /// ```
+    /// use am_api::{Endpoint, HandlerId, OwnedMessage, Request};
+    ///
+    /// fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
+    ///     endpoint.on_request(HandlerId(0), |kept, Request { message, .. }| kept.push(message.keep()));
+    /// }
+    /// ```
+    pub fn keep(&self) -> OwnedMessage {
+        let &Delivery { flow, class, .. } = self.delivery;
+        let node = &self.endpoint().node;
+        let credit = self.kept.and_then(|kept| node.borrow_mut().kept.hold(kept, flow, class));
+        OwnedMessage { delivery: self.delivery.share(), words: self.delivery.words(), _credit: credit }
+    }
+}
+
+impl OwnedMessage {
+    /// Its word arguments.
+    pub fn words(&self) -> &[u64] {
+        self.words.as_slice()
+    }
+
+    /// The word argument at this place, 0 where the message has none there.
+    pub fn word(&self, at: usize) -> u64 {
+        self.words.at(at)
+    }
+
+    /// The handler that it named.
+    pub fn handler(&self) -> HandlerId {
+        HandlerId(self.delivery.handler)
+    }
+
+    /// Its connection, which names the sender.
+    pub fn from(&self) -> Connection {
+        Connection(self.delivery.flow)
+    }
+}
+
+impl Deref for OwnedMessage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.delivery.payload()
+    }
+}
+
+impl fmt::Debug for OwnedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedMessage")
+            .field("words", &self.words())
+            .field("payload", &Head(self))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
+#[derive(Debug)]
+pub(crate) struct KeptCredits {
+    lender: Lender,
+    /// By place in `lender`: whose credit it is.
+    owners: Box<[Option<(FlowId, Class)>]>,
+}
+
+impl KeptCredits {
+    /// Room for so many messages.
+    pub(crate) fn new(count: usize) -> Self {
+        KeptCredits { lender: Lender::new(count), owners: vec![None; count].into() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lender.is_empty()
+    }
+
+    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
+    /// that credit returns at once.
+    fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Loan> {
+        if let Some(place) = kept.get() {
+            return self.lender.lend_again(place);
+        }
+        let loan = self.lender.lend()?;
+        self.owners[loan.place()] = Some((flow, class));
+        kept.set(Some(loan.place()));
+        Some(loan)
+    }
+
+    /// The credit of a message that was dropped.
+    pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
+        self.owners[self.lender.come_back()?].take()
+    }
+}
