@@ -125,21 +125,21 @@ impl Attached {
         }
     }
 
-    /// How the program can return requests of this flow.
+    /// Set the template by which the program rejects requests of this flow.
     pub(crate) fn set_reject_template(&self, flow: Flow, template: &Back) {
         if let Some(steer) = self.steer_program() {
             steer.set_back(flow, Some(template));
         }
     }
 
-    /// Whether it has to.
+    /// Set whether the program rejects requests, because the node has no room.
     pub(crate) fn set_rx_full(&self, is_full: bool) {
         if let Some(steer) = self.steer_program() {
             steer.set_full(is_full);
         }
     }
 
-    /// The last flow that a frame came for though it is not open, once.
+    /// The last unknown flow that a frame named; each is returned once.
     pub(crate) fn unknown_flow(&self) -> Option<Flow> {
         self.steer_program()?.stray()
     }

@@ -14,7 +14,7 @@ use crate::rx::Rx;
 use crate::tx::Tx;
 use crate::{OpenError, Options};
 
-const DOWN: &str = "the link is down: nobody is at its other end";
+const DOWN: &str = "the link is down: the other end is not connected";
 
 /// One port of DPDK, with one receive and one transmit queue.
 pub struct Dpdk {

@@ -10,7 +10,8 @@ use crate::peer::Verdict;
 use crate::{Shm, bell};
 
 impl Shm {
-    /// To one other member, or to all. What was not sent can be sent again without anyone seeing it twice.
+    /// Send a frame to one member, or to all. False if it was not sent to any: then it can be sent again without a
+    /// duplicate.
     #[inline]
     pub(crate) fn put(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();

@@ -35,7 +35,7 @@
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
 //! let link = frame::Link { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-//! let space = hello.space().expect("nobody shares it");
+//! let space = hello.space().expect("it has no other handle");
 //! // The body of a keepalive, see docs/wire.md.
 //! frame::body(space, Framing::Plain, 9)?.copy_from_slice(&[8, 0, 1, 0, 7, 0, 2, 0, 9]);
 //! let length = frame::emit(space, Framing::Plain, &link, &header, 9, None)?;

@@ -187,8 +187,7 @@ impl Tcp {
         true
     }
 
-    /// To everybody or, if one has no room, to nobody: what was not sent can be
-    /// sent again without anyone seeing it twice.
+    /// Send to all peers or, if one has no room, to none: then the frame can be sent again without a duplicate.
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, count, .. } = self;

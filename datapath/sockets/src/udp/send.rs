@@ -70,7 +70,7 @@ impl Sender {
         Sender { queue: Vec::with_capacity(QUEUE), is_connected, gso, segment: 0, count: Count::default() }
     }
 
-    /// Into the queue, if it has room.
+    /// Queue a frame, if there is room.
     #[inline]
     pub(super) fn push(&mut self, to: To, frame: &Frame) -> bool {
         let has_room = self.queue.len() < QUEUE;
