@@ -1,5 +1,5 @@
-//! Where does the time of a frame go? Round trips and a flood over a veth pair
-//! between two hosts on this machine, with no protocol above the transport.
+//! Measures where the time of a frame goes: round trips and a flood over a veth pair between two hosts on this machine,
+//! without a protocol above the transport.
 //!
 //! `cargo run --release -p am-afxdp --example pingpong [SIZE [COUNT [RING]]]`, as root.
 
@@ -90,7 +90,7 @@ fn far_side(plan: &Plan, to: Address) -> Fallible<()> {
     Ok(())
 }
 
-/// Those that have counted something.
+/// The counters that are not zero.
 fn counters(xdp: &Xdp) -> String {
     let mut text = String::new();
     xdp.counters(&mut |name, value| {
@@ -118,7 +118,7 @@ fn wait_for_one(xdp: &mut Xdp) -> Frame {
     arrived.expect("just looked")
 }
 
-/// Whether there was room.
+/// Send a frame; false if there was no room.
 fn put(xdp: &mut Xdp, to: Address, size: usize) -> bool {
     let Some(mut frame) = xdp.caps().pool.take() else { return false };
     if let Some(space) = frame.space() {
@@ -142,7 +142,7 @@ fn flood(xdp: &mut Xdp, to: Address, plan: &Plan) {
     println!("our share of sending a frame: {} ns", share.median());
 }
 
-/// What this side of a call costs, per frame: without the kernel's, which is in `flush`.
+/// The cost of the calls per frame, without the kernel's part, which is in `flush`.
 #[derive(Default)]
 struct Share(Vec<u64>);
 

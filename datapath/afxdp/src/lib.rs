@@ -35,7 +35,7 @@
 //! | from | until | owner | may touch the bytes |
 //! | --- | --- | --- | --- |
 //! | `Pool::take` | [`send`] | the program | the program |
-//! | [`send`] | out of the completion ring | the kernel | nobody; other handles (the retransmit queue's) may read |
+//! | [`send`] | out of the completion ring | the kernel | none; other handles (the retransmit queue's) may read |
 //! | into the fill ring | out of the rx ring | the kernel | the kernel |
 //! | `each` | the frame is dropped | the program | the program |
 //!
@@ -114,7 +114,6 @@ mod reopen;
 mod rights;
 mod rules;
 mod rx;
-mod send_room;
 mod sg;
 mod siblings;
 mod sockopt;

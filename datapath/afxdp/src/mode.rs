@@ -70,7 +70,7 @@ fn shorter(interface: &Interface, cut: &Cut) -> Option<String> {
     let (longest, mtu) = (cut.longest, interface.mtu);
     (longest < interface.max_frame()).then(|| {
         format!(
-            "frames have at most {longest} bytes, less than the MTU of {mtu} allows: longer ones take several chunks, which \
+            "frames of at most {longest} bytes, less than the MTU of {mtu} allows: longer ones take several chunks, which \
              need Linux 6.6, a driver that supports them, and the setting"
         )
     })

@@ -28,7 +28,7 @@ use crate::tx::Tx;
 use crate::umem::Memory;
 use crate::watch::Watch;
 use crate::xdp::{Path, Pieces, Whole, Xdp};
-use crate::{OpenError, kernel, rights, send_room};
+use crate::{OpenError, kernel, rights, sockopt};
 
 /// Open a queue of an interface of the calling thread's network namespace.
 ///
@@ -49,7 +49,7 @@ pub fn open(options: &Options) -> Result<Xdp, OpenError> {
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
 
     // 4. Set the socket's options.
-    send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
+    sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
     let deferred = busy_polling(options, bound.fd(), &interface, &mut mode)?;
 
     // 5. Set up the rings. The NIC needs fill buffers before the first frame arrives.

@@ -8,7 +8,7 @@ use crate::interface::Interface;
 use crate::options::{Attach, Copying, MultiBuffer, Options};
 use crate::umem::{Count, Memory};
 
-/// A chunk layout, and who fills the chunks.
+/// A chunk layout, and whether kernel or NIC fills the chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) writer: Writer,

@@ -1,4 +1,4 @@
-//! The XDP program on the interface, which decides what the socket gets.
+//! The XDP program on the interface. It decides which frames the socket gets.
 
 use std::os::fd::AsFd;
 
@@ -39,7 +39,7 @@ impl Attached {
         }
     }
 
-    /// Where it runs.
+    /// Where the program runs.
     pub(crate) fn mode(&self) -> AttachMode {
         match self {
             Attached::Steer { place, .. } => place.mode(),
@@ -54,7 +54,7 @@ impl Attached {
         }
     }
 
-    /// The node's place among those on this interface.
+    /// The node's entry among those on this interface; `None` for bare AF_XDP.
     pub(crate) fn place(&self) -> Option<&Place> {
         match self {
             Attached::Steer { place, .. } => Some(place),
@@ -73,7 +73,7 @@ impl Attached {
         }
     }
 
-    /// Frames are for another socket from now on.
+    /// From now on redirect frames to another socket.
     pub(crate) fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), OpenError> {
         match self {
             Attached::Steer { steer, .. } => steer.set_socket(SOCKET, queue, socket).map_err(no_socket),
@@ -85,19 +85,19 @@ impl Attached {
     pub(crate) fn attach_again(&mut self, options: &Options, interface: &Interface) -> Result<Option<Lost>, OpenError> {
         match self {
             Attached::Steer { place, steer } => place.attach_again(options, interface, steer),
-            // Only a bench uses this program, and its NIC stays as it is.
+            // Only a bench uses this program, and its NIC is not reset.
             Attached::Raw { .. } => Ok(None),
         }
     }
 
-    /// The interface is gone: its place is left, and the program stays loaded.
+    /// The interface is gone: leave it. The program stays loaded.
     pub(crate) fn leave(&mut self) {
         if let Attached::Steer { place, .. } = self {
             place.leave();
         }
     }
 
-    /// On the interface that has come for one that was left, and for its socket.
+    /// Attach the program to the interface that replaces one that was left, and redirect frames to its socket.
     ///
     /// # Errors
     /// As [`Attached::new`].
@@ -117,7 +117,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Frames of this flow are for us from now on, or no longer.
+    /// Redirect frames of this flow to our socket, or no longer.
     pub(crate) fn steer(&self, flow: Flow, open: bool) {
         if let Some(steer) = self.steer_program() {
             steer.set_back(flow, None);
@@ -125,26 +125,26 @@ impl Attached {
         }
     }
 
-    /// How the program can return requests of this flow.
+    /// Set the template by which the program rejects requests of this flow.
     pub(crate) fn set_reject_template(&self, flow: Flow, template: &Back) {
         if let Some(steer) = self.steer_program() {
             steer.set_back(flow, Some(template));
         }
     }
 
-    /// Whether it has to.
+    /// Set whether the program rejects requests, because the node has no room.
     pub(crate) fn set_rx_full(&self, is_full: bool) {
         if let Some(steer) = self.steer_program() {
             steer.set_full(is_full);
         }
     }
 
-    /// The last flow that a frame came for though it is not open, once.
+    /// The last unknown flow that a frame named; each is returned once.
     pub(crate) fn unknown_flow(&self) -> Option<Flow> {
         self.steer_program()?.unknown_flow()
     }
 
-    /// What happened to frames before they came to the socket.
+    /// The program's counters.
     pub(crate) fn counters(&self) -> Option<Counters> {
         self.steer_program()?.counters().ok()
     }

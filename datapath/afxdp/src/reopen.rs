@@ -28,7 +28,7 @@ use crate::program::Attached;
 use crate::rules::Steered;
 use crate::siblings::{Lost, Place};
 use crate::xdp::Xdp;
-use crate::{OpenError, send_room, sg};
+use crate::{OpenError, sg, sockopt};
 
 /// The interval at which a lost interface is looked for.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -137,7 +137,7 @@ impl Xdp {
         let mut mode = Mode::of(&bound, interface, &memory, tried)?;
         let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
         let socket = CloseOnDrop::again(&bound, memory.umem.clone(), writer, wake.clone())?;
-        send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
+        sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
         let deferred = busy_polling(options, bound.fd(), interface, &mut mode)?;
         let (mut path, pool) = path(bound, options, &mode, memory, socket)?;
         if interface.index == self.anew.interface.index {

@@ -1,4 +1,6 @@
-//! Frames that leave.
+//! The send path. The transport pushes frames into the tx ring, and the kernel pops them. The kernel pushes sent frames
+//! into the completion ring, and the transport pops them. Both are bounded by [`Rings`]; when the tx ring is full, a
+//! frame is refused.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -19,11 +21,10 @@ use crate::stats::TxCounters;
 pub(crate) struct Tx {
     outgoing: TxQueue,
     sent: CompQueue,
-    /// Frames not in the ring yet. Their descriptors are looked up all
-    /// together: one after the other, each would wait for the cache.
+    /// Frames that are not in the ring yet. Their descriptors are looked up together: one by one, each lookup would
+    /// wait for the cache.
     queued: Vec<Frame>,
-    /// Frames in the kernel's hands or on their way there: queued, in the ring,
-    /// being sent, or in the completion ring.
+    /// Frames that are queued, in the ring, being sent, or in the completion ring.
     lent: usize,
     /// Entries of the transmit ring.
     entries: u32,
@@ -87,7 +88,7 @@ impl Tx {
         }
     }
 
-    /// A frame of somebody else's pool.
+    /// Queue a copy of a frame of another pool.
     #[cold]
     fn queue_copy(&mut self, frames: &mut Frames, foreign: &Frame) -> bool {
         let Some(copy) = frames.copy(foreign) else { return false };
@@ -97,20 +98,19 @@ impl Tx {
         true
     }
 
-    /// What is queued into the ring: one update of the index that kernel and we share.
+    /// Put the queued frames into the ring, with one update of the index that the kernel and we share.
     #[inline]
     fn submit(&mut self, frames: &mut Frames) {
         let count = self.queued.len();
         for (descriptor, frame) in self.descriptors.iter_mut().zip(self.queued.drain(..)) {
             *descriptor = frames.outgoing(frame);
         }
-        // SAFETY: these frames are of the ring's UMEM and lent to the kernel;
-        // whoever still has a handle on one cannot write to it.
+        // SAFETY: these frames are of the ring's UMEM and given to the kernel. Other handles on them cannot write.
         let taken = unsafe { self.outgoing.produce(&self.descriptors[..count]) };
-        debug_assert_eq!(taken, count, "no more than the ring's entries are lent");
+        debug_assert_eq!(taken, count, "no more frames are in flight than the ring has entries");
     }
 
-    /// Ring the doorbell if the kernel waits for it, and take back what was sent.
+    /// Ring the doorbell if the kernel waits for it, and reap sent frames.
     #[inline]
     pub(crate) fn flush(&mut self, frames: &mut Frames) {
         if self.lent == 0 {
@@ -127,9 +127,8 @@ impl Tx {
         self.reap(frames);
     }
 
-    /// Call the kernel until it has taken everything, or takes nothing. One
-    /// call moves 32 frames in copy mode, where it was not told otherwise. What
-    /// is left is called for again with the next flush.
+    /// Call the kernel until it has taken all frames, or takes no more. In copy mode one call sends 32 frames, unless
+    /// the socket option says otherwise. The next flush calls for the rest.
     #[inline]
     fn kick(&mut self) {
         self.counters.kicks += 1;
@@ -151,11 +150,11 @@ impl Tx {
         self.entries - self.outgoing.nb_free_exact()
     }
 
-    /// Sent frames back into the pool.
+    /// Return sent frames to the pool.
     #[inline]
     fn reap(&mut self, frames: &mut Frames) {
         loop {
-            // SAFETY: the ring's frames are all of the one UMEM there is.
+            // SAFETY: all frames in the ring are of the only UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
                 self.lent -= usize::from(frames.sent(descriptor));

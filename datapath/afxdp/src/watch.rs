@@ -125,7 +125,10 @@ mod tests {
         let mut watch = watch();
         assert_eq!(look(&mut watch, 0, 2), None, "an accident");
         let said = look(&mut watch, 0, 5).unwrap().to_owned();
-        assert!(said.contains("5 frames") && said.contains("of eth1") && said.contains("0 on queue 1"), "{said}");
+        assert!(
+            said.contains("5 frames") && said.contains("of eth1") && said.contains("0 on its own queue 1"),
+            "{said}"
+        );
         assert!(said.ends_with("`ethtool -L eth1 combined 1`"), "{said}");
         assert_eq!(look(&mut watch, 0, 99), Some(&*said), "it is said once");
         assert_eq!(look(&mut watch, 0, 99), Some(&*said), "a silence says nothing new");

@@ -1,4 +1,4 @@
-//! The transport: what is open.
+//! The transport.
 
 use std::fmt;
 
@@ -22,13 +22,12 @@ use crate::stats::{RxCounters, TxCounters};
 use crate::tx::Tx;
 use crate::watch::{Dropped, Watch};
 
-/// A queue of a NIC, open. It stays on the thread that opened it, as its pool does.
+/// An open queue of a NIC. It stays on the thread that opened it, as its pool does.
 ///
-/// Dropping it gives interface and queue back at once; frames that the program
-/// still holds stay valid.
+/// Dropping it frees the interface and the queue at once. Frames that the program still holds stay valid.
 pub struct Xdp {
-    // Dropped in this order. The program first: frames for a closed socket would
-    // be lost, those of a detached program go to the kernel's stack.
+    // Fields are dropped in this order. The program comes first: frames for a closed socket would be lost, while those
+    // of a detached program go to the kernel's stack.
     pub(crate) program: Attached,
     pub(crate) _steered: Steered,
     pub(crate) path: Path,
@@ -41,27 +40,27 @@ pub struct Xdp {
     pub(crate) anew: Anew,
 }
 
-/// The rings, and the frames that go through them.
+/// The rings, and the frames in them.
 #[expect(clippy::large_enum_variant, reason = "the usual path is not a pointer further away")]
 pub(crate) enum Path {
-    /// Each frame in a chunk of its own.
+    /// Each frame fits one chunk.
     Whole(Whole),
-    /// Frames of several chunks among them.
+    /// Frames may take several chunks.
     Pieces(Box<Pieces>),
-    /// None: its socket is closed.
+    /// The socket is closed.
     Closed(Box<Closed>),
 }
 
-/// What is left of a closed one.
+/// What remains of a closed path: its counters, and the reason.
 pub(crate) struct Closed {
     rx: RxCounters,
     tx: TxCounters,
-    /// Why there is no other.
+    /// Why the socket is closed.
     why: String,
 }
 
 pub(crate) struct Whole {
-    // Dropped in this order: the rings, then the socket, then the frames that the kernel had.
+    // Fields are dropped in this order: the rings, then the socket, then the frames that the kernel held.
     pub(crate) rx: Rx,
     pub(crate) tx: Tx,
     pub(crate) _socket: CloseOnDrop,
@@ -86,13 +85,13 @@ impl Path {
         }
     }
 
-    /// Close its socket. Why there is none then.
+    /// Close the socket. `why` is reported from then on.
     pub(crate) fn close(&mut self, why: String) {
         let (&rx, &tx) = self.counters();
         *self = Path::Closed(Box::new(Closed { rx, tx, why }));
     }
 
-    /// Go on counting where another stopped.
+    /// Continue the counters of the path before.
     pub(crate) fn count_on(&mut self, before: &Path) {
         let counters = before.counters();
         match self {
@@ -127,7 +126,8 @@ impl Path {
     }
 }
 
-/// Where other nodes are on the interface: what they handed over, and what comes here, of which they get copies.
+/// Receive on an interface with several nodes: take the frames that siblings have passed on, and pass on frames that
+/// are for them as well.
 #[inline(never)]
 fn receive_among(place: &Place, path: &mut Path, pool: &Pool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
     let taken = place.mailbox().take(budget, &mut |frame| pool.copy(frame).into_iter().for_each(&mut *each));
@@ -139,7 +139,7 @@ fn receive_among(place: &Place, path: &mut Path, pool: &Pool, budget: usize, eac
 }
 
 impl Xdp {
-    /// Which mode the kernel gave us, and why no better one.
+    /// The mode that the kernel granted, and why not a better one.
     pub fn mode(&self) -> &Mode {
         &self.mode
     }

@@ -1,7 +1,7 @@
-//! What the layers cost over a pair of DPDK's ports: bare frames, this transport, whole nodes.
+//! Measures the cost of the layers over a pair of DPDK's ports: bare frames, this transport, whole nodes.
 //!
-//! `cargo run --release -p am-dpdk --example measure -- memif` (or `virtio`). Both ends are on one thread, and what is
-//! measured is the processor's time for both: it is the same on a machine that has other things to do.
+//! `cargo run --release -p am-dpdk --example measure -- memif` (or `virtio`). Both ends are on one thread. The figure
+//! is the CPU time of both, which is the same on a machine with other load.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,7 +22,7 @@ const ECHO: HandlerId = HandlerId(1);
 const SINK: HandlerId = HandlerId(2);
 const SECONDS: Duration = Duration::from_secs(10);
 
-/// Names of the two ends, the first opened first.
+/// The names of the two ends. The first is opened first.
 fn names(pair: &str) -> [Options; 2] {
     static PAIRS: AtomicUsize = AtomicUsize::new(0);
     let number = format!("{}-{}", std::process::id(), PAIRS.fetch_add(1, Relaxed));
@@ -43,7 +43,7 @@ fn names(pair: &str) -> [Options; 2] {
     })
 }
 
-/// Nanoseconds of the processor for each of so many.
+/// Nanoseconds of CPU time for each of so many runs.
 fn cost(count: usize, run: impl FnOnce()) -> f64 {
     let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every system has it"));
     let before = now();
@@ -51,7 +51,7 @@ fn cost(count: usize, run: impl FnOnce()) -> f64 {
     (now() - before).as_nanos() as f64 / count as f64
 }
 
-/// There and back, and one way in bursts: nanoseconds of both ends for one frame.
+/// Round trips, and bursts one way: nanoseconds of both ends for one frame.
 #[derive(Clone, Copy)]
 struct Costs {
     trip: f64,
@@ -74,7 +74,7 @@ fn bare(pair: &str) -> Costs {
         near.receive(BATCH, &mut |_| false);
         far.receive(BATCH, &mut |_| false);
     }
-    // memif's client has to look once before there is room.
+    // memif's client must connect before there is room.
     far.receive(BATCH, &mut |_| false);
     let mut space = [0; 64];
     let length = message(near.address(), far.address(), &mut space);
@@ -107,7 +107,7 @@ fn send(end: &mut Dpdk, to: Address) {
     assert!(end.send(to, &frame), "the queue was flushed");
 }
 
-/// What was sent arrives, and what found no room is sent.
+/// Receive what was sent, and send the frames that found no room.
 fn deliver(from: &mut Dpdk, to: &mut Dpdk, mut count: usize) {
     while count > 0 {
         from.flush();
@@ -201,7 +201,7 @@ fn main() {
         ("nodes", &|| nodes(&pair, true)),
     ];
     let mut best = [Costs { trip: f64::INFINITY, way: f64::INFINITY }; 4];
-    // In turn, so that all have the same weather.
+    // In turn, so that all meet the same load.
     for _ in 0..ROUNDS {
         for (best, (_, run)) in best.iter_mut().zip(&layers) {
             let costs = run();

@@ -14,11 +14,11 @@ use crate::rx::Rx;
 use crate::tx::Tx;
 use crate::{OpenError, Options};
 
-const DOWN: &str = "the link is down: nobody is at its other end";
+const DOWN: &str = "the link is down: the other end is not connected";
 
-/// One port of DPDK's, with a queue each way.
+/// One port of DPDK, with one receive and one transmit queue.
 pub struct Dpdk {
-    // Frames that wait are dropped, and so go home, before the port is closed.
+    // Waiting frames are dropped, and so return to the pool, before the port is closed.
     rx: Rx,
     tx: Tx,
     opened: Opened,
@@ -31,7 +31,7 @@ pub struct Dpdk {
 /// Open a device.
 ///
 /// # Errors
-/// What is in the way, and what to do about it: see [`OpenError`].
+/// See [`OpenError`]: it says what is wrong and what to do.
 pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
     let opened = open::open(options)?;
     let caps = Caps {
@@ -40,7 +40,7 @@ pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
         address: opened.address,
         max_frame: opened.max_frame,
         reliable: false,
-        // One queue, one ring: in the order of the wire.
+        // One queue and one ring keep the order of the wire.
         ordered: true,
         hears_all: true,
         pool: opened.pool.clone(),
@@ -57,8 +57,8 @@ pub fn open(options: &Options) -> Result<Dpdk, OpenError> {
 }
 
 impl Dpdk {
-    /// Whether the link is up: of memif and vhost, whether there is somebody at the other end. What is sent
-    /// while it is down is lost.
+    /// Whether the link is up. With memif and vhost: whether the other end is connected. Frames that are sent while it
+    /// is down are lost.
     pub fn is_up(&self) -> bool {
         self.opened.ask().link().unwrap_or(false)
     }
@@ -123,13 +123,13 @@ impl Transport for Dpdk {
     }
 }
 
-/// So long the other end of a memif has time to fetch what was sent last: with the port its ring is gone. All of it, since
-/// nobody says sooner that it was fetched: memif (DPDK 22.11) has neither `rte_eth_tx_descriptor_status` nor
-/// `rte_eth_tx_done_cleanup`, counts a frame as sent and gives it back once it is copied into the ring, and what it knows
-/// of the ring is its own.
+/// How long a close waits for the other end of a memif to fetch the last frames: the ring goes with the port. It always
+/// waits this long, because memif (DPDK 22.11) does not tell when frames were fetched. It has neither
+/// `rte_eth_tx_descriptor_status` nor `rte_eth_tx_done_cleanup`, and counts a frame as sent once it is copied into the
+/// ring.
 const LINGER: Duration = Duration::from_millis(50);
 
-/// What has arrived and nobody has seen goes home with the rest.
+/// Returns undelivered frames to the pool as well.
 impl Drop for Dpdk {
     fn drop(&mut self) {
         self.rx.clear(&mut self.opened);

@@ -22,7 +22,7 @@
 //! | from | until | owner | may touch the bytes |
 //! | --- | --- | --- | --- |
 //! | `Pool::take` | a driver takes it, in `flush` | the program | the program |
-//! | then | the driver frees its mbuf, and `flush` takes it back | the driver | nobody; other handles (the retransmit queue's) may read |
+//! | then | the driver frees its mbuf, and `flush` takes it back | the driver | none; other handles (the retransmit queue's) may read |
 //! | given to the driver empty | `receive` delivers it | the driver | the driver |
 //! | `each` | the frame is dropped | the program | the program |
 //!

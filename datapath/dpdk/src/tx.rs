@@ -1,4 +1,5 @@
-//! Frames that leave.
+//! The send path. The transport pushes frames into a queue of 256, and `flush` gives them to the driver. When the queue
+//! is full, a frame is refused. While the link is down, queued frames are lost and counted.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +11,26 @@ use crate::abi;
 use crate::border::{BURST, Port};
 use crate::open::Opened;
 
-/// Frames that wait for the doorbell, at most.
+/// The most frames that wait for the doorbell.
 const QUEUE: usize = 4 * BURST;
 
-/// Between two looks for a peer that is gone.
+/// The interval at which a lost peer is looked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is on its way out.
+/// Queued frames, and counters.
 pub(crate) struct Tx {
     queued: Vec<Frame>,
-    /// Handles that the driver has.
+    /// Handles that the driver holds.
     lent: usize,
-    /// The most that it may have: the shim has a place for so many.
+    /// The most that it may hold: the shim has room for this many.
     most_lent: usize,
     longest: usize,
     stride: usize,
     sent: u64,
     bytes: u64,
-    /// Whether the driver leaves it to us to look for a peer that is gone,
+    /// Whether the driver must be restarted to find a lost peer.
     searches: bool,
-    /// and when we last did.
+    /// When it was last restarted for that.
     looked: Instant,
     full: u64,
     copied: u64,
@@ -49,7 +50,7 @@ impl Tx {
             sent: 0,
             bytes: 0,
             searches: opened.searches,
-            // It has just looked, and is about to hear the answer.
+            // The driver has just looked, and waits for the answer.
             looked: Instant::now(),
             full: 0,
             copied: 0,
@@ -75,7 +76,7 @@ impl Tx {
         has_frame
     }
 
-    /// A frame of somebody else's pool.
+    /// A copy of a frame of another pool.
     #[cold]
     fn copy(&mut self, pool: &Pool, foreign: &Frame) -> Option<Frame> {
         let copy = pool.copy(foreign.bytes())?;
@@ -83,7 +84,7 @@ impl Tx {
         Some(copy)
     }
 
-    /// To the driver with all that is queued, and back what it has sent.
+    /// Give all queued frames to the driver, and take back sent ones.
     #[inline]
     pub(crate) fn flush(&mut self, opened: &mut Opened) {
         if self.queued.is_empty() && self.lent == 0 {
@@ -124,14 +125,14 @@ impl Tx {
             return drop(self.queued.drain(..taken));
         }
         for frame in self.queued.drain(..taken) {
-            // The driver has the handle now, or has given it back already: `reap` makes it one again.
+            // The driver has the handle now, or has returned it already: `reap` turns it into a frame again.
             let _ = frame.into_raw();
         }
         self.lent += taken;
     }
 
-    /// The driver takes nothing. With nobody at the other end it never will: what is sent then is lost, as it
-    /// is on a cable that is not plugged in.
+    /// The driver takes no frames. If the link is down it never will. Then the frames are lost, as on an unplugged
+    /// cable.
     #[cold]
     fn stuck(&mut self, port: &mut Port) {
         port.ask_sent();
@@ -148,7 +149,7 @@ impl Tx {
         self.sent > 0
     }
 
-    /// The link is down: look for who may be at its other end again, now and then.
+    /// The link is down: look for the peer again, now and then.
     pub(crate) fn search(&mut self, port: &mut Port) {
         let now = Instant::now();
         if self.searches && now - self.looked > PAUSE {

@@ -1,11 +1,11 @@
-//! What a frame through shared memory costs, beside what a line of the cache costs on the same two cores.
+//! Compares the cost of a frame through shared memory with that of a cache line, on the same two cores.
 //!
 //! ```text
 //!   cargo run --release -p am-shm --example roundtrip -- [CORE CORE]
 //! ```
 //!
-//! Two threads, each a member of its own; half a second for each figure. Of many short runs in that time the one is told of
-//! that a tenth of them were faster than: others may use the machine too.
+//! Two threads, each a member; half a second for each figure. The figure is the first decile of many short runs,
+//! because other programs may use the machine too.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -27,7 +27,7 @@ fn pin(core: usize) {
     core_affinity::set_for_current(core_affinity::CoreId { id: core });
 }
 
-/// Nanoseconds for each of what a run does, which says how many: of all runs the one that a tenth are faster than.
+/// Nanoseconds for each operation of a run, which returns their number: the first decile of all runs.
 fn tenth(mut run: impl FnMut() -> f64) -> f64 {
     let (start, mut all) = (Instant::now(), vec![]);
     while start.elapsed() < LONG {
@@ -39,7 +39,7 @@ fn tenth(mut run: impl FnMut() -> f64) -> f64 {
     all[all.len() / 10]
 }
 
-/// One word there and back.
+/// A round trip of one word.
 fn bare(cores: [usize; 2]) -> f64 {
     #[repr(align(128))]
     struct Line(AtomicU64);
@@ -71,7 +71,7 @@ fn bare(cores: [usize; 2]) -> f64 {
     })
 }
 
-/// A frame of this length to the other.
+/// Send a frame of this length to the other end.
 fn send(end: &mut Shm, to: Address, len: usize) -> bool {
     let Some(mut buffer) = end.caps().pool.take() else { return false };
     let Some(space) = buffer.space() else { return false };
@@ -83,7 +83,7 @@ fn send(end: &mut Shm, to: Address, len: usize) -> bool {
     end.send(to, &buffer)
 }
 
-/// The end that answers with frames of a length, or takes in only.
+/// The end that answers with frames of a length, or only receives.
 fn far(mut end: Shm, answers: Option<usize>, is: &AtomicU64, done: &AtomicBool) {
     end.steer(FLOW, true);
     is.store(end.caps().address.to_u64(), Release);
@@ -102,7 +102,7 @@ fn far(mut end: Shm, answers: Option<usize>, is: &AtomicU64, done: &AtomicBool) 
     }
 }
 
-/// Two members on their cores: one answers, or takes in, until the other is through.
+/// Two members on their cores. One answers, or receives, until the other is done.
 fn pair(
     cores: [usize; 2],
     answers: Option<usize>,
@@ -133,7 +133,7 @@ fn pair(
 /// The address of the end that asks.
 static NEAR: AtomicU64 = AtomicU64::new(0);
 
-/// Nanoseconds there and back.
+/// Nanoseconds of a round trip.
 fn round_trip(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
     pair(cores, Some(len), |end, to| {
         tenth(|| {
@@ -152,7 +152,7 @@ fn rate(cores: [usize; 2], len: usize) -> Result<f64, am_shm::OpenError> {
     pair(cores, None, |end, to| {
         let each = tenth(|| {
             let mut sent = 0.0;
-            // More than the lane holds, so that the other end's part is in it.
+            // More than the lane holds, so that the other end's cost is included.
             while sent < 10_000.0 {
                 (0..32).for_each(|_| sent += f64::from(u8::from(send(end, to, len))));
                 end.flush();

@@ -1,13 +1,13 @@
-//! Members whose processes have ended, however.
+//! Members that have left, or whose processes have ended.
 
 use std::time::{Duration, Instant};
 
 use am_wire::Address;
 
-/// The kernel is asked about each member so often: that takes a microsecond or less.
+/// The interval at which the kernel is asked about each member, which takes a microsecond or less.
 const ASK: Duration = Duration::from_millis(20);
 
-/// Addresses of members that are gone, until they are asked for.
+/// The addresses of departed members, until the engine takes them.
 #[derive(Debug)]
 pub(crate) struct Gone {
     addresses: Vec<Address>,
@@ -19,14 +19,14 @@ impl Gone {
         Gone { addresses: Vec::with_capacity(4 * members), asked: Instant::now() }
     }
 
-    /// The member at this address is gone. Where they are never asked for, the first ones are enough.
+    /// Note a departed member. If the addresses are never taken, the first ones are kept.
     pub(crate) fn note(&mut self, address: Address) {
         if self.addresses.len() < self.addresses.capacity() {
             self.addresses.push(address);
         }
     }
 
-    /// Whether members are to be asked about again.
+    /// Whether it is time for another check.
     pub(crate) fn is_time(&mut self) -> bool {
         let is_time = self.asked.elapsed() >= ASK;
         if is_time {

@@ -1,4 +1,5 @@
-//! Joining and leaving a segment. Both happen under a lock, in one process at a time.
+//! Joining and leaving a segment, and removing segments that have no member left. All of it happens under a lock, in one
+//! process at a time.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +18,6 @@ use crate::map::Mapped;
 use crate::options::{FRAME, MEMBERS, MOST_MEMBERS, Options};
 use crate::pages::Pages;
 use crate::place::Place;
-use crate::sweep;
 
 /// Membership in a segment; dropping it leaves.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Drop for Membership {
         // If the lock cannot be taken, the next process that joins cleans up.
         let Ok(Some(_gate)) = Gate::pass(&self.file) else { return };
         self.place.remove_fifo(self.own);
-        sweep::leave(&self.place, &self.file);
+        leave(&self.place, &self.file);
     }
 }
 
@@ -121,7 +121,7 @@ impl Attempt<'_> {
         }
         let joined = self.join();
         if !matches!(joined, Ok(_) | Err(OpenError::Foreign { .. })) {
-            sweep::leave(self.place, self.file);
+            leave(self.place, self.file);
         }
         joined.map(Some)
     }
@@ -160,7 +160,7 @@ impl Attempt<'_> {
     /// Make a new segment. Nothing is kept of one whose members are all dead.
     fn make(&self, pages: Pages) -> Result<Geometry, OpenError> {
         (0..MOST_MEMBERS).for_each(|member| self.place.remove_fifo(member));
-        sweep::others(self.place);
+        remove_abandoned(self.place);
         let (members, frame) = (self.options.members.unwrap_or(MEMBERS), self.options.frame.unwrap_or(FRAME));
         let geometry = Geometry::new(members, frame, pages.granule());
         let geometry = geometry.ok_or_else(|| refused(Found::Broken("pages of this size"), &self.place.path()))?;
@@ -217,4 +217,39 @@ impl Attempt<'_> {
         let dir: &Path = self.place.dir();
         OpenError::Space { dir: dir.to_owned(), bytes, source }
     }
+}
+
+/// Give up membership. If no other member is left, remove the segment and the FIFOs that killed members have left.
+fn leave(place: &Place, file: &File) {
+    locks::cease(file);
+    let others = (0..MOST_MEMBERS).any(|member| locks::is_alive(file, member));
+    if !others && place.leads_to(file).unwrap_or(false) {
+        (0..MOST_MEMBERS).for_each(|member| place.remove_fifo(member));
+        place.remove();
+    }
+}
+
+/// Remove abandoned segments of other names. A process that makes a segment does this. What fails is left to the next
+/// one.
+fn remove_abandoned(place: &Place) {
+    let Ok(files) = std::fs::read_dir(place.dir()) else { return };
+    for file in files.flatten() {
+        let name = file.file_name();
+        let name = name.to_str().and_then(|name| name.strip_prefix("am-")?.strip_suffix(".shm"));
+        if let Some(other) = name.and_then(|name| place.beside(name)) {
+            remove_if_abandoned(&other);
+        }
+    }
+}
+
+/// Remove a segment if it is one of ours and has no member. Does not wait.
+fn remove_if_abandoned(place: &Place) -> Option<()> {
+    let file = place.open().ok()?;
+    let _gate = Gate::try_pass(&file)?;
+    let is_ours = matches!(header::look(&file), Ok(Found::Segment(_) | Found::Broken(_)));
+    if !is_ours || !place.leads_to(&file).ok()? || (0..MOST_MEMBERS).any(|member| locks::is_alive(&file, member)) {
+        return None;
+    }
+    leave(place, &file);
+    Some(())
 }

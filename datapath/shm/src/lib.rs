@@ -1,37 +1,40 @@
-//! **Processes of one host, through shared memory.** All that open `shm:NAME` are on one link, as on a small switch;
-//! they come and go as they like.
+//! **Shared memory between processes of one host.** All processes that open the same `shm:NAME` are on one link, as on
+//! a small switch. They may join and leave at any time.
 //!
 //! ```text
 //!   process A                    the segment: a file in /dev/shm                      process B
 //!  ┌───────────────┐  copy  ┌─────────┬──────────────────────────────────┐  copy  ┌───────────────┐
 //!  │ Frame of A's ─┼──in───▶│ lane A▶B│ length│frame  length│frame  0    │───out─▶│ Frame of B's  │
 //!  │ own pool      │        ├─────────┼──────────────────────────────────┤        │ own pool,     │
-//!  │ steering   ◀──┼──out───│ lane B▶A│ length│frame  0                  │◀──in───┼─ steered      │
+//!  │ steering   ◀──┼──out───│ lane B▶A│ length│frame  0                  │◀──in───┼─ steering     │
 //!  └───────────────┘        ├─────────┴──────────────────────────────────┤        └───────────────┘
-//!     ▲                     │ header: version, geometry, who is there    │                  ▲
-//!     └──── FIFO ◀── rings, where `asleep` is set ───────────────────────┘──────── FIFO ────┘
+//!     ▲                     │ header: version, geometry, members          │                  ▲
+//!     └──── FIFO ◀── written if `asleep` is set ─────────────────────────┘──────── FIFO ────┘
 //! ```
 //!
-//! Each member has a lane to each other, of which it is the only writer ([`am_ring::lane`]): who polls it polls the
-//! line that the next frame comes in, and a small frame is that one line. Nothing is interpreted where others can write it:
-//! frames are copied out first ([decision 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
+//! Each member has a lane to each other member, and is its only writer ([`am_ring::lane`]). So a receiver polls the
+//! cache line in which the next frame will be written, and a small frame is that one line. Bytes that other processes
+//! can change are not interpreted: frames are copied out first ([decision
+//! 30](../../../docs/decisions/0030-copy-shared-memory-before-reading.md)).
 //!
-//! Who is alive the kernel knows: each member holds a lock on the file, which is given up with its process, however that
-//! ends (`locks.rs`). Its place, its lanes and its FIFO are then the next one's; the last that leaves removes the file,
-//! and where nobody could, whoever opens the name next starts from nothing.
+//! The kernel knows which members live: each member holds a lock on the file, and the kernel releases it when the
+//! process ends, however that happens (`locks.rs`). The member's number, lanes and FIFO are then free for the next one.
+//! The last member that leaves removes the file. If all members were killed, the next process that opens the name
+//! starts afresh.
 //!
 //! # Limits
 //!
-//! - A frame for a member that died is lost with it: `shm_lost_dead`. One that lives and takes
-//!   nothing while its lane is full for 250 ms is taken for hung until it does: `shm_lost_hung`.
-//! - Who may open the file may write anything into it, at any time. That loses frames, and forges some, but it makes
-//!   no member read or write elsewhere, panic or hang. It may also cut the file short, upon which the kernel ends members
-//!   that touch what is gone (SIGBUS): let only those in who may end your processes anyway. The default
-//!   is this user alone.
+//! - A frame for a member that died is lost (`shm_lost_dead`). A live member that takes nothing from its full lane for
+//!   250 ms counts as stalled until it takes something; frames for it are lost (`shm_lost_hung`).
+//! - A process that may open the file may write anything into it, at any time. That loses frames, and forges some. But
+//!   no member reads or writes elsewhere, panics or hangs because of it. Such a process may also cut the file short,
+//!   and then the kernel ends members that touch the missing part (SIGBUS). So give access only to processes that may
+//!   end yours anyway. The default is this user alone.
 //!
 //! # Read first
 //!
-//! [`Options`], then `send.rs` and `receive.rs`, the data path; `join.rs` is how a process comes and goes, `bell.rs` how it sleeps.
+//! [`Options`]; then `send.rs` and `receive.rs`, the data path; then `join.rs`, how a process joins and leaves, and
+//! `bell.rs`, how it sleeps.
 //!
 //! ```
 //! use am_shm::Options;
@@ -43,7 +46,7 @@
 //! let frame = one.caps().pool.copy(&[0; 60]).unwrap();
 //! assert!(one.send(other.caps().address, &frame));
 //! one.flush();
-//! // It is no frame of ours, and steering says so.
+//! // Zeros are no frame of ours, so steering passes them by.
 //! assert_eq!(other.receive(64, &mut |_| ()), 0);
 //! let mut foreign = 0;
 //! other.counters(&mut |name, value| if name == "steer_pass_foreign" { foreign = value });
@@ -67,7 +70,6 @@ mod peer;
 mod place;
 mod receive;
 mod send;
-mod sweep;
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -92,17 +94,17 @@ pub struct Shm {
     steering: Steering,
     own: Membership,
     bell: Bell,
-    /// By number; our own is nobody.
+    /// The other members, by number. Our own entry is not used.
     peers: Box<[Peer]>,
-    /// Numbers of those who are there, or have left and may have sent something before.
+    /// The numbers of members that are present, or have left and may have sent frames before.
     present: Vec<usize>,
-    /// Whose lane is looked at first.
+    /// The index of the lane that is read first.
     first: usize,
-    /// The header's count of changes when we last looked who is there.
+    /// The header's count of changes when the list of members was last read.
     seen: u32,
-    /// A bit for each whose lane has something that it may not see yet.
+    /// A bit for each member whose lane has frames that are not published yet.
     unpublished: u64,
-    /// Receives one after the other that found nothing.
+    /// Empty receives in a row.
     idle: u32,
     gone: Gone,
     count: Count,
@@ -111,13 +113,13 @@ pub struct Shm {
 /// Join a link, or make it.
 ///
 /// # Errors
-/// See [`OpenError`]. Nothing of the attempt is left.
+/// See [`OpenError`]. A failed attempt leaves nothing behind.
 pub fn open(options: &Options) -> Result<Shm, OpenError> {
     options.check()?;
     let own = Membership::join(options)?;
     let name = own.place.fifo(own.own);
-    let bell =
-        Bell::new(own.place.dir_fd(), &name, options.mode).map_err(system("cannot make the FIFO of a member"))?;
+    let bell = Bell::new(own.place.dir_fd(), &name, options.mode)
+        .map_err(system("cannot make the FIFO that wakes a member"))?;
     let address = address(own.own, own.birth);
     let caps = Caps {
         name: format!("shm:{}", options.name),
@@ -142,7 +144,7 @@ pub fn open(options: &Options) -> Result<Shm, OpenError> {
 }
 
 impl Shm {
-    /// Who is there may have changed.
+    /// Read the list of members if it has changed.
     #[inline]
     fn look(&mut self) {
         if self.own.header.changes().load(Acquire) != self.seen {
@@ -150,7 +152,7 @@ impl Shm {
         }
     }
 
-    /// A member that was killed has sent no farewell. What it sent before is still taken in.
+    /// Find members that were killed without leaving. Frames that they sent before are still received.
     fn look_for_dead(&mut self) {
         if !self.gone.is_time() {
             return;
@@ -202,7 +204,7 @@ impl Transport for Shm {
 }
 
 impl Drop for Shm {
-    /// What was sent is seen by who is there; then we are gone.
+    /// Publish what was sent, then leave.
     fn drop(&mut self) {
         self.publish();
     }

@@ -1,4 +1,5 @@
-//! Frames into the lanes of others.
+//! The send path. This member pushes frames into its lane to another member, which pops them. A lane is bounded by its
+//! size. When it is full, a frame is refused; after a while without progress the frame is dropped and counted.
 
 use std::sync::atomic::{Ordering::*, fence};
 
@@ -9,7 +10,8 @@ use crate::peer::Verdict;
 use crate::{Shm, bell};
 
 impl Shm {
-    /// To one other member, or to all. What was not sent can be sent again without anyone seeing it twice.
+    /// Send a frame to one member, or to all. False if it was not sent to any: then it can be sent again without a
+    /// duplicate.
     #[inline]
     pub(crate) fn put(&mut self, to: Address, frame: &Frame) -> bool {
         let bytes = frame.bytes();
@@ -21,14 +23,14 @@ impl Shm {
         let member = to.0[5] as usize;
         let went = match self.peers.get(member) {
             Some(peer) if peer.is_at(to) => self.put_one(member, bytes),
-            // Everybody's, or nobody's that is known: as a switch, to all.
+            // A broadcast, or an unknown address: flood it, as a switch does.
             _ => self.put_elsewhere(to, bytes),
         };
         self.count.full += u64::from(!went);
         went
     }
 
-    /// To one who has just come, or to all.
+    /// Send to a member that has just joined, or to all.
     #[cold]
     fn put_elsewhere(&mut self, to: Address, bytes: &[u8]) -> bool {
         self.look();
@@ -38,7 +40,7 @@ impl Shm {
         }
     }
 
-    /// Into one lane, or lost with a member that takes nothing any more. False if there is no room now.
+    /// Put a frame into one lane, or drop it if the member is dead or stalled. False if there is no room now.
     #[inline]
     fn put_one(&mut self, member: usize, bytes: &[u8]) -> bool {
         let peer = &mut self.peers[member];
@@ -51,7 +53,7 @@ impl Shm {
         true
     }
 
-    /// Whether a frame for one whose lane is full is lost, counted.
+    /// Whether a frame for a full lane is lost; counts it if so.
     #[cold]
     fn is_lost(&mut self, member: usize) -> bool {
         let (peer, own) = (&mut self.peers[member], &self.own);
@@ -65,7 +67,7 @@ impl Shm {
             }
             Verdict::Hung => self.count.lost_hung += 1,
             Verdict::JustHung => {
-                // The lane may be spoiled in a way that neither end can see.
+                // Restart the lane: it may be damaged in a way that neither end can detect.
                 peer.to.offer(peer.pair_to);
                 self.count.restarts += 1;
                 self.count.lost_hung += 1;
@@ -74,7 +76,7 @@ impl Shm {
         true
     }
 
-    /// Into all lanes or, if one is full, into none.
+    /// Put a frame into all lanes or, if one is full, into none.
     fn flood(&mut self, bytes: &[u8]) -> bool {
         for at in 0..self.present.len() {
             let member = self.present[at];
@@ -94,7 +96,7 @@ impl Shm {
         true
     }
 
-    /// Show what was put into lanes, and wake who may be asleep.
+    /// Publish the frames in the lanes, and wake members that may be asleep.
     #[inline]
     pub(crate) fn publish(&mut self) {
         let shown = std::mem::take(&mut self.unpublished);
@@ -102,7 +104,7 @@ impl Shm {
             return;
         }
         for_each_bit(shown, |member| _ = self.peers[member].to.publish());
-        // See `bell.rs`: either we see that it sleeps, or it sees the frame.
+        // See `bell.rs`: either we see that the member sleeps, or it sees the frame.
         fence(SeqCst);
         for_each_bit(shown, |member| {
             let asleep = self.own.header.asleep(member);
@@ -113,7 +115,7 @@ impl Shm {
         });
     }
 
-    /// Begin again in the lanes that their receivers have refused: the next frame is not to be lost as well.
+    /// Restart the lanes that their receivers have refused, so that the next frame is not lost as well.
     pub(crate) fn mend(&mut self) {
         for at in 0..self.present.len() {
             self.mend_lane(self.present[at]);

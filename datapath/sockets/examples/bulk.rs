@@ -1,5 +1,5 @@
-//! Full frames one way over 127.0.0.1, beside a bare TCP stream that is written and read 128 KiB at a
-//! time, as iperf3 does. In turns, and the median of the ratios counts.
+//! Compares full frames one way over 127.0.0.1 with a bare TCP stream that is written and read 128 KiB at a time, as
+//! iperf3 does. They run in turns, and the median of the ratios counts.
 //!
 //! ```text
 //! cargo run --release -p am-sockets --example bulk [NAME [ROUNDS]]        tcp:127.0.0.1:0, udp:127.0.0.1:0,frame=65507, ...
@@ -61,7 +61,7 @@ fn bare() -> f64 {
     reader.join().unwrap()
 }
 
-/// What arrives within the time.
+/// Bytes that arrive within the time.
 fn through(name: &str) -> f64 {
     let (say, heard) = channel();
     let receiver = {
@@ -72,7 +72,7 @@ fn through(name: &str) -> f64 {
     near.add_peer(&place).unwrap();
     let (mut hello, mut answered) = (Instant::now(), false);
     while !answered {
-        // Until the far side has answered: over TCP it takes a while to connect.
+        // Wait for an answer: over TCP the connection takes a while.
         if hello.elapsed() > Duration::from_millis(5) {
             hello = Instant::now();
             let frame = build(&*near, Address::BROADCAST, 100);

@@ -1,11 +1,11 @@
-//! Round trips over 127.0.0.1 with both ends on one thread, so that nothing is measured but the calls:
-//! bare sockets, and the transports of this crate with nothing above them, in turns.
+//! Round trips over 127.0.0.1 with both ends on one thread, so that only the calls are measured: bare sockets, and the
+//! transports of this crate with nothing above them, in turns.
 //!
 //! ```text
 //! cargo run --release -p am-sockets --example pingpong [BYTES [ROUNDS]]
 //! ```
 //!
-//! Short stretches, of which the fastest count: so it says something on a machine that has other work, too.
+//! The fastest of many short runs count, so the result is useful on a machine with other load.
 
 mod frames;
 
@@ -40,7 +40,7 @@ fn options(name: &str) -> Options {
     Options::from_name(&name.parse().unwrap()).unwrap()
 }
 
-/// The time of each trip where nothing disturbs it: of short stretches in turns, the tenth part that was fastest.
+/// The time of an undisturbed trip: the first decile of short runs in turns.
 fn compare<const N: usize>(mut trips: [&mut dyn FnMut(); N]) -> [Duration; N] {
     let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| vec![]);
     for _ in 0..STRETCHES {
@@ -72,7 +72,7 @@ fn bare_udp(len: usize) -> impl FnMut() {
     move || {
         for (from, to) in [(0, 1), (1, 0)] {
             ends[from].send_to(&bytes[..len], places[to]).unwrap();
-            // Each waits as one does that spins: it has looked, and found nothing.
+            // Each end has polled once and found nothing, like one that spins.
             assert!(ends[from].recv_from(&mut bytes).is_err());
             spin(|| ends[to].recv_from(&mut bytes).ok());
         }
@@ -112,12 +112,12 @@ fn through<T: Transport>(mut ends: [T; 2], len: usize) -> impl FnMut() {
     }
 }
 
-/// Both know each other, and let the flow in.
+/// Add each end's address to the other, and open the flow.
 fn acquaint<T: Transport>(mut ends: [T; 2]) -> [T; 2] {
     let place = ends[1].caps().name.clone();
     ends[0].add_peer(&place).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
-        // Over TCP it takes a while to connect.
+        // Over TCP the connection takes a while.
         spin(|| {
             let hello = build(&ends[from], Address::BROADCAST, 100);
             assert!(ends[from].send(Address::BROADCAST, &hello), "room");

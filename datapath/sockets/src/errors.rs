@@ -10,124 +10,126 @@ use nix::errno::Errno;
 
 use crate::place;
 
-/// Why a socket could not be opened. Nothing of the attempt is left.
+/// Why a socket could not be opened. A failed attempt leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody has the port.
+    /// The port is in use.
     #[error(
-        "{scheme} port {} of {} is in use: `ss -lnp{} sport = :{}` says by whom; choose another, or 0 for any that is free",
+        "{scheme} port {} of {} is in use: `ss -lnp{} sport = :{}` names the process; choose another port, or 0 for any free one",
         local.port(), local.ip(), &scheme[..1], local.port()
     )]
     InUse {
         /// `udp` or `tcp`.
         scheme: &'static str,
-        /// The place that was asked for.
+        /// The address that was asked for.
         local: SocketAddr,
     },
-    /// The address is no interface's.
-    #[error("no interface has the address {0}: `ip -brief address` lists those that there are")]
+    /// No interface has the address.
+    #[error("no interface has the address {0}: `ip -brief address` lists all addresses")]
     NotHere(std::net::IpAddr),
-    /// No socket can be there.
-    #[error("no socket can be at {local}: {why}")]
+    /// No socket can be bound to this address.
+    #[error("no socket can be bound to {local}: {why}")]
     NoPlace {
-        /// The place that was asked for.
+        /// The address that was asked for.
         local: SocketAddr,
-        /// Why, and what to write instead.
+        /// The reason, and what to write instead.
         why: &'static str,
     },
-    /// The system has no IPv6, or no IPv4.
+    /// The system lacks IPv6, or IPv4.
     #[error(
-        "this system does not speak the protocol of {0}: `sysctl net.ipv6.conf.all.disable_ipv6` must say 0 for IPv6"
+        "this system does not support the protocol of {0}: for IPv6, `sysctl net.ipv6.conf.all.disable_ipv6` must be 0"
     )]
     Family(SocketAddr),
-    /// A port that not everybody may have.
+    /// The port needs a capability.
     #[error(
-        "port {0} needs the right CAP_NET_BIND_SERVICE: take one from 1024 on, or \
+        "port {0} needs the capability CAP_NET_BIND_SERVICE: choose one from 1024 on, or \
          `sudo setcap cap_net_bind_service+ep PROGRAM`"
     )]
     Port(u16),
-    /// Busy polling that not everybody may ask for.
+    /// Busy polling needs a capability.
     #[error(
-        "busy-poll={0} needs the right CAP_NET_ADMIN: `sudo setcap cap_net_admin+ep PROGRAM`, or \
-         `sudo sysctl -w net.core.busy_read={0}` for everybody"
+        "busy-poll={0} needs the capability CAP_NET_ADMIN: `sudo setcap cap_net_admin+ep PROGRAM`, or \
+         `sudo sysctl -w net.core.busy_read={0}` for all programs"
     )]
     BusyPoll(u128),
-    /// The kernel gives smaller buffers than were asked for.
+    /// The kernel allows only smaller buffers.
     #[error(
-        "buffer={asked}: the system gives {got} bytes at most; `sudo sysctl -w net.core.{limit}={asked}` allows it"
+        "buffer={asked}: the system allows {got} bytes at most; `sudo sysctl -w net.core.{limit}={asked}` raises that"
     )]
     Buffer {
         /// As asked for.
         asked: usize,
-        /// What there was.
+        /// What the kernel allows.
         got: usize,
         /// The setting that limits it.
         limit: &'static str,
     },
-    /// Buffers that are too small.
-    #[error("buffer={asked}: {least} bytes are the least here; without it the buffers are as suits most")]
+    /// The buffers are too small.
+    #[error("buffer={asked}: the least is {least} bytes; leave it out for the default")]
     SmallBuffer {
         /// As asked for.
         asked: usize,
-        /// What there must be.
+        /// The least possible.
         least: usize,
     },
-    /// A longest frame that cannot be.
-    #[error("frame={asked}: the longest frame is {least} to {most} bytes here{}", if *by_mtu { ", or more with `fragment`" } else { "" })]
+    /// The longest frame is out of range.
+    #[error("frame={asked}: the longest frame must be {least} to {most} bytes{}", if *by_mtu { ", or more with `fragment`" } else { "" })]
     Frame {
         /// As asked for.
         asked: usize,
-        /// The shortest that can be the longest: set-up must fit.
+        /// The least possible: set-up frames must fit.
         least: usize,
-        /// The longest.
+        /// The most possible.
         most: usize,
-        /// What limits it is the MTU of the interface.
+        /// Whether the MTU of the interface limits it.
         by_mtu: bool,
     },
-    /// A pool that was given has shorter frames than were asked for.
-    #[error("the frames of the pool have room for {room} bytes, and frames of {frame} are asked for")]
+    /// The given pool has shorter frames than were asked for.
+    #[error(
+        "the frames of the pool have room for {room} bytes, and {frame} are needed: give a pool of longer frames, or lower `frame=`"
+    )]
     PoolRoom {
         /// Bytes of a frame of the pool.
         room: usize,
         /// Bytes that are needed.
         frame: usize,
     },
-    /// A pool that there is no memory for.
+    /// There is no memory for the pool.
     #[error("{0}: lower `frames=`, or `frame=`")]
     Memory(#[from] NoMemory),
-    /// A pool that cannot be.
+    /// The layout of the pool is invalid.
     #[error(transparent)]
     Pool(#[from] LayoutError),
-    /// A peer that cannot be introduced.
+    /// A peer address is invalid.
     #[error(transparent)]
     Peer(#[from] IntroduceError),
-    /// The process, or the system, has as many open files as it may have.
+    /// The process or the system has no descriptor left.
     #[error(
         "{doing}: {error}: each socket takes a few descriptors; `ulimit -n` says how many a process may have, and raises it"
     )]
     Descriptors {
-        /// What it was asked to do.
+        /// The failed operation.
         doing: &'static str,
-        /// What it says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system refused, for a reason of its own.
+    /// Another error of the system.
     #[error("{doing}: {error}")]
     System {
-        /// What it was asked to do.
+        /// The failed operation.
         doing: &'static str,
-        /// What it says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// For `map_err`: what was tried.
+/// For `map_err`: names the failed operation.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> OpenError {
     move |error| OpenError::refused(doing, error)
 }
 
 impl OpenError {
-    /// What the system means when it does not do something that has no error of its own.
+    /// The error for a system call that has no variant of its own.
     pub(crate) fn refused(doing: &'static str, error: io::Error) -> OpenError {
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EMFILE | Errno::ENFILE) => OpenError::Descriptors { doing, error },
@@ -135,12 +137,13 @@ impl OpenError {
         }
     }
 
-    /// Whether a socket can be there, as far as the address says: some that cannot be used can be bound.
+    /// Check that a socket can use this address. The system lets sockets be bound to some addresses that cannot be
+    /// used.
     pub(crate) fn check_place(local: SocketAddr) -> Result<(), OpenError> {
         place::misfit(local).map_or(Ok(()), |why| Err(OpenError::NoPlace { local, why }))
     }
 
-    /// What the system means when it does not let us bind.
+    /// The error for a failed bind.
     pub(crate) fn bind(scheme: &'static str, local: SocketAddr, error: io::Error) -> OpenError {
         match error.kind() {
             ErrorKind::AddrInUse => OpenError::InUse { scheme, local },

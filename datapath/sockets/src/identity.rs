@@ -1,4 +1,4 @@
-//! The address that a transport gives itself.
+//! Chooses the address that a transport gives itself.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 use am_wire::Address;
 
-/// Sockets that this process has opened.
+/// The number of sockets that this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// Locally administered, unicast, and another each time: 46 bits of a hash
-/// over where, when and by whom, with a key that the system drew by lot. Of a thousand
-/// transports, two have the same with a probability of 1 in 10⁸.
+/// Choose an address: locally administered, unicast, and different each time. It has 46 bits of a hash over boot,
+/// process, time and socket, with a key that the system draws at random. Of a thousand transports, two have the same
+/// address with a probability of 1 in 10⁸.
 pub(crate) fn choose(local: SocketAddr) -> Address {
     let mut hash = RandomState::new().build_hasher();
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hash);

@@ -1,24 +1,24 @@
-//! **Any network that the kernel reaches.** Frames through ordinary sockets: no rights, no
-//! NIC of a certain kind, IPv4 and IPv6, over routers too. Slower than AF_XDP, and everywhere.
+//! **Frames over the kernel's UDP and TCP sockets.** They need no rights and no particular NIC. IPv4 and IPv6 both
+//! work, over routers too. This is slower than AF_XDP, and works everywhere.
 //!
 //! ```text
-//!                Transport: whole Ethernet frames, owned, steered
+//!                Transport: whole Ethernet frames, steered
 //!   ┌───────────────────────────────┬──────────────────────────────────┐
 //!   │ udp   a frame is a datagram   │ tcp   a frame is behind a length │
 //!   │       neither reliable        │       reliable and ordered while │
 //!   │       nor ordered             │       a connection lives         │
 //!   │   flush: one sendmmsg, runs   │   flush: one sendmsg for each    │
 //!   │          leave as one (GSO)   │          connection              │
-//!   │   look:  one recvmmsg, what   │   look:  one read, cut           │
-//!   │          was merged is cut    │          into frames             │
+//!   │   receive: one recvmmsg;      │   receive: one read, split       │
+//!   │          GRO's are split      │          into frames             │
 //!   └───────────────┬───────────────┴────────────────┬─────────────────┘
 //!              the kernel's stack  ──▶  any interface, loopback too
 //! ```
 //!
-//! There is no link here that has everybody on it. A transport chooses its own six-byte [`Address`](am_wire::Address)
-//! when it is opened, and frames to everybody go to whoever was
-//! [introduced](am_transport::Command::AddPeer) or has been heard. Behind which place an address is, UDP learns
-//! from control frames that arrive, as a switch does; TCP from what each side says first.
+//! These networks have no link with all nodes on it. A transport chooses its own six-byte [`Address`](am_wire::Address)
+//! when it is opened. Broadcasts go to all peer addresses that the program has added, and to all peers that have been
+//! received from. UDP learns the socket address behind a link address from control frames, as a switch does. TCP learns
+//! it from the hello that each side sends first.
 //!
 //! Read first: the pages of [`udp`] and [`tcp`]; then [`Options`]. `examples/pingpong.rs` and `examples/bulk.rs` measure
 //! the crate beside bare sockets.
@@ -35,8 +35,8 @@
 //! let mut hello = left.caps().pool.take().expect("none is used yet");
 //! let link = frame::Link { to: Address::BROADCAST, from: left.caps().address, ethertype: EtherType::DEFAULT };
 //! let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
-//! let space = hello.space().expect("nobody shares it");
-//! // That of a Still, see docs/wire.md.
+//! let space = hello.space().expect("it has no other handle");
+//! // The body of a keepalive, see docs/wire.md.
 //! frame::body(space, Framing::Plain, 9)?.copy_from_slice(&[8, 0, 1, 0, 7, 0, 2, 0, 9]);
 //! let length = frame::emit(space, Framing::Plain, &link, &header, 9, None)?;
 //! hello.set_len(length);

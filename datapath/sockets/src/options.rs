@@ -1,4 +1,4 @@
-//! What to open, and how.
+//! The settings of both transports.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,40 +8,40 @@ use am_wire::EtherType;
 
 use crate::place;
 
-/// What to open, and how. [`Options::new`] has good values for all but the
-/// socket's own place; [`Options::from_name`] reads all of it.
+/// The settings of the transports. [`Options::new`] has good values for all but the socket's own address;
+/// [`Options::from_name`] reads all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where the socket is; with port 0 the system chooses one.
+    /// The socket's own address. With port 0 the system chooses a port.
     pub local: SocketAddr,
-    /// Who is introduced at once: see [`am_transport::Command::AddPeer`].
+    /// Addresses of peers, added at once.
     pub peers: Vec<SocketAddr>,
-    /// UDP only: the one peer. The socket is connected to it, so that a round trip takes a fifth less, and reaches nobody else.
+    /// UDP only: the only peer. The socket is connected to it and reaches no other. A round trip takes a fifth less.
     pub connect: Option<SocketAddr>,
-    /// The longest frame, in bytes from the destination address on. `None`: for UDP what fits the MTU
-    /// of the interface, at most a jumbo frame; for TCP [`TCP_FRAME`](Self::TCP_FRAME).
+    /// The longest frame, in bytes from the destination address on. `None`: for UDP, what fits the MTU of the
+    /// interface, but at most a jumbo frame; for TCP, [`TCP_FRAME`](Self::TCP_FRAME).
     pub frame: Option<usize>,
-    /// Frames in the pool. `None`: as many as [`MEMORY`](Self::MEMORY) has room for, 4096 at most.
+    /// Frames in the pool. `None`: as many as fit into [`MEMORY`](Self::MEMORY), at most 4096.
     pub frames: Option<usize>,
-    /// Bytes of the kernel's buffers, in each direction. `None`: several
-    /// megabytes if the system allows it, for TCP what the kernel thinks right.
+    /// Bytes of the kernel's buffers, in each direction. `None`: several megabytes for UDP, if the system allows it;
+    /// the kernel's default for TCP.
     pub buffer: Option<usize>,
-    /// For so long the kernel looks at the NIC's queue itself when nothing has arrived (`SO_BUSY_POLL`).
+    /// How long the kernel polls the NIC's queue when nothing has arrived (`SO_BUSY_POLL`).
     pub busy_poll: Option<Duration>,
     /// The network's EtherTypes.
     pub ethertype: EtherType,
-    /// UDP only: frames of one length to one place leave as one, and the
-    /// kernel or the NIC cuts them (`UDP_SEGMENT`). Used where the kernel has it.
+    /// UDP only: frames of one length to one address are passed to the kernel as one message, which the kernel or the
+    /// NIC splits (`UDP_SEGMENT`). Used if the kernel supports it.
     pub gso: bool,
-    /// UDP only: datagrams of one length arrive as one, and are cut here
-    /// (`UDP_GRO`). Used where the kernel has it.
+    /// UDP only: the kernel merges received datagrams of one length into one message, which is split here (`UDP_GRO`).
+    /// Used if the kernel supports it.
     pub gro: bool,
-    /// UDP only: datagrams that are longer than the way's MTU are cut by IP,
-    /// and lost as a whole with any of their pieces. Otherwise they are not sent.
+    /// UDP only: IP fragments datagrams that exceed the path's MTU. Such a datagram is lost with any of its fragments.
+    /// Without this they are not sent.
     pub fragment: bool,
 }
 
-/// What a setting is for, and whether TCP has it too.
+/// Each setting, and whether TCP has it.
 const SETTINGS: [(&str, bool); 9] = [
     ("peer=IP:PORT (as often as there are peers)", true),
     ("connect=IP:PORT (the only peer)", false),
@@ -57,15 +57,13 @@ const SETTINGS: [(&str, bool); 9] = [
 const EXAMPLE: &str = "127.0.0.1:7000";
 
 impl Options {
-    /// Bytes of a pool whose number of frames nobody has chosen, at most. They
-    /// are the system's until they are used.
+    /// The most bytes of a pool of default size. The system provides a page when it is first used.
     pub const MEMORY: usize = 64 << 20;
-    /// The longest frame over TCP, unless chosen: what is long costs least
-    /// where no link limits it, and a frame of a page less leaves room for what
-    /// stands around it.
+    /// The default of the longest frame over TCP. No link limits it, and long frames cost least. A little less than 64
+    /// KiB leaves room for the data around it.
     pub const TCP_FRAME: usize = 65_000;
 
-    /// Good values for a socket at this place.
+    /// Default settings for a socket at this address.
     pub fn new(local: SocketAddr) -> Options {
         Options {
             local,
@@ -82,7 +80,7 @@ impl Options {
         }
     }
 
-    /// As a name says: `udp:127.0.0.1:7000`, `tcp:[::1]:0,peer=[::1]:7000,frame=9000`.
+    /// Read the settings from a transport's name: `udp:127.0.0.1:7000`, `tcp:[::1]:0,peer=[::1]:7000,frame=9000`.
     ///
     /// ```
     /// use am_sockets::Options;
@@ -95,7 +93,7 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// The name says no place, or has a setting that there is not.
+    /// The name has no address, or an unknown or invalid setting.
     pub fn from_name(name: &Name) -> Result<Options, NameError> {
         let is_udp = match name.scheme() {
             "udp" => true,
@@ -111,7 +109,7 @@ impl Options {
         Ok(options)
     }
 
-    /// One setting; what would make sense, where it does not.
+    /// Set one setting. The error says what would be valid.
     fn set(&mut self, is_udp: bool, key: &str, value: Option<&str>) -> Result<(), String> {
         match (key, value) {
             ("peer", Some(place)) => self.peers.push(place::parse(place).ok_or_else(|| place::hint(place))?),

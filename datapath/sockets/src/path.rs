@@ -1,4 +1,4 @@
-//! How long a datagram may be so that nobody has to cut it.
+//! Finds the longest datagram that is not fragmented.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 
-/// What Ethernet carries everywhere: where nothing is known.
+/// Ethernet's usual MTU, for interfaces without a known one.
 const ETHERNET_MTU: usize = 1500;
 
 /// Bytes of the headers of IP and UDP.
@@ -14,13 +14,13 @@ pub(crate) fn headers(local: SocketAddr) -> usize {
     if local.is_ipv4() { 20 + 8 } else { 40 + 8 }
 }
 
-/// Bytes of the longest datagram that the interface with this address carries
-/// in one piece; for the address that means all of them, the least of theirs.
+/// Bytes of the longest datagram that the interface with this address carries in one piece. For the unspecified
+/// address: the least of all interfaces.
 pub(crate) fn longest_datagram(local: SocketAddr) -> usize {
     let interfaces = getifaddrs().map(|all| all.collect::<Vec<_>>()).unwrap_or_default();
     let has = |interface: &&InterfaceAddress| carries(interface, local.ip());
     let mtu = interfaces.iter().filter(has).filter_map(|interface| mtu(&interface.interface_name)).min();
-    // IP counts to 65,535, whatever the interface says.
+    // An IP packet has at most 65,535 bytes, whatever the interface allows.
     mtu.unwrap_or(ETHERNET_MTU).min(u16::MAX as usize) - headers(local)
 }
 
@@ -32,7 +32,7 @@ fn carries(interface: &InterfaceAddress, local: IpAddr) -> bool {
             && interface.flags.contains(InterfaceFlags::IFF_UP)
             && address.is_ipv4() == local.is_ipv4();
     }
-    // All of 127.0.0.0/8 is here, and one address of it at the interface.
+    // All of 127.0.0.0/8 is local, but the interface has only one address of it.
     address == local || (local.is_loopback() && is_loopback)
 }
 
@@ -41,12 +41,12 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
     four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip())))
 }
 
-/// The first place knows the interfaces of the thread's own network namespace;
-/// the second is there where IPv6 is not, and has those of whoever mounted it.
+/// The MTU of an interface. The first file is about the thread's own network namespace. The second exists without IPv6
+/// too, and is about the namespace in which it was mounted.
 fn mtu(interface: &str) -> Option<usize> {
     let places = [format!("/proc/sys/net/ipv6/conf/{interface}/mtu"), format!("/sys/class/net/{interface}/mtu")];
     let read = |place: &String| std::fs::read_to_string(place).ok()?.trim().parse().ok();
-    // Less than this carries no IPv6, and hardly anything else.
+    // A smaller MTU is not plausible.
     places.iter().find_map(read).filter(|mtu| *mtu >= 576)
 }
 

@@ -1,11 +1,11 @@
-//! Places, as users write them.
+//! Reads and checks socket addresses, as users write them.
 
 use std::net::SocketAddr;
 
 use am_transport::IntroduceError;
 use nix::net::if_::if_nametoindex;
 
-/// A place with an address and a port. Where an interface's number belongs its name will do: `[fe80::1%eth0]:7000`.
+/// Read an IP address and a port. The scope may be an interface's name: `[fe80::1%eth0]:7000`.
 pub(crate) fn parse(text: &str) -> Option<SocketAddr> {
     text.parse().ok().or_else(|| {
         let (before, rest) = text.split_once('%')?;
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Option<SocketAddr> {
     })
 }
 
-/// What to write instead of a text that is no place.
+/// What to write instead of an invalid text.
 pub(crate) fn hint(text: &str) -> &'static str {
     if port_is_too_large(text) {
         return "a port is at most 65535";
@@ -28,13 +28,13 @@ fn port_is_too_large(text: &str) -> bool {
     !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_err()
 }
 
-/// The transports that have places like ours.
+/// The transports that have such addresses.
 const SCHEMES: [&str; 2] = ["udp", "tcp"];
 
-/// Where somebody may be, for a socket at `local`: `IP:PORT`, with our own `scheme` before it or none.
+/// Read a peer's address for a socket at `local`: `IP:PORT`, with or without our own `scheme` before it.
 ///
 /// # Errors
-/// The text is no such place, or one of the other transport's: by this one nobody listens there.
+/// The text is no such address, or it names the other transport, which this one cannot reach.
 pub(crate) fn read(scheme: &str, place: &str, local: SocketAddr) -> Result<SocketAddr, IntroduceError> {
     let example = if local.is_ipv4() { "127.0.0.1:7000" } else { "[::1]:7000" };
     let (its, bare) = place.split_once(':').filter(|(its, _)| SCHEMES.contains(its)).unwrap_or((scheme, place));
@@ -45,41 +45,43 @@ pub(crate) fn read(scheme: &str, place: &str, local: SocketAddr) -> Result<Socke
     })?;
     if its != scheme {
         return Err(no_peer(&format!(
-            "by {its} this node reaches nobody; write {scheme}:{bare} if a {scheme} node is there, or open {its} as well"
+            "this transport cannot reach a {its} node; write {scheme}:{bare} if a {scheme} node is there, or open {its} as well"
         )));
     }
     if read.is_ipv4() != local.is_ipv4() {
         let family = if local.is_ipv4() { "IPv4" } else { "IPv6" };
         return Err(no_peer(&format!(
-            "this socket is at {local} and speaks {family} only; write {example}, for instance"
+            "this socket is bound to {local} and supports {family} only; write {example}, for instance"
         )));
     }
     flaw(read).map_or(Ok(read), |why| Err(no_peer(why)))
 }
 
-/// Whether one peer can be there, as far as the address says.
+/// Whether one peer can have this address.
 pub(crate) fn can_be_reached(place: SocketAddr) -> bool {
     flaw(place).is_none()
 }
 
-/// Why one peer cannot be there.
+/// Why one peer cannot have this address.
 fn flaw(place: SocketAddr) -> Option<&'static str> {
     if place.ip().is_unspecified() {
-        return Some("that is every address of a host and nobody's; write one that the peer has");
+        return Some("it stands for all addresses of a host; write one that the peer has");
     }
     if place.port() == 0 {
-        return Some("port 0 stands for any that is free; write the one that the peer got, which its own name says");
+        return Some("port 0 stands for any free port; write the peer's port, which is in its transport's name");
     }
     misfit(place)
 }
 
-/// Why it is no address of one host: neither a peer nor a socket of ours can be there.
+/// Why no single host has this address. Neither a peer nor our own socket can use it.
 pub(crate) fn misfit(place: SocketAddr) -> Option<&'static str> {
     match place {
-        _ if place.ip().is_multicast() => Some("it is a group's address; write each host's own"),
-        SocketAddr::V4(place) if place.ip().is_broadcast() => Some("it is everybody's address; write each host's own"),
+        _ if place.ip().is_multicast() => Some("it is a multicast address; write each host's own"),
+        SocketAddr::V4(place) if place.ip().is_broadcast() => {
+            Some("it is the broadcast address; write each host's own")
+        }
         SocketAddr::V6(place) if place.ip().is_unicast_link_local() && place.scope_id() == 0 => {
-            Some("on each interface it may be somebody else's; say which one, as in [fe80::1%eth0]:7000")
+            Some("a link-local address needs an interface, as in [fe80::1%eth0]:7000")
         }
         _ => None,
     }
@@ -118,9 +120,9 @@ mod tests {
             ("10.0.0.7:70000", FOUR, "a port is at most 65535"),
             ("0.0.0.0:7", FOUR, "one that the peer has"),
             ("[::]:7", SIX, "one that the peer has"),
-            ("255.255.255.255:7", FOUR, "everybody's"),
-            ("224.0.0.1:7", FOUR, "a group's"),
-            ("[ff02::1]:7", SIX, "a group's"),
+            ("255.255.255.255:7", FOUR, "the broadcast address"),
+            ("224.0.0.1:7", FOUR, "a multicast address"),
+            ("[ff02::1]:7", SIX, "a multicast address"),
             ("[fe80::1]:7", SIX, "[fe80::1%eth0]:7000"),
         ] {
             let error = read_at(place, local).unwrap_err();

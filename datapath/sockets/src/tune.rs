@@ -1,4 +1,4 @@
-//! What sockets of both kinds are told before they are used.
+//! Socket options, buffers and pools that UDP and TCP have in common.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::errors::doing;
 use crate::{OpenError, Options};
 
-/// The longest frame is at least so long: set-up must fit.
+/// The least value of the longest frame: set-up frames must fit.
 pub(crate) const LEAST_FRAME: usize = Control::LONGEST_FRAME;
 
-/// Frames start on a cache line of their own.
+/// Each frame starts on its own pair of cache lines.
 const ALIGN: usize = 128;
 
-/// Frames in a pool whose size nobody has chosen.
+/// The default number of frames in a pool.
 const FRAMES: std::ops::RangeInclusive<usize> = 512..=4096;
 
-/// A socket that never blocks.
+/// Make a socket that never blocks.
 pub(crate) fn socket(local: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), kind, Some(protocol))?;
     socket.set_nonblocking(true)?;
     if local.is_ipv6() {
-        // So that a place is written in one way only.
+        // So that each address is written in one way only.
         socket.set_only_v6(true)?;
     }
     Ok(socket)
 }
 
-/// What the kernel gives whoever asks for less (`SOCK_MIN_SNDBUF`).
+/// The kernel's least buffer (`SOCK_MIN_SNDBUF`).
 pub(crate) const LEAST_BUFFER: usize = 2304;
 
-/// Whether buffers can be that small.
+/// Check that the buffers are not too small.
 pub(crate) fn check_buffer(asked: Option<usize>, least: usize) -> Result<(), OpenError> {
     match asked.filter(|asked| *asked < least) {
         Some(asked) => Err(OpenError::SmallBuffer { asked, least }),
@@ -43,10 +43,10 @@ pub(crate) fn check_buffer(asked: Option<usize>, least: usize) -> Result<(), Ope
     }
 }
 
-/// Buffers of this size, or an error that says what stands against it.
+/// Set buffers of this size. Fails if the system allows only less.
 pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> Result<(), OpenError> {
     enlarge(socket, bytes);
-    // The kernel doubles what it was asked for, for its own use.
+    // The kernel doubles the size, for its own use.
     let failed = doing("ask for a buffer's size");
     let got = [socket.recv_buffer_size().map_err(&failed)? / 2, socket.send_buffer_size().map_err(&failed)? / 2];
     let sizes = [("rmem_max", got[0]), ("wmem_max", got[1])];
@@ -56,9 +56,9 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> Result<(), OpenError
     }
 }
 
-/// Buffers of this size, or as large as the system allows.
+/// Set buffers of this size, or as large as the system allows.
 pub(crate) fn enlarge(socket: &Socket, bytes: usize) {
-    // What goes beyond the limit needs CAP_NET_ADMIN; up to the limit everybody may.
+    // A size beyond the limit needs CAP_NET_ADMIN.
     if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
         let _ = socket.set_recv_buffer_size(bytes);
     }
@@ -67,7 +67,7 @@ pub(crate) fn enlarge(socket: &Socket, bytes: usize) {
     }
 }
 
-/// Have the kernel look at the NIC's queue when nothing has arrived.
+/// Enable busy polling: the kernel polls the NIC's queue when nothing has arrived.
 pub(crate) fn busy_poll(socket: &Socket, options: &Options) -> Result<(), OpenError> {
     let Some(time) = options.busy_poll else { return Ok(()) };
     let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX >> 1);
@@ -77,7 +77,7 @@ pub(crate) fn busy_poll(socket: &Socket, options: &Options) -> Result<(), OpenEr
     })
 }
 
-/// A pool for frames of this length; the one that is given, if it will do.
+/// A pool for frames of this length: the given one if its frames are long enough, or a new one.
 pub(crate) fn pool(given: Option<Pool>, options: &Options, max_frame: usize) -> Result<Pool, OpenError> {
     if let Some(pool) = given {
         let room = pool.layout().room();
@@ -90,7 +90,7 @@ pub(crate) fn pool(given: Option<Pool>, options: &Options, max_frame: usize) -> 
     Ok(Pool::heap(Layout { frames, stride, headroom: 0 })?)
 }
 
-/// Whether frames can be that long.
+/// Check the longest frame.
 pub(crate) fn check_frame(asked: usize, most: usize, by_mtu: bool) -> Result<usize, OpenError> {
     if (LEAST_FRAME..=most).contains(&asked) {
         Ok(asked)

@@ -12,7 +12,7 @@ use crate::options::{Attach, Options, Program, Rings};
 use crate::plan::memory_and_socket;
 use crate::program::Attached;
 use crate::umem::Memory;
-use crate::{OpenError, kernel, rights, send_room};
+use crate::{OpenError, kernel, rights, sockopt};
 
 use super::{ARRIVALS, BATCH, MANY_ARRIVALS, NOTES, OUTGOING, Raw};
 
@@ -69,7 +69,7 @@ fn bound(options: &Options, interface: &Interface) -> Result<(Memory, Bound, Mod
     let mut mode = Mode::of(&bound, interface, &memory, tried)?;
     let writer = mode.zero_copy.then(|| (interface.name.clone(), options.queue));
     let socket = CloseOnDrop::new(&bound, memory.umem.clone(), writer)?;
-    send_room::enlarge(bound.fd(), options.rings.tx, &mut mode.notes);
+    sockopt::enlarge_send_buffer(bound.fd(), options.rings.tx, &mut mode.notes);
     Ok((memory, bound, mode, socket))
 }
 

@@ -1,4 +1,4 @@
-//! Frames that leave, each in one entry of the ring or in several.
+//! The send path for frames of one or several ring entries. Its rings are used as in [`crate::tx`].
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -16,24 +16,23 @@ use crate::{OpenError, bind, doorbell};
 use super::LongFrames;
 use super::tx_ring::TxRing;
 
-/// Bytes that wait for the doorbell at most: the kernel, which copies them on
-/// this core, is to find them in the cache where they were written.
+/// The most bytes that wait for the doorbell. The kernel copies them on this core, and should find them in the cache.
 const SOON: usize = 128 << 10;
 
 /// The rings of transmission.
 pub(crate) struct Tx {
-    // First, so that it is unmapped first.
+    // The first field, so that it is unmapped first.
     ring: TxRing,
-    /// Keeps the socket.
+    /// Keeps the socket open.
     outgoing: TxQueue,
     sent: CompQueue,
-    /// Frames in the kernel's hands or on their way there,
+    /// Frames that are queued, in the ring, being sent, or in the completion ring.
     frames: usize,
-    /// and the most of them: half of all, since something has to receive too.
+    /// The most of them: half of all frames, because reception needs some too.
     most_frames: usize,
-    /// Their pieces: entries of rings,
+    /// The ring entries of these frames.
     pieces: usize,
-    /// and the most that both rings can hold.
+    /// The most entries that both rings can hold.
     most_pieces: usize,
     /// Bytes since the last doorbell.
     queued: usize,
@@ -110,11 +109,11 @@ impl Tx {
         self.queued += frame.bytes().len();
         self.frames += 1;
         self.pieces += pieces;
-        // There is room: no more than the ring's entries are lent.
+        // There is room, since no more pieces are in flight than the ring has entries.
         frames.outgoing(frame, |entry| self.ring.write(entry));
     }
 
-    /// A frame of somebody else's pool.
+    /// Queue a copy of a frame of another pool.
     #[cold]
     fn queue_copy(&mut self, frames: &mut LongFrames, foreign: &Frame) -> Option<()> {
         let copy = frames.copy(foreign)?;
@@ -124,7 +123,7 @@ impl Tx {
         Some(())
     }
 
-    /// Ring the doorbell if the kernel waits for it, and take back what was sent.
+    /// Ring the doorbell if the kernel waits for it, and reap sent frames.
     #[inline]
     pub(crate) fn flush(&mut self, frames: &mut LongFrames) {
         if self.pieces == 0 {
@@ -149,11 +148,11 @@ impl Tx {
         }
     }
 
-    /// Sent frames back into the pool.
+    /// Return sent frames to the pool.
     #[inline]
     fn reap(&mut self, frames: &mut LongFrames) {
         loop {
-            // SAFETY: the ring's chunks are all of the one UMEM there is.
+            // SAFETY: all chunks in the ring are of the only UMEM.
             let count = unsafe { self.sent.consume(&mut *self.descriptors) };
             for descriptor in &self.descriptors[..count] {
                 if let Some(handles) = frames.sent(descriptor.addr()) {

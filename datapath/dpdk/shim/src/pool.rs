@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn is_torn(pool: *mut Counts, index: u32) -> bool {
 }
 
 /// # Safety
-/// `pool` is one of [`make`], the indices are of frames of it that nobody uses.
+/// `pool` is one of [`make`]; the indices are of its frames that are not in use.
 pub(crate) unsafe extern "C" fn give(pool: *mut Counts, indices: *const u32, count: u32) {
     // SAFETY: guaranteed by the caller.
     unsafe { dpdk::am_give(of(pool), indices, count) }

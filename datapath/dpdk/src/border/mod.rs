@@ -5,14 +5,12 @@
 
 mod chunks;
 mod port;
-mod probed;
 
 use std::ffi::{c_char, c_int};
 use std::io;
 
 pub(crate) use chunks::Chunks;
-pub(crate) use port::Port;
-pub(crate) use probed::Probed;
+pub(crate) use port::{Port, Probed};
 
 use crate::abi::Table;
 use crate::words;

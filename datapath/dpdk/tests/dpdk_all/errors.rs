@@ -93,7 +93,7 @@ fn what_is_sent_to_nobody_is_lost_and_counted() {
         assert_eq!(counter(&near, "dpdk_lost_link_down"), number + 1);
     }
     assert_eq!(counter(&near, "dpdk_link_down"), 1);
-    assert_eq!(near.link_error().as_deref(), Some("the link is down: nobody is at its other end"));
+    assert_eq!(near.link_error().as_deref(), Some("the link is down: the other end is not connected"));
 }
 
 /// The error of opening a device in a process of its own.

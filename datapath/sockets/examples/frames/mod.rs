@@ -5,10 +5,10 @@ use am_transport::Transport;
 use am_wire::frame::{self, Link};
 use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 
-/// What is for one goes on this flow.
+/// The flow of unicast frames.
 pub(crate) const FLOW: Flow = Flow::new(7).unwrap();
 
-/// What everybody gets introduces its sender; a request is for one.
+/// A broadcast teaches the sender's address; a request goes to one peer.
 pub(crate) fn build(end: &dyn Transport, to: Address, len: usize) -> Frame {
     let mut frame = end.caps().pool.take().expect("few are used");
     let space = frame.space().expect("nobody shares it");
@@ -16,7 +16,7 @@ pub(crate) fn build(end: &dyn Transport, to: Address, len: usize) -> Frame {
     let header = Header { kind, flow, nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to, from: end.caps().address, ethertype: EtherType::DEFAULT };
     let body = len - Framing::Plain.body_at();
-    // A body of sixes is, for everybody, a probe.
+    // In a broadcast, a body of sixes is a probe.
     frame::body(space, Framing::Plain, body).unwrap().fill(6);
     let len = frame::emit(space, Framing::Plain, &link, &header, body, None).unwrap();
     frame.set_len(len);

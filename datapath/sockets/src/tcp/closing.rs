@@ -1,4 +1,4 @@
-//! This side closes all its connections. A slow peer is waited for.
+//! Closes all connections when the transport is dropped. It waits for slow peers.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -12,21 +12,21 @@ use socket2::SockRef;
 use super::Tcp;
 use super::connection::Connection;
 
-/// A slow peer has so long to take what waits for it: a node's usual patience.
+/// How long a slow peer may take to receive the rest: a node's default patience.
 const LINGER: Duration = Duration::from_millis(1500);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_micros(200);
 /// Reads of one connection in a row.
 const READS: usize = 64;
 
-/// Bytes that the peer's window has no room for are still on this side. They are waited for: the kernel drops them as soon as
-/// the peer sends anything to a closed socket. Arriving bytes are read: closing a socket with unread bytes resets the
-/// connection, and the peer may then miss the last frames.
+/// Bytes that the peer's window has no room for are still on this side. The transport waits for them, because the
+/// kernel drops them as soon as the peer sends anything to a closed socket. Meanwhile it reads received bytes: closing
+/// a socket with unread bytes resets the connection, and the peer may then miss the last frames.
 impl Drop for Tcp {
     fn drop(&mut self) {
         let (mut bytes, begin) = (vec![0; 1 << 14], Instant::now());
         for connection in self.connections.iter().flatten() {
-            // A socket is then writable only when all that was written has left.
+            // With this the socket is writable only when everything written has left.
             _ = SockRef::from(&connection.stream).set_tcp_notsent_lowat(1);
         }
         self.flush();
@@ -44,7 +44,7 @@ impl Drop for Tcp {
 }
 
 impl Connection {
-    /// Whether all that was sent has left this side, or the peer takes nothing more.
+    /// Whether everything has left this side, or the peer receives nothing more.
     fn has_sent_all(&self) -> bool {
         if self.is_deaf || self.hello().is_none() {
             return true;

@@ -1,4 +1,4 @@
-//! One connection, from the first packet to the last.
+//! One connection, and the bytes that it receives.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -8,19 +8,20 @@ use super::cutter::Cutter;
 use super::hello::{HELLO, Hello};
 use super::outbox::Outbox;
 
-/// A connection with a hello and no whole frame after so long may make room for another.
+/// A connection that has sent a hello and no whole frame for this long may be closed to make room.
 const FIRST_WORD: Duration = Duration::from_millis(500);
-/// So may one that has brought no whole frame for so long: three beacons of a node with the usual settings.
+/// A connection that has sent no whole frame for this long may be closed to make room. It is three beacons of a node
+/// with default settings.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// Who is at the other end.
+/// What is known of the peer.
 #[derive(Debug)]
 pub(super) enum Peer {
-    /// Our own SYN has not been answered yet.
+    /// Our SYN has not been answered yet.
     Connecting,
-    /// We have not heard all of its hello: so much of it.
+    /// Its hello is incomplete: the bytes so far, and their number.
     Silent([u8; HELLO], usize),
-    /// It has said who it is.
+    /// Its hello has arrived.
     Known(Hello, Cutter),
 }
 
@@ -31,24 +32,24 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) out: Outbox,
     pub(super) since: Instant,
-    /// A whole frame came since this was last looked at, and when that was last so. What is not whole does not count: it
-    /// could be the half of a frame that never ends.
+    /// Whether a whole frame has arrived since the last tick, and when a tick last found one. Partial frames do not
+    /// count: a peer could send half a frame and never finish it.
     pub(super) spoke: bool,
     pub(super) heard: Option<Instant>,
-    /// The socket may have bytes for us.
+    /// Whether the socket may have bytes to read.
     pub(super) ready: bool,
-    /// The other side hears nothing more; what it has said before may still be on its way.
+    /// The peer receives nothing more. Bytes that it has sent before may still arrive.
     pub(super) is_deaf: bool,
 }
 
-/// What a look at the socket has brought.
+/// The result of reading from the socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Bytes,
     Nothing,
-    /// The other side is gone.
+    /// The peer has closed the connection, or it has failed.
     Over,
-    /// The other side is none of ours.
+    /// The bytes are not of our protocol.
     Garbage,
 }
 
@@ -56,7 +57,7 @@ impl Connection {
     pub(super) fn new(stream: TcpStream, remote: SocketAddr, is_dialed: bool, hello: &Hello) -> Connection {
         let peer = if is_dialed { Peer::Connecting } else { Peer::Silent([0; HELLO], 0) };
         let mut out = Outbox::new(hello.emit());
-        // Who is dialed hears first who dials, and may not want another connection.
+        // The dialing side sends its hello first. The other side may refuse a second connection.
         if is_dialed {
             out.greet();
         }
@@ -71,8 +72,9 @@ impl Connection {
         }
     }
 
-    /// Whether it could make room for another, now, and how soon: first one without a hello, then one with a hello and
-    /// no frame. A node that is there to talk does so at once, and later says at least every few seconds where it is.
+    /// Whether the connection may be closed to make room, and its rank: the lowest is closed first. Connections without
+    /// a hello come before those with a hello and no frame, and these before quiet ones. A live node sends its hello at
+    /// once, and a beacon every few seconds.
     pub(super) fn spare(&self, now: Instant) -> Option<(u8, Instant)> {
         let is_over = |since: Instant, time| now.saturating_duration_since(since) > time;
         match (self.hello(), self.heard) {
@@ -82,17 +84,17 @@ impl Connection {
         }
     }
 
-    /// The place where it listens, as far as we can know.
+    /// The address at which the peer listens, if known.
     pub(super) fn place(&self) -> Option<SocketAddr> {
         self.hello().map(|hello| self.place_of(hello))
     }
 
-    /// The place where who says this listens.
+    /// The address at which the sender of this hello listens.
     pub(super) fn place_of(&self, hello: &Hello) -> SocketAddr {
         SocketAddr::new(self.remote.ip(), hello.port)
     }
 
-    /// More of the stream, with one system call.
+    /// Read more of the stream, with one system call.
     #[inline]
     pub(super) fn look(&mut self) -> Look {
         let space = match &mut self.peer {
@@ -120,7 +122,7 @@ impl Connection {
         match &mut self.peer {
             Peer::Known(_, cutter) => {
                 cutter.filled(bytes);
-                // All that were whole before have been taken.
+                // All earlier whole frames have been taken, so this one is new.
                 self.spoke |= matches!(cutter.peek(), Ok(Some(_)));
             }
             Peer::Silent(hello, have) => {
@@ -134,7 +136,7 @@ impl Connection {
         Look::Bytes
     }
 
-    /// What the other side has said, once it is complete.
+    /// The peer's hello, once it is complete.
     pub(super) fn greeting(&self) -> Option<Hello> {
         match &self.peer {
             Peer::Silent(hello, HELLO) => Hello::parse(hello),
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(near.spare(begun + 2 * FIRST_WORD), Some((1, begun)));
         far.write_all(&[&[7; 50][..], &prefix(100), &[8; 50]].concat()).unwrap();
         assert_eq!((near.look(), near.spare(begun + 2 * FIRST_WORD)), (Look::Bytes, None));
-        // Taken, and seen by a tick.
+        // The frame is taken, and a tick has seen it.
         let Peer::Known(_, cutter) = &mut near.peer else { unreachable!("its hello was set") };
         cutter.next();
         (near.spoke, near.heard) = (false, Some(begun));

@@ -1,4 +1,4 @@
-//! A stream of bytes, cut into frames. No I/O: bytes in, frames out.
+//! Splits a stream of bytes into frames. No I/O: bytes in, frames out.
 //!
 //! ```text
 //!   ┌────────┬─────────┬────────┬───────────────┬────────┬──── ╌╌
@@ -21,24 +21,24 @@
 
 use am_wire::frame::ETHERNET;
 
-/// Bytes in front of each frame.
+/// Bytes of the length in front of each frame.
 pub const PREFIX: usize = 4;
 
-/// Room for what one system call brings.
+/// Room for the bytes of one system call.
 const READ: usize = 256 << 10;
 
-/// What stands in front of a frame of this length.
+/// The prefix of a frame of this length.
 #[inline]
 pub fn prefix(len: usize) -> [u8; PREFIX] {
     (len as u32).to_be_bytes()
 }
 
-/// A length that no frame has: what follows makes no sense either.
+/// An invalid length. The rest of the stream cannot be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a frame of {0} bytes")]
+#[error("the stream announces a frame of {0} bytes, which is no valid length: close the connection")]
 pub struct Nonsense(pub u32);
 
-/// Bytes that have arrived and are not yet frames. Its memory is made once.
+/// Received bytes that are not yet frames. Its memory is allocated once.
 #[derive(Debug)]
 pub struct Cutter {
     memory: Box<[u8]>,
@@ -50,12 +50,12 @@ pub struct Cutter {
 impl Cutter {
     /// For frames up to this length.
     pub fn new(longest: usize) -> Cutter {
-        // A frame that has come in part moves to the front; the more room, the rarer.
+        // A partial frame is moved to the front when the end is near. More memory makes that rarer.
         let memory = vec![0; READ.max(4 * (PREFIX + longest))].into_boxed_slice();
         Cutter { memory, start: 0, end: 0, longest }
     }
 
-    /// Where the next bytes of the stream go; never empty once all whole frames are taken.
+    /// Room for the next bytes of the stream. It is never empty once all whole frames are taken.
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
@@ -67,7 +67,7 @@ impl Cutter {
         &mut self.memory[self.end..]
     }
 
-    /// So many bytes were written to [`space`](Self::space).
+    /// Record that this many bytes were written to [`space`](Self::space).
     #[inline]
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.memory.len());
@@ -76,7 +76,7 @@ impl Cutter {
     /// The next frame, if all of it is here.
     ///
     /// # Errors
-    /// [`Nonsense`]: nothing of this stream is worth reading any more.
+    /// [`Nonsense`]: the length is invalid, so the stream cannot be read any further.
     #[inline]
     pub fn peek(&self) -> Result<Option<&[u8]>, Nonsense> {
         let here = &self.memory[self.start..self.end];
@@ -88,7 +88,7 @@ impl Cutter {
         Ok(rest.get(..len as usize))
     }
 
-    /// The frame that was looked at is done with.
+    /// Remove the frame that [`peek`](Self::peek) returned.
     #[inline]
     pub fn next(&mut self) {
         if let Ok(Some(frame)) = self.peek() {

@@ -1,11 +1,11 @@
-//! What each side says first: who it is, where it listens, and how long its frames may be.
+//! The hello that each side sends first: its address, the port where it listens, and its longest frame.
 
 use am_wire::Address;
 
-/// Bytes of it.
+/// Bytes of a hello.
 pub(super) const HELLO: usize = 20;
 
-/// No frame's length and no other protocol's start; the last byte is the version.
+/// Neither a valid length nor the start of another protocol. The last byte is the version.
 const MAGIC: [u8; 8] = *b"\xffam-tcp\x01";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) struct Hello {
     pub(super) address: Address,
     /// The port that it listens at.
     pub(super) port: u16,
-    /// The longest frame that it takes.
+    /// The longest frame that it accepts.
     pub(super) max_frame: u32,
 }
 
@@ -27,7 +27,7 @@ impl Hello {
         bytes
     }
 
-    /// What it says, if it is one.
+    /// Read a hello; `None` if the bytes are not one.
     pub(super) fn parse(bytes: &[u8; HELLO]) -> Option<Hello> {
         let [m0, m1, m2, m3, m4, m5, m6, m7, a, b, c, d, e, f, p0, p1, l0, l1, l2, l3] = *bytes;
         let address = Address([a, b, c, d, e, f]);
@@ -36,7 +36,7 @@ impl Hello {
         makes_sense.then_some(Hello { address, port, max_frame })
     }
 
-    /// Whether what has come so far can become one: what cannot is not waited for.
+    /// Whether these first bytes can become a hello. If not, there is no need to wait for the rest.
     pub(super) fn can_start(bytes: &[u8]) -> bool {
         bytes.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
     }

@@ -1,4 +1,4 @@
-//! From the bytes of a stream to frames of the pool.
+//! Copies frames from received streams into frames of the pool.
 
 use am_ring::{Frame, Pool};
 use am_transport::Steering;
@@ -9,15 +9,14 @@ use super::cutter::{Cutter, Nonsense};
 pub(super) struct Inbox {
     pub(super) steering: Steering,
     pub(super) pool: Pool,
-    /// For what arrives next.
+    /// A frame of the pool for the next received frame.
     pub(super) blank: Option<Frame>,
-    /// How often there was no frame for what had arrived.
+    /// How often the pool had no frame for a received one.
     pub(super) no_frame: u64,
 }
 
 impl Inbox {
-    /// Hand over what is whole, at most `budget` frames of it; how many, and
-    /// whether that is all there is.
+    /// Pass whole frames to `each`, at most `budget`. Returns how many, and whether those are all.
     #[inline]
     pub(super) fn cut(
         &mut self,
@@ -31,7 +30,7 @@ impl Inbox {
                 return Ok((taken, false));
             }
             let Some(mut frame) = self.blank.take().or_else(|| self.pool.take()) else {
-                // It stays, and behind it what the kernel and its sender have.
+                // The frame stays here, and later ones stay with the kernel and the peer.
                 self.no_frame += 1;
                 return Ok((taken, false));
             };

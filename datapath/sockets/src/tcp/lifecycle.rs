@@ -1,4 +1,4 @@
-//! Connections come and go: dialed, accepted, greeted, closed.
+//! The life of a connection: dialed or accepted, known after its hello, closed.
 
 use std::io::{self, ErrorKind};
 use std::mem;
@@ -16,36 +16,37 @@ use super::hello::Hello;
 use super::peers::Place;
 use super::{Tcp, stream};
 
-/// Connections at a time, and how many of them strangers may have.
+/// The most connections, and the most accepted ones among them.
 pub(super) const MOST: usize = 512;
 const STRANGERS: usize = MOST / 2;
-/// Who has not said who he is for so long is closed.
+/// A connection that sends no hello for this long is closed.
 const GREETING: Duration = Duration::from_secs(3);
-/// Two dials of each other within this time are one.
+/// If two nodes dial each other within this time, one of the connections is redundant.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Between two looks at what is due.
+/// The interval of the ticks.
 const TICK: Duration = Duration::from_millis(10);
-/// The same for who sleeps.
+/// The interval of the ticks of a sleeping node, in nanoseconds.
 const TICK_ASLEEP: i64 = 50_000_000;
-/// Without a descriptor for a new connection, accept is tried again after so long.
+/// The pause before accept is tried again, after no descriptor was left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Connections that are accepted at once.
+/// The most connections that are accepted at once.
 const ACCEPTS: usize = 16;
 
 pub(super) const LISTENER: u64 = u64::MAX;
 pub(super) const TIMER: u64 = u64::MAX - 1;
 
 impl Tcp {
-    /// What has changed besides arrivals on connections that are asked anyway.
+    /// Poll for events: new connections, writable and readable ones, the timer.
     pub(super) fn look_around(&mut self) {
         self.events.clear();
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Its only errors are descriptors that are none, and interruption: the next look sees the same.
+        // Errors can only be invalid descriptors and interruptions. After an interruption the next poll sees the same
+        // events.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&none));
         for at in 0..self.events.len() {
             match self.events[at].data.u64() {
                 LISTENER => self.accept(),
-                // It is the clock that is looked at.
+                // The clock decides what is due, below.
                 TIMER => {
                     let _ = rustix::io::read(&self.timer, &mut [0; 8]);
                 }
@@ -102,7 +103,7 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Who sleeps is woken for what is due, as long as anything can be.
+    /// Run the timer that wakes a sleeping node, while anything may become due.
     fn set_timer(&mut self) {
         let is_known = |slot: &u32| self.connections[*slot as usize].as_ref().is_some_and(|its| its.hello().is_some());
         let wanted = self.places.iter().any(|place| place.slot.is_none() && !self.is_connected(place.at))
@@ -116,14 +117,14 @@ impl Tcp {
         }
     }
 
-    /// Whether somebody who listens there is connected, whoever began.
+    /// Whether the peer that listens at this address is connected, by either side's dial.
     fn is_connected(&self, place: SocketAddr) -> bool {
         let mut connections = self.live.iter().filter_map(|slot| self.connections[*slot as usize].as_ref());
         connections.any(|connection| connection.place() == Some(place))
     }
 
     pub(super) fn introduce_at(&mut self, at: SocketAddr) -> Result<(), IntroduceError> {
-        // A list of all nodes may be everybody's.
+        // All nodes may share one list of addresses, which contains our own.
         if at == self.local || self.places.iter().any(|place| place.at == at) {
             return Ok(());
         }
@@ -169,7 +170,8 @@ impl Tcp {
             match self.listener.accept() {
                 Ok((stream, remote)) => self.accepted(stream, remote),
                 Err(error) if is_out_of_descriptors(&error) => {
-                    // One for each look: a connection that came a moment ago has to be heard before it makes room.
+                    // At most one a poll: a connection that was accepted a moment ago must be read before it can be
+                    // closed for another.
                     if is_crowded {
                         break;
                     }
@@ -189,11 +191,12 @@ impl Tcp {
         self.pause(again);
     }
 
-    /// Until then, connections that wait to be accepted do not wake the node: without a descriptor they would do so for ever.
+    /// Set when to try accept again. Until then, waiting connections must not wake the node: without a descriptor they
+    /// would wake it all the time.
     fn pause(&mut self, again: Option<Instant>) {
         if again.is_some() != self.crowded.is_some() {
             let flags = if again.is_some() { EventFlags::empty() } else { EventFlags::IN };
-            // Its only errors are descriptors that are none, or not in it.
+            // Errors can only be invalid descriptors.
             let _ = epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags);
         }
         self.crowded = again;
@@ -203,7 +206,7 @@ impl Tcp {
     fn accepted(&mut self, stream: TcpStream, remote: SocketAddr) {
         let dialed = self.places.iter().filter(|place| place.slot.is_some()).count();
         if self.live.len() - dialed >= STRANGERS && !self.make_room() {
-            // Dropped, and so closed.
+            // Dropping the stream closes it.
             self.count.refused_full += 1;
         } else if stream::prepare(&stream, &self.options).is_ok() && self.add(stream, remote, false).is_some() {
             self.count.accepted += 1;
@@ -211,8 +214,8 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// Of the strangers who say nothing, the one who had most time for it makes room: who is there to talk does so at once, and those who
-    /// are silent, however many, keep nobody out.
+    /// Close one accepted connection to make room: the lowest by [`Connection::spare`], and among equals the oldest. So
+    /// silent connections, however many, do not keep others out.
     #[cold]
     fn make_room(&mut self) -> bool {
         self.close_what_is_over();
@@ -227,7 +230,7 @@ impl Tcp {
         true
     }
 
-    /// Whether it is we who have made this connection.
+    /// Whether this side has dialed the connection.
     fn is_dialed(&self, slot: u32) -> bool {
         self.places.iter().any(|place| place.slot == Some(slot))
     }
@@ -242,7 +245,7 @@ impl Tcp {
         Some(slot as u32)
     }
 
-    /// The other side may have said who it is.
+    /// If the hello is complete, check it and use the connection.
     #[cold]
     pub(super) fn greet(&mut self, slot: u32) {
         let longest = self.caps.max_frame;
@@ -269,8 +272,9 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// By another of our addresses: not to be tried again. Which place that is, only the dial knows: what is accepted may come from
-    /// another address, and anybody can say that he is we. So it is answered, for the dial to hear.
+    /// This node has connected to itself, by another of its addresses. Remove that address, so that it is not dialed
+    /// again. Only the dialing side knows it: an accepted connection may come from another address, and any host can
+    /// claim our link address. So the accepting side answers, and the dialing side learns of it.
     #[cold]
     fn met_ourselves(&mut self, slot: u32) {
         let known = self.places.len();
@@ -284,9 +288,10 @@ impl Tcp {
         self.end(slot, Look::Over, 0);
     }
 
-    /// Two that dial each other at once would have two connections, and send on one each: no frame would take an
-    /// acknowledgement of TCP's along. So the one that the higher address has dialed stays, and what the lower one has dialed meanwhile is
-    /// not answered: nothing was sent on it. Only at once: a dial that hangs must not keep the other out.
+    /// Whether a connection is redundant. Two nodes that dial each other at once would have two connections, and each
+    /// would send on one of them: then no frame carries TCP's acknowledgements. So the connection that the higher
+    /// address dialed stays. The other one is not answered, and nothing was sent on it. That holds only for dials at
+    /// the same time: a dial that hangs must not keep the peer out.
     fn is_one_too_many(&self, slot: u32, hello: &Hello) -> bool {
         let connection = |slot: u32| self.connections[slot as usize].as_ref();
         let Some(at) = connection(slot).map(|accepted| accepted.place_of(hello)) else { return false };
@@ -303,8 +308,7 @@ impl Tcp {
         self.set_timer();
     }
 
-    /// The other side hears nothing more. What it has said before is still
-    /// read, to its end: that is when the connection is closed.
+    /// The peer receives nothing more. Its earlier bytes are still read, to the end; then the connection is closed.
     #[cold]
     pub(super) fn fall_deaf(&mut self, slot: u32) {
         let Some(connection) = &mut self.connections[slot as usize] else { return };
@@ -330,7 +334,7 @@ impl Tcp {
         self.reroute(slot);
     }
 
-    /// Where there is a second connection to who was reached by this one, it is used from now on.
+    /// If there is a second connection to the same peer, use it from now on.
     fn reroute(&mut self, slot: u32) {
         let Some(address) = self.routes.remove(slot) else { return };
         let is_theirs = |slot: &&u32| {
@@ -343,7 +347,7 @@ impl Tcp {
     }
 }
 
-/// This process, or the system, has no descriptor left.
+/// Whether the process or the system has no descriptor left.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::EMFILE, Errno::ENFILE].into_iter().any(|full| error.raw_os_error() == Some(full as i32))
 }

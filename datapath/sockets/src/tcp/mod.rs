@@ -1,34 +1,35 @@
-//! Frames in TCP streams, each behind its length.
+//! **Frames in TCP streams**, each behind its length.
 //!
 //! ```text
 //!   send ──▶ a queue for each connection ──▶ flush: one sendmsg for up to 64 frames, what does not fit waits
 //!              ▲
 //!            Routes    address ─▶ connection, once its hello has come
 //!              ▲
-//!   each ◀── steering ◀── Cutter ◀── one read
+//!   each ◀── steering ◀── deframer ◀── one read
 //!            copied to a frame of the pool
 //!
-//!   a connection:   Connecting ──▶ Silent ──▶ Known ──▶ closed; a place that stays introduced is tried
+//!   a connection:   Connecting ──▶ Silent ──▶ Known ──▶ closed; an added peer address is dialed
 //!                    (dialed)    (accepted)   (hello)   again, after a pause that grows
 //! ```
 //!
-//! Reliable and ordered as long as a connection lives. When it ends, frames that were on their way
-//! are lost with it, and those that waited here are counted: `tcp_lost_disconnected`. A peer that takes nothing
-//! from its full queue for [20 ms](outbox) is not waited for, lest it hold up all others: what comes for it then is
-//! lost (`tcp_lost_stalled`), until it takes something.
+//! The transport is reliable and ordered as long as a connection lives. When it ends, frames in flight are lost with
+//! it, and frames that waited here are counted: `tcp_lost_disconnected`. If a peer takes nothing from its full queue
+//! for [20 ms](outbox), frames for it are dropped (`tcp_lost_stalled`) until it takes something. So it does not hold up
+//! other peers.
 //!
-//! Each side says first who it is, where it listens, and how long its frames may be: the one that dialed, and then the one that
-//! accepted. Where both dial each other at once, the dial of the lower address is not answered. Should there be two connections
-//! all the same, each side sends on the one that it knew first, until that ends, and hears both; so nothing is
-//! doubled, or overtaken.
+//! Each side first sends a hello: its address, the port where it listens, and its longest frame. The dialing side sends
+//! first. If two nodes dial each other at once, the dial of the lower address is not answered. If there are two
+//! connections all the same, each side sends on the one that it knew first, until that ends, and receives on both. So
+//! no frame is duplicated or overtaken.
 //!
-//! # What strangers can do
+//! # What unknown hosts can do
 //!
-//! Nothing proves who is at the other end. Whoever can connect can claim any address: he gets its frames if he is first,
-//! or when its owner's connection ends. Who says nothing sensible within some seconds, or no sense
-//! at all, is closed and counted, and so is a length that no frame has; at once, where others want the room, or a descriptor. Then a
-//! connection with a hello and no whole frame for half a second makes room, too, and one that has brought none for 15 s. Half of
-//! the connections are kept for places that are introduced. As Ethernet it is for networks whose hosts trust each other.
+//! Peers are not authenticated. A host that can connect can claim any address. It gets the frames for that address if
+//! it is first, or when the owner's connection ends. A connection that sends no valid hello within some seconds is
+//! closed and counted, and so is one that announces an invalid length. When connections or descriptors run out, silent
+//! connections are closed at once; so are those with a hello and no whole frame for half a second, and those without a
+//! whole frame for 15 s. Half of the connections are reserved for added peer addresses. As with Ethernet, use it on
+//! networks whose hosts trust each other.
 
 mod closing;
 mod connection;
@@ -58,12 +59,12 @@ use rustix::event::epoll::Event;
 
 use crate::{Options, place};
 
-/// So few connections are asked each for itself; with more, the system is asked which have something.
+/// Up to this many connections are read without asking epoll. With more, epoll tells which are readable.
 const FEW: usize = 4;
-/// Then, every so many looks, the system is asked what else there is.
+/// With few connections, epoll is polled once in this many receives.
 const SELDOM: u32 = 32;
 
-/// What it says when there is no connection, and none can be accepted.
+/// The link error when there is no connection and none can be accepted.
 const NO_DESCRIPTOR: &str =
     "no descriptor is left for new connections: `ulimit -n` says how many a process may have, and raises it";
 
@@ -77,21 +78,22 @@ pub struct Tcp {
     epoll: OwnedFd,
     timer: OwnedFd,
     is_timing: bool,
-    /// No descriptor was left for a new connection: when accept is tried again. Until then the listener does not wake the node.
+    /// Set while no descriptor is left for a new connection: when accept is tried again. Until then the listener does
+    /// not wake the node.
     crowded: Option<Instant>,
     events: Vec<Event>,
     inbox: Inbox,
     connections: Vec<Option<Connection>>,
-    /// Those slots that are in use.
+    /// The slots in use.
     live: Vec<u32>,
-    /// Those of them that have ended and are still to be closed.
+    /// The slots whose connections have ended and must be closed.
     over: Vec<(u32, Look)>,
     routes: Routes,
     places: Vec<Place>,
     looks: u32,
     ticked: Instant,
     count: Count,
-    /// What it says when nobody is there.
+    /// The link error when no peer is connected.
     alone: String,
 }
 
@@ -126,8 +128,7 @@ impl Tcp {
         self.connections[slot as usize].as_mut()
     }
 
-    /// What one connection has, at most `budget` frames; with one system call,
-    /// if what is here is not enough.
+    /// Receive from one connection, at most `budget` frames. Makes one system call, if the bytes here are not enough.
     #[inline]
     fn receive_from(&mut self, slot: u32, always: bool, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let Tcp { connections, inbox, .. } = self;
@@ -158,7 +159,7 @@ impl Tcp {
         taken
     }
 
-    /// To be closed at the end of the turn; `taken` frames came before.
+    /// Mark a connection to be closed at the end of the call. Returns `taken`.
     #[cold]
     fn end(&mut self, slot: u32, why: Look, taken: usize) -> usize {
         if self.over.iter().all(|(its, _)| *its != slot) {
@@ -167,7 +168,7 @@ impl Tcp {
         taken
     }
 
-    /// Into the queue of one connection.
+    /// Put a frame into the queue of one connection.
     #[inline]
     fn send_one(&mut self, slot: u32, frame: &Frame) -> bool {
         let Some(connection) = &mut self.connections[slot as usize] else { return true };
@@ -186,8 +187,7 @@ impl Tcp {
         true
     }
 
-    /// To everybody or, if one has no room, to nobody: what was not sent can be
-    /// sent again without anyone seeing it twice.
+    /// Send to all peers or, if one has no room, to none: then the frame can be sent again without a duplicate.
     #[cold]
     fn flood(&mut self, frame: &Frame) -> bool {
         let Tcp { routes, connections, count, .. } = self;
@@ -242,7 +242,7 @@ impl Transport for Tcp {
         }
         let (live, mut taken) = (self.live.len(), 0);
         for step in 0..live {
-            // Another is first each time, so that a busy one does not starve the rest.
+            // Each call starts at another connection, so that a busy one does not starve the rest.
             let slot = self.live[(self.looks as usize + step) % live];
             taken += self.receive_from(slot, always, budget - taken, each);
             if taken == budget {
@@ -264,7 +264,7 @@ impl Transport for Tcp {
         }
         match self.routes.find(to) {
             Some(slot) => self.send_one(slot, frame),
-            // Everybody's, or somebody's who has not been heard: as a switch, to all.
+            // A broadcast, or an unknown address: flood it, as a switch does.
             None => self.flood(frame),
         }
     }

@@ -1,4 +1,4 @@
-//! Opening, step by step.
+//! Opens the transport.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,9 +22,9 @@ use crate::{OpenError, Options, identity, tune};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// The longest frame that one may choose.
+/// The largest value of the longest frame.
 const MOST_FRAME: usize = 1 << 20;
-/// What the system tells of at once.
+/// Events of one epoll call.
 const EVENTS: usize = 64;
 
 /// Open a listening TCP socket as a transport, with a pool of its own.
@@ -45,7 +45,7 @@ pub fn open(options: &Options) -> Result<Tcp, OpenError> {
     open_with(options, None)
 }
 
-/// As [`open`]; with a pool that exists already, if one is given.
+/// As [`open`], with an existing pool if one is given.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -73,7 +73,7 @@ pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Tcp, OpenError
         routes: Routes::new(MOST),
         places: vec![],
         looks: 0,
-        alone: "nobody is connected: of the places that it was told of, none answers".into(),
+        alone: "nobody is connected: none of the peer addresses answers".into(),
         ticked: Instant::now(),
         count: Count::default(),
         caps,
@@ -104,19 +104,19 @@ fn listen(options: &Options) -> Result<TcpListener, OpenError> {
     let local = options.local;
     let refused = |error| OpenError::bind("tcp", local, error);
     let socket = tune::socket(local, Type::STREAM, Protocol::TCP).map_err(refused)?;
-    // Connections inherit it, and must know it from the start.
+    // Connections inherit the size, and must have it from the start.
     if let Some(bytes) = options.buffer {
         tune::set_buffers(&socket, bytes)?;
     }
     tune::busy_poll(&socket, options)?;
-    // Connections of an earlier run that are not quite over do not keep us out.
+    // Connections of an earlier run that are still closing must not prevent the bind.
     socket.set_reuse_address(true).map_err(refused)?;
     socket.bind(&local.into()).map_err(refused)?;
     socket.listen(BACKLOG).map_err(refused)?;
     Ok(socket.into())
 }
 
-/// What a sleeper waits for: connections, arrivals, room, and the time of the next try.
+/// The descriptors that wake a sleeping node: for connections, received bytes, room to send, and the next dial.
 fn wakers(listener: &TcpListener) -> io::Result<(OwnedFd, OwnedFd)> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;

@@ -1,4 +1,6 @@
-//! Frames that wait for the socket's buffer, and what of them has gone.
+//! The send queue of one connection. The transport pushes frames, and [`Outbox::write`] pops them into the socket's
+//! buffer. It holds 256 frames. When it is full, frames are refused, and after [`STALLED`] without progress dropped and
+//! counted.
 
 use std::array;
 use std::collections::VecDeque;
@@ -14,25 +16,25 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use super::cutter::{PREFIX, prefix};
 use super::hello::HELLO;
 
-/// Frames that wait at a connection, at most.
+/// The most frames that wait at one connection.
 pub(super) const QUEUE: usize = 256;
-/// A peer that takes nothing from a full queue for so long is not waited for, until it takes something: shorter than
-/// a node with several transports waits for one that takes no frames.
+/// When a peer takes nothing from its full queue for this long, frames for it are dropped until it takes something. A
+/// node with several transports waits longer than this for a transport that takes no frames.
 pub(super) const STALLED: Duration = Duration::from_millis(20);
-/// Frames of one system call, at most, and for which less is set up.
+/// The most frames of one system call, and the most for a cheaper one.
 const MANY: usize = 64;
 const FEW: usize = 4;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Goes before all frames.
+    /// The hello, sent before all frames.
     hello: [u8; HELLO],
     hello_left: usize,
     queue: VecDeque<([u8; PREFIX], Frame)>,
-    /// Bytes of the first one that have gone, its prefix among them.
+    /// Bytes of the first frame, its prefix included, that were sent.
     gone: usize,
-    /// Since when frames have been refused, and nothing has gone.
+    /// When frames were first refused, since bytes were last sent.
     refused: Option<Instant>,
 }
 
@@ -40,18 +42,18 @@ pub(super) struct Outbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Some,
-    /// Not now: who sends should wait.
+    /// Not now: the caller should wait.
     Full,
-    /// Not now, and waiting would hold up others for a peer that takes nothing.
+    /// Not now, and the peer takes nothing: waiting would hold up other peers.
     Stalled,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// So many frames have gone whole.
+    /// This many whole frames were sent.
     Frames(usize),
-    /// The other side hears nothing more.
+    /// The peer receives nothing more.
     Dead,
 }
 
@@ -60,7 +62,7 @@ impl Outbox {
         Outbox { hello, hello_left: 0, queue: VecDeque::with_capacity(QUEUE), gone: 0, refused: None }
     }
 
-    /// Say who we are, before anything else.
+    /// Queue the hello, before all frames.
     pub(super) fn greet(&mut self) {
         debug_assert!(self.queue.is_empty(), "frames would follow half a hello");
         self.hello_left = HELLO;
@@ -82,7 +84,7 @@ impl Outbox {
         self.queue.is_empty() && self.hello_left == 0
     }
 
-    /// Nobody will take them; how many there were.
+    /// Discard all frames. Returns how many there were.
     pub(super) fn clear(&mut self) -> usize {
         let frames = self.queue.len();
         self.queue.clear();
@@ -90,14 +92,14 @@ impl Outbox {
         frames
     }
 
-    /// One more; there must be room.
+    /// Queue a frame. There must be room.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame) {
         debug_assert!(self.queue.len() < QUEUE, "it would have to allocate");
         self.queue.push_back((prefix(frame.bytes().len()), frame));
     }
 
-    /// Into the socket, as much as it has room for.
+    /// Write as much as the socket has room for.
     #[inline]
     pub(super) fn write(&mut self, stream: &TcpStream, calls: &mut u64) -> Written {
         let mut frames = 0;
@@ -118,7 +120,7 @@ impl Outbox {
         Written::Frames(frames)
     }
 
-    /// So many bytes have gone; how many frames went with them.
+    /// Record sent bytes. Returns the number of frames that they complete.
     fn advance(&mut self, bytes: usize) -> usize {
         self.refused = None;
         let hello = self.hello_left.min(bytes);
@@ -135,7 +137,7 @@ impl Outbox {
         frames
     }
 
-    /// Two pieces for each of the first frames, less what has gone.
+    /// The prefix and the bytes of a queued frame, less what was already sent.
     fn piece(&self, at: usize) -> [&[u8]; 2] {
         let Some((prefix, frame)) = self.queue.get(at) else { return [&[]; 2] };
         let gone = if at == 0 { self.gone } else { 0 };
@@ -143,7 +145,7 @@ impl Outbox {
     }
 }
 
-/// One system call; how many bytes there were, and how many went.
+/// Make one system call. Returns the bytes offered, and the bytes sent.
 fn send<const N: usize>(outbox: &Outbox, stream: &TcpStream) -> Result<(usize, usize), Errno> {
     let pieces: [[IoSlice<'_>; 2]; N] = array::from_fn(|at| outbox.piece(at).map(IoSlice::new));
     let (frames, control) = (outbox.queue.len().min(N), &mut SendAncillaryBuffer::default());

@@ -1,20 +1,20 @@
-//! Who is introduced, and which connection frames for an address take.
+//! Peer addresses to dial, and the connection for each link address.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use am_wire::Address;
 
-/// A place that does not answer is tried again after so long, then after twice as long, ...
+/// The first pause before an address that does not answer is dialed again. It doubles each time ...
 const BACK_OFF: Duration = Duration::from_millis(50);
-/// ... but not longer than this.
+/// ... up to this.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(3);
 
-/// A place where somebody may be, for as long as it is introduced.
+/// A peer address that the program has added.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) at: SocketAddr,
-    /// The connection that we have made to it.
+    /// The connection that was dialed to it.
     pub(super) slot: Option<u32>,
     next_try: Instant,
     back_off: Duration,
@@ -25,30 +25,30 @@ impl Place {
         Place { at, slot: None, next_try: Instant::now(), back_off: BACK_OFF }
     }
 
-    /// Whether it is time to try.
+    /// Whether it is time to dial.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.slot.is_none() && now >= self.next_try
     }
 
-    /// The connection has ended, or came to nothing.
+    /// The connection has ended, or the dial has failed.
     pub(super) fn failed(&mut self, now: Instant) {
         self.slot = None;
         self.next_try = now + self.back_off;
         self.back_off = (2 * self.back_off).min(LONGEST_BACK_OFF);
     }
 
-    /// Somebody is there.
+    /// The peer has answered.
     pub(super) fn answered(&mut self) {
         self.back_off = BACK_OFF;
     }
 }
 
-/// One connection for each address, whatever others there are: so frames stay in order.
+/// One connection for each link address, even if there are others. So frames stay in order.
 #[derive(Debug)]
 pub(super) struct Routes(Vec<(Address, u32)>);
 
 impl Routes {
-    /// Room for so many.
+    /// Room for `most` routes.
     pub(super) fn new(most: usize) -> Routes {
         Routes(Vec::with_capacity(most))
     }
@@ -64,14 +64,14 @@ impl Routes {
         self.0.iter().map(|(_, slot)| *slot)
     }
 
-    /// Frames for this address take this connection, unless they have one.
+    /// Route frames for this address over this connection, unless they have a route.
     pub(super) fn add(&mut self, address: Address, slot: u32) {
         if let Err(at) = self.0.binary_search_by_key(&address, |(its, _)| *its) {
             self.0.insert(at, (address, slot));
         }
     }
 
-    /// A connection has ended; the address that it was used for.
+    /// Remove the route over a connection that has ended. Returns its address.
     pub(super) fn remove(&mut self, slot: u32) -> Option<Address> {
         let at = self.0.iter().position(|(_, its)| *its == slot)?;
         Some(self.0.remove(at).0)

@@ -1,4 +1,4 @@
-//! What connections are made of: begun by us, and what each is told.
+//! Dials connections, and sets the options of each.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use socket2::{Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::{Options, tune};
 
-/// What has not been acknowledged for so long, or not taken by who is there, ends the connection.
+/// A connection ends when bytes are not acknowledged for this long, or the peer does not answer for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Start to connect.
@@ -19,7 +19,7 @@ pub(super) fn dial(options: &Options, local: SocketAddr, to: SocketAddr) -> io::
         tune::enlarge(&socket, bytes);
     }
     if !local.ip().is_unspecified() {
-        // The other side is to see the address that we listen at.
+        // The peer should see the address at which we listen.
         socket.bind(&SocketAddr::new(local.ip(), 0).into())?;
     }
     let is_under_way = |error: &io::Error| error.raw_os_error() == Some(Errno::EINPROGRESS as i32);
@@ -29,7 +29,7 @@ pub(super) fn dial(options: &Options, local: SocketAddr, to: SocketAddr) -> io::
     Ok(stream)
 }
 
-/// What each connection is told, however it came to be.
+/// Set the options of a dialed or accepted connection.
 pub(super) fn prepare(stream: &TcpStream, options: &Options) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;

@@ -1,35 +1,36 @@
-//! Frames in UDP datagrams: each the whole of one.
+//! **Frames in UDP datagrams**: each datagram is one frame.
 //!
 //! ```text
-//!   send ──▶ queue ──▶ flush: runs ──▶ one sendmmsg      nothing waits but for room in the socket
+//!   send ──▶ queue ──▶ flush: runs ──▶ one sendmmsg      frames wait only for room in the socket
 //!            To::One / To::All
 //!                       ▲
-//!                    Places       address ─▶ place, introduced or learned; bounded
+//!                  peer table     link address ─▶ socket address, added or learned; bounded
 //!                       ▲
 //!   each ◀── copied ◀── steering ◀── stage ◀── one recvmmsg
 //!            to a frame of the pool   64 KiB a message, which GRO may have made of many
 //! ```
 //!
-//! With `connect=` the socket is connected to the one peer: the kernel has less to do for each datagram, and drops those of others.
+//! With `connect=` the socket is connected to the only peer. Then the kernel has less to do for each datagram, and
+//! drops those of others.
 //!
-//! Neither reliable nor ordered. A datagram never needs to be cut by IP,
-//! unless that is asked for: what is longer than the way allows is not sent, and counted.
+//! The transport is neither reliable nor ordered. IP does not fragment datagrams, unless the options ask for it: a
+//! frame that exceeds the path's MTU is not sent, and counted.
 //!
-//! # Who is behind an address
+//! # What unknown hosts can do
 //!
-//! What a node says of itself arrives in control frames of `plain` framing, whose
-//! Ethernet source is the sender's own: where they come from is where frames
-//! for that address go. Nothing proves it. Who can send datagrams to this socket can
+//! Control frames use the `plain` framing, so their Ethernet source is the sender's own address. The socket address
+//! from which such a frame arrives is where frames for that link address go. Peers are not authenticated. A host that
+//! can send datagrams to this socket can
 //!
-//! - pretend to be any address that nobody has who was heard of late, or who was introduced: frames for it go to him from
-//!   then on. What an introduced place has said stays with introduced places, and what another has said stays with it until
+//! - claim any link address, unless a peer that was added or received from recently has it. Frames for the address then
+//!   go to that host. A link address of an added peer can only move to another added peer. A learned one can move after
 //!   it has been silent for two beacons;
-//! - become one of those whom frames to everybody are sent to, a small beacon now and then, also in the name of a third;
-//! - have frames for an address that nobody has go to all places, as many in a second as [`unheard`] lets go;
-//! - fill the table of 16,384 places: then no new stranger is learned until some of them have been
-//!   silent for two beacons. Introduced places are kept. Who is not introduced is forgotten after a minute of silence.
+//! - receive broadcasts, for a small beacon now and then, or direct them to a third host;
+//! - cause floods of frames to unknown addresses, as many a second as [`unheard`] allows;
+//! - fill the table of 16,384 peers: then no new peer is learned until some entries have been silent for two beacons.
+//!   Added peers are kept. A learned peer is removed after a minute of silence.
 //!
-//! Like Ethernet it is for networks whose hosts trust each other.
+//! As with Ethernet, use it on networks whose hosts trust each other.
 
 mod open;
 mod places;
@@ -56,7 +57,7 @@ use crate::place;
 pub struct Udp {
     caps: Caps,
     socket: UdpSocket,
-    /// The one peer.
+    /// The only peer, if the socket is connected.
     connected: Option<SocketAddr>,
     local: SocketAddr,
     ethertype: EtherType,
@@ -65,7 +66,7 @@ pub struct Udp {
     unheard: Unheard,
     sender: Sender,
     stage: Stage,
-    /// For what arrives next.
+    /// A frame of the pool for the next datagram.
     blank: Option<Frame>,
     count: Count,
     broken: Option<String>,
@@ -88,13 +89,13 @@ struct Count {
 }
 
 impl Udp {
-    /// What has arrived and was not handed over yet, at most `budget` frames of it.
+    /// Pass received datagrams to `each`, at most `budget`.
     #[inline]
     fn hand_over(&mut self, budget: usize, each: &mut dyn FnMut(Frame)) -> usize {
         let mut taken = 0;
         while taken < budget && !self.stage.is_empty() {
             let Some(blank) = self.blank.take().or_else(|| self.caps.pool.take()) else {
-                // It stays, and behind it what the kernel has.
+                // The datagram stays here, and later ones stay with the kernel.
                 self.count.no_frame += 1;
                 break;
             };
@@ -110,7 +111,7 @@ impl Udp {
         taken
     }
 
-    /// The datagram that is next, in this frame, if it is for us; the frame otherwise.
+    /// Copy the next datagram into this frame. The error returns the frame, if the datagram is not for us.
     #[inline]
     fn take_in(&mut self, mut frame: Frame) -> Result<Frame, Frame> {
         let Some((bytes, from)) = self.stage.peek() else { return Err(frame) };
@@ -122,12 +123,13 @@ impl Udp {
         space.copy_from_slice(bytes);
         frame.set_len(bytes.len());
         let is_admitted = self.steering.admits(frame.bytes());
-        // It may be for an earlier run here: where its sender is, is true all the same.
+        // A frame that steering drops may be for an earlier run of this node. The sender's address is valid all the
+        // same.
         let is_ours = !is_plain(frame.bytes(), self.ethertype) || self.learn_from(frame.bytes(), from);
         if is_admitted && is_ours { Ok(frame) } else { Err(frame) }
     }
 
-    /// What a control frame says about where its sender is. Whether it is another's than our own.
+    /// Learn the sender's address from a control frame. False if the frame is our own.
     fn learn_from(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
         let Ok(parsed) = frame::parse(bytes, self.ethertype) else { return true };
         let source = parsed.source;
@@ -150,7 +152,7 @@ impl Udp {
         true
     }
 
-    /// What is everybody's, or somebody's who was not heard yet: as a switch, to all.
+    /// Flood a broadcast, or a frame to an unknown address, to all peers, as a switch does.
     #[cold]
     fn send_to_all(&mut self, to: Address, frame: &Frame) -> bool {
         let now = Instant::now();
@@ -171,7 +173,7 @@ impl Udp {
             let why = format!("this socket is connected to {peer} alone; leave out `connect=` to reach others");
             return Err(IntroduceError::NoPeer { place: place.to_string(), why });
         }
-        // A list of all nodes may be everybody's.
+        // All nodes may share one list of addresses, which contains our own.
         if place == self.local || self.places.introduce(place) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Opening, step by step.
+//! Opens the transport.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -20,14 +20,13 @@ use super::{Count, Udp};
 use crate::errors::doing;
 use crate::{OpenError, Options, identity, path, tune};
 
-/// Places that are known, introduced or learned, at most: as many as a node with several transports knows peers.
+/// The most peer addresses, added or learned: as many as the peers that a node with several transports knows.
 pub(super) const PLACES: usize = 16_384;
 
-/// As long as a frame on Ethernet with jumbo frames: longer ones, which loopback
-/// would carry, take more memory than they save time.
+/// A jumbo frame. Longer ones, which loopback would carry, take more memory than they save time.
 const JUMBO: usize = 9014;
 
-/// Room for a few thousand short datagrams, since nothing else holds back who sends.
+/// Room for a few thousand short datagrams, because nothing else holds back a sender.
 const BUFFER: usize = 4 << 20;
 
 /// Open a UDP socket as a transport, with a pool of its own.
@@ -47,14 +46,14 @@ pub fn open(options: &Options) -> Result<Udp, OpenError> {
     open_with(options, None)
 }
 
-/// As [`open`]; with a pool that exists already, if one is given.
+/// As [`open`], with an existing pool if one is given.
 ///
 /// # Errors
 /// See [`OpenError`].
 pub fn open_with(options: &Options, pool: Option<Pool>) -> Result<Udp, OpenError> {
     OpenError::check_place(options.local)?;
     let max_frame = longest(options)?;
-    // A datagram goes into it as a whole.
+    // The buffer must hold a whole datagram.
     tune::check_buffer(options.buffer, max_frame.max(tune::LEAST_BUFFER))?;
     let socket = bind(options)?;
     let state = UdpSocketState::new((&socket).into()).map_err(doing("set up a UDP socket"))?;
@@ -102,7 +101,7 @@ fn caps(local: SocketAddr, mode: String, max_frame: usize, pool: Pool, wake: Vec
     }
 }
 
-/// What the kernel does of what is wanted: GSO, GRO.
+/// Whether GSO and GRO are wanted, and supported by the kernel.
 fn offloads(options: &Options, state: &UdpSocketState) -> (bool, bool) {
     (options.gso && state.max_gso_segments() > 1, options.gro && state.gro_segments() > 1)
 }
@@ -112,7 +111,7 @@ fn mode(gso: bool, gro: bool) -> String {
     parts.into_iter().filter(|(_, used)| *used).map(|(part, _)| part).collect()
 }
 
-/// The longest frame: as asked for, if it can be.
+/// The longest frame: the wanted one, if it is possible.
 fn longest(options: &Options) -> Result<usize, OpenError> {
     let by_mtu = path::longest_datagram(options.local);
     let by_ip = u16::MAX as usize - path::headers(options.local);
@@ -139,9 +138,8 @@ fn prepare(socket: &Socket, options: &Options) -> Result<(), OpenError> {
     tune::busy_poll(socket, options)
 }
 
-/// Of what [`UdpSocketState`] has set up we need GRO, and that IP does not cut
-/// datagrams. The rest costs time for each: the kernel need not tell us where
-/// a datagram went to, when it came, or how crowded its way was.
+/// Switch off what [`UdpSocketState`] has set up, except GRO and the ban on IP fragments. The rest costs time for each
+/// datagram: its destination address, its time stamp, and congestion marks.
 pub(super) fn simplify(socket: &Socket, options: &Options, gro: bool) -> Result<(), OpenError> {
     let failed = doing("set up a UDP socket");
     let set = |result: nix::Result<()>| result.map_err(|errno| failed(errno.into()));

@@ -1,7 +1,7 @@
-//! Who is where: the places that frames to everybody go to, and the addresses behind them.
+//! The peer table: the socket addresses to which broadcasts go, and the link address behind each.
 //!
-//! A place is a socket, and behind a socket is one transport: a place has one
-//! address at a time, and an address one place.
+//! Each entry is a socket, and behind a socket is one transport. So an entry has one link address at a time, and a link
+//! address one entry. Learned entries expire; added ones stay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -11,32 +11,34 @@ use am_wire::Address;
 use rustix::net::{SocketAddrAny, addr::SocketAddrArg};
 use slotmap::{SlotMap, new_key_type};
 
-/// A stranger who has been silent for so long is forgotten: a peer of a conversation answers more often than that.
+/// A learned entry that has been silent for this long is removed. A connected peer sends more often than that.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Who has not been heard at its place for so long, two beacons, may be somewhere else, and gives way in a full table.
+/// A peer that has not been received for this long, two beacons, may have moved. In a full table its entry may be
+/// reused.
 const HERE: Duration = Duration::from_secs(11);
 
 new_key_type! {
-    /// A place in the table, as long as it is somebody's: what waits for one who
-    /// has gone does not go to who came after.
+    /// The key of an entry. It becomes invalid when the entry is removed, so queued frames for a removed peer do not go
+    /// to the next one in its slot.
     pub(crate) struct Ticket;
 }
 
-/// What came of an address that was heard.
+/// The result of learning an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// As before.
     Known,
-    /// It was not known, or its place was another's.
+    /// The link address is new, or the socket had another one.
     New,
-    /// It was somewhere else.
+    /// The peer has moved from another socket.
     Moved,
-    /// No room for a stranger.
+    /// The table is full.
     Full,
-    /// It is an introduced place's, and who says so is a stranger.
+    /// Refused: the link address belongs to an added entry, and the sender's socket was not added.
     Taken,
-    /// Who has it was heard elsewhere a moment ago: an address is of one run of a node, which has one socket.
+    /// Refused: the link address was received from another socket a moment ago. A link address belongs to one run of a
+    /// node, which has one socket.
     Elsewhere,
 }
 
@@ -45,16 +47,16 @@ pub(crate) struct Places {
     all: SlotMap<Ticket, Place>,
     most: usize,
     by_socket: HashMap<SocketAddr, Ticket>,
-    /// A tree, since each frame that is sent asks it and it mostly has few.
+    /// A tree, because each sent frame reads it, and it usually has few entries.
     by_address: BTreeMap<Address, Ticket>,
-    /// No stranger here was heard last before this, so that a look for the silent is rarely in vain.
+    /// No learned entry was received from earlier than this. So a search for silent ones is rarely in vain.
     earliest: Instant,
 }
 
 #[derive(Debug)]
 struct Place {
     at: SocketAddr,
-    /// As the system call takes it.
+    /// The address in the form of the system call.
     raw: SocketAddrAny,
     address: Option<Address>,
     introduced: bool,
@@ -62,49 +64,49 @@ struct Place {
 }
 
 impl Places {
-    /// Room for so many.
+    /// A table for `most` entries.
     pub(crate) fn new(most: usize, now: Instant) -> Places {
         let (by_socket, by_address) = (HashMap::new(), BTreeMap::new());
         Places { all: SlotMap::with_key(), most, by_socket, by_address, earliest: now }
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The place behind which an address is.
+    /// Find the entry of a link address.
     #[inline]
     pub(crate) fn find(&self, address: Address) -> Option<Ticket> {
         self.by_address.get(&address).copied()
     }
 
-    /// The place itself, unless it is no longer theirs.
+    /// The socket address of an entry; `None` if the entry was removed.
     #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&SocketAddrAny> {
         self.all.get(ticket).map(|place| &place.raw)
     }
 
-    /// All places.
+    /// All socket addresses.
     pub(crate) fn all(&self) -> impl Iterator<Item = &SocketAddrAny> {
         self.all.values().map(|place| &place.raw)
     }
 
-    /// Keep a place until it is forgotten. Whether there was room.
+    /// Add an entry that stays until it is removed. False if the table is full.
     pub(crate) fn introduce(&mut self, at: SocketAddr) -> bool {
         let ticket = self.by_socket.get(&at).copied().or_else(|| self.settle(at, Instant::now()));
         let place = ticket.and_then(|ticket| self.all.get_mut(ticket));
         place.map(|place| place.introduced = true).is_some()
     }
 
-    /// Nobody is there any more.
+    /// Remove an entry.
     pub(crate) fn forget(&mut self, at: SocketAddr) {
         if let Some(ticket) = self.by_socket.get(&at) {
             self.leave(*ticket);
         }
     }
 
-    /// Strangers who have been silent for long leave.
+    /// Remove learned entries that have been silent for too long.
     pub(crate) fn forget_silent(&mut self, now: Instant) {
         let silence = if self.all.len() == self.most { HERE } else { SILENCE };
         let is_silent = |heard: Instant| now.saturating_duration_since(heard) >= silence;
@@ -116,12 +118,12 @@ impl Places {
         self.earliest = self.strangers().map(|(_, heard)| heard).min().unwrap_or(now);
     }
 
-    /// Those who were not introduced, and when they were heard last.
+    /// The learned entries, and when each was last received from.
     fn strangers(&self) -> impl Iterator<Item = (Ticket, Instant)> {
         self.all.iter().filter(|(_, place)| !place.introduced).map(|(ticket, place)| (ticket, place.heard))
     }
 
-    /// An address was heard from a place.
+    /// A frame from this link address has arrived from this socket.
     pub(crate) fn learn(&mut self, address: Address, from: SocketAddr, now: Instant) -> Learned {
         let known = self.find(address);
         if let Some(place) = known.and_then(|ticket| self.all.get_mut(ticket))
@@ -140,7 +142,7 @@ impl Places {
             return Learned::Elsewhere;
         }
         let Some(here) = here.or_else(|| self.settle(from, now)) else { return Learned::Full };
-        // To make room it may have left by now.
+        // It may have been removed to make room.
         if let Some(known) = known.filter(|known| self.all.contains_key(*known)) {
             self.depart(known);
         }
@@ -148,7 +150,7 @@ impl Places {
         if known.is_some() { Learned::Moved } else { Learned::New }
     }
 
-    /// Behind this place is this address from now on.
+    /// Set the link address of an entry.
     fn bind(&mut self, ticket: Ticket, address: Address, now: Instant) {
         self.unbind(ticket);
         let place = &mut self.all[ticket];
@@ -162,7 +164,7 @@ impl Places {
         }
     }
 
-    /// An address is no longer behind this place, where a stranger's ends with it.
+    /// Take the link address from an entry. A learned entry is removed with it.
     fn depart(&mut self, ticket: Ticket) {
         if self.all[ticket].introduced { self.unbind(ticket) } else { self.leave(ticket) }
     }
@@ -174,7 +176,7 @@ impl Places {
         }
     }
 
-    /// A new place, if there is room.
+    /// Make a new entry, if there is room.
     fn settle(&mut self, at: SocketAddr, now: Instant) -> Option<Ticket> {
         self.forget_silent(now);
         if self.all.len() == self.most {
@@ -238,7 +240,7 @@ mod tests {
         places.learn(address(1), socket(1), now);
         assert_eq!(places.learn(address(1), socket(9), now), Learned::Taken);
         assert_eq!(place_of(&places, 1), Some(socket(1)));
-        // Another introduced one does: a peer that has moved, or has two sockets.
+        // Another added entry does: the peer has moved, or has two sockets.
         assert!(places.introduce(socket(2)));
         assert_eq!(places.learn(address(1), socket(2), now), Learned::Moved);
         assert_eq!((place_of(&places, 1), places.len()), (Some(socket(2)), 2));
@@ -255,7 +257,7 @@ mod tests {
         assert!(!places.introduce(socket(3)));
         assert_eq!(places.learn(address(3), socket(3), a + HERE), Learned::New);
         assert_eq!((place_of(&places, 1), place_of(&places, 2)), (None, Some(socket(2))));
-        // Who was heard since stays.
+        // An entry that was received from since then stays.
         places.learn(address(2), socket(2), b + HERE);
         assert_eq!(places.learn(address(4), socket(4), b + HERE), Learned::Full);
         assert_eq!(places.learn(address(4), socket(4), a + 2 * HERE), Learned::New);
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!((places.len(), places.by_socket.len(), places.by_address.len()), (1, 1, 1));
     }
 
-    /// The one who gives way is who has moved.
+    /// The entry that is reused is the one that has moved.
     #[test]
     fn one_who_has_moved_is_found_where_it_is_though_the_table_is_full() {
         let (mut places, now) = table(1);

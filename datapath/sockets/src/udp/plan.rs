@@ -1,39 +1,39 @@
-//! How a batch of frames becomes messages of one system call.
+//! Plans how a batch of frames becomes the messages of one system call.
 //!
-//! A run of frames to one place, all of one length but the last, which may be
-//! shorter, is one message that the kernel cuts (*GSO*, generic segmentation
-//! offload). The length at which it cuts is the socket's: the same for all
-//! messages of a call, and what is no run must be no longer.
+//! A run is a sequence of frames to one peer, all of one length except that the last may be shorter. A run is one
+//! message, which the kernel splits (*GSO*, generic segmentation offload). The length at which it splits is an option
+//! of the socket, so it is the same for all messages of a call. A message that is not a run must be no longer than
+//! that.
 //!
 //! ```text
 //!   frames   a1500 a1500 a1500 a900 │ b60 │ a1500 a1500 │ a1600 ...
 //!   messages ──────── one ───────── │ one │ ─── one ─── │ next call: no length fits both
 //! ```
 
-/// Frames in a batch, and messages of a call, at most.
+/// The most frames of a batch, and messages of a call.
 pub(super) const BATCH: usize = 64;
 
-/// What the kernel cuts at most, of messages and of bytes.
+/// The kernel's limits of one message: segments, and bytes.
 const MOST_SEGMENTS: usize = 64;
 const MOST_BYTES: usize = 65_000;
 
 /// One system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    /// How many frames each message has, as far as there are messages.
+    /// The number of frames of each message.
     pub(super) runs: [u8; BATCH],
     pub(super) messages: usize,
     /// Frames in all.
     pub(super) frames: usize,
-    /// Where the kernel is to cut: 0 if there is nothing to cut.
+    /// The segment length; 0 if no message is split.
     pub(super) segment: usize,
-    /// The longest of the messages that are not to be cut.
+    /// The longest message that is not split.
     pub(super) longest_single: usize,
 }
 
 impl Call {
-    /// As many of these frames as one call can take, from the first on. Of each
-    /// frame: whom it is for, and its length. Without `gso` each is a message.
+    /// Plan a call with as many of the first frames as possible. `frame` returns the destination and the length of
+    /// each. Without `gso` each frame is a message.
     pub(super) fn of<To: PartialEq>(frames: usize, frame: impl Fn(usize) -> (To, usize), gso: bool) -> Call {
         let mut call = Call { runs: [0; BATCH], messages: 0, frames: 0, segment: 0, longest_single: 0 };
         while call.frames < frames.min(BATCH) {
@@ -46,7 +46,7 @@ impl Call {
         call
     }
 
-    /// One more message; whether it goes with those before it.
+    /// Add a message. False if it does not fit with those before it.
     fn add(&mut self, run: usize, len: usize) -> bool {
         let is_run = run > 1;
         let fits = match self.segment {
@@ -68,7 +68,7 @@ impl Call {
     }
 }
 
-/// Frames from `start` on that can be one message.
+/// The number of frames from `start` on that can be one message.
 fn run<To: PartialEq>(frames: usize, frame: &impl Fn(usize) -> (To, usize), start: usize) -> usize {
     let (to, segment) = frame(start);
     let mut bytes = segment;

@@ -1,4 +1,4 @@
-//! Datagrams as they arrive: many with one system call, and with GRO many in one.
+//! Receives datagrams: many with one system call, and with GRO many in one message.
 
 use std::array;
 use std::fs;
@@ -10,21 +10,20 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use quinn_udp::{RecvMeta, UdpSocketState};
 
-/// Messages of a call, at most.
+/// The most messages of one call.
 const MOST: usize = 16;
 
 /// Bytes of the longest message that GRO makes.
 const MERGED: usize = 1 << 16;
 
-/// Room for what the kernel says of a message: how long the datagrams are that it merged, one number.
+/// Room for the kernel's control data of a message: the length of the datagrams that it merged, one number.
 #[repr(align(8))]
 struct Control([u8; 64]);
 
-/// Where datagrams arrive, and stay until somebody wants them.
+/// Received datagrams that are not delivered yet.
 ///
-/// One look costs one system call, whatever it brings, and asks for few
-/// messages as long as few come: the empty look of a node that waits is the
-/// cheapest that there is. Each look that got all it asked for doubles what the next asks for.
+/// Each poll is one system call. It asks for few messages as long as few arrive, so the empty poll of a waiting node is
+/// as cheap as possible. A poll that got all it asked for doubles what the next one asks for.
 pub(super) struct Stage {
     state: UdpSocketState,
     memory: Vec<u8>,
@@ -32,11 +31,11 @@ pub(super) struct Stage {
     room: usize,
     metas: [RecvMeta; MOST],
     control: Control,
-    /// Messages here, and how far they have been handed over.
+    /// The messages here, and how far they have been delivered.
     filled: usize,
     message: usize,
     offset: usize,
-    /// How many to ask for next.
+    /// The number of messages to ask for next.
     ask: usize,
     pub(super) count: Count,
 }
@@ -44,7 +43,7 @@ pub(super) struct Stage {
 #[derive(Debug, Default)]
 pub(super) struct Count {
     pub(super) calls: u64,
-    /// Messages that were several datagrams.
+    /// Messages of several datagrams.
     pub(super) merged: u64,
     pub(super) errors: u64,
 }
@@ -52,7 +51,7 @@ pub(super) struct Count {
 impl Stage {
     /// For datagrams up to this length.
     pub(super) fn new(state: UdpSocketState, gro: bool, longest: usize) -> Stage {
-        // One byte more shows what is longer than allowed.
+        // One more byte shows a datagram that is too long.
         let room = if gro { MERGED } else { longest + 1 };
         let memory = vec![0; room * MOST];
         let metas = array::from_fn(|_| RecvMeta::default());
@@ -60,21 +59,21 @@ impl Stage {
         Stage { state, memory, room, metas, control, filled: 0, message: 0, offset: 0, ask: 1, count }
     }
 
-    /// Whether all that has arrived was handed over.
+    /// Whether all received datagrams are delivered.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.message == self.filled
     }
 
-    /// Look for more; the stage must be empty.
+    /// Receive more. All earlier datagrams must be delivered.
     ///
     /// # Errors
-    /// The socket is none any more.
+    /// The socket is no longer valid.
     #[inline]
     pub(super) fn look(&mut self, socket: &UdpSocket) -> Result<(), io::Error> {
         (self.filled, self.message, self.offset) = (0, 0, 0);
         self.count.calls += 1;
-        // Behind one that comes alone there is mostly nothing: that is looked for as cheaply.
+        // After a single datagram usually none follows, so the next poll asks in the cheapest way again.
         let asked = if self.ask > 2 { self.ask } else { 1 };
         let looked = if asked == 1 { self.one(socket) } else { self.several(socket) };
         match looked {
@@ -92,7 +91,7 @@ impl Stage {
         self.state.recv(socket.into(), &mut buffers[..self.ask], &mut self.metas)
     }
 
-    /// What is asked for by one who waits: with less to set up, here and in the kernel, than for several.
+    /// Ask for one message. That needs less set-up, here and in the kernel, than several.
     #[inline]
     fn one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let mut buffer = [IoSliceMut::new(&mut self.memory[..self.room])];
@@ -108,7 +107,7 @@ impl Stage {
         Ok(1)
     }
 
-    /// What the network says of what was sent, and a system short of memory, pass.
+    /// Errors about earlier sent datagrams, and a lack of memory, are temporary. Others are returned.
     #[cold]
     fn failed(&mut self, error: io::Error) -> Result<(), io::Error> {
         use nix::errno::Errno;
@@ -119,7 +118,7 @@ impl Stage {
         }
     }
 
-    /// The next datagram and where it is from; stays the next until [`Stage::next`].
+    /// The next datagram and its sender. It stays the next one until [`Stage::next`].
     #[inline]
     pub(super) fn peek(&self) -> Option<(&[u8], SocketAddr)> {
         let meta = self.metas[..self.filled].get(self.message)?;
@@ -128,7 +127,7 @@ impl Stage {
         Some((&self.memory[start..start + len], meta.addr))
     }
 
-    /// The datagram that was looked at is done with.
+    /// Remove the datagram that [`Stage::peek`] returned.
     #[inline]
     pub(super) fn next(&mut self) {
         let meta = &self.metas[self.message];
@@ -145,7 +144,7 @@ fn place(address: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
-/// Datagrams that the kernel had no room for, from its table of sockets.
+/// Datagrams that the kernel dropped for lack of room, from its table of sockets.
 pub(super) fn dropped_by_kernel(socket: &UdpSocket, is_ipv4: bool) -> u64 {
     let table = fs::read_to_string(if is_ipv4 { "/proc/thread-self/net/udp" } else { "/proc/thread-self/net/udp6" });
     let socket = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).map(|socket| socket.ino().to_string());

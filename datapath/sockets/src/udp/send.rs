@@ -1,4 +1,5 @@
-//! Frames on their way out: queued, then sent with as few system calls as there can be.
+//! The send path. The transport pushes frames into a queue of 256, and `flush` sends them with as few system calls as
+//! possible. When the queue is full, a frame is refused.
 
 use std::array;
 use std::io::IoSlice;
@@ -13,18 +14,18 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, send, 
 use super::places::{Places, Ticket};
 use super::plan::{BATCH, Call};
 
-/// Frames that wait for a flush, at most.
+/// The most frames that wait for a flush.
 const QUEUE: usize = 256;
-/// Messages for which less is set up.
+/// The most messages of a cheaper call.
 const FEW: usize = 8;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Whom a frame is for.
+/// The destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// Who is there, or, when it is sent, nobody.
+    /// One peer. If its entry is removed before the frame is sent, the frame is dropped.
     One(Ticket),
-    /// Every place that is known when it is sent.
+    /// All peers that are known when it is sent.
     All,
 }
 
@@ -33,9 +34,9 @@ pub(super) struct Sender {
     queue: Vec<(To, Frame)>,
     /// Whether the socket is connected, and the kernel knows where frames go.
     is_connected: bool,
-    /// Whether runs are left to the kernel to cut.
+    /// Whether the kernel splits runs.
     gso: bool,
-    /// The length at which the socket cuts now; 0 if it does not.
+    /// The segment length that is set on the socket; 0 if none.
     segment: usize,
     pub(super) count: Count,
 }
@@ -44,7 +45,7 @@ pub(super) struct Sender {
 pub(super) struct Count {
     pub(super) sent: u64,
     pub(super) calls: u64,
-    /// Messages that the kernel was left to cut.
+    /// Messages that the kernel has split.
     pub(super) gso: u64,
     pub(super) gso_refused: u64,
     pub(super) full: u64,
@@ -57,7 +58,7 @@ pub(super) struct Count {
     pub(super) other: u64,
 }
 
-/// What has become of frames, so many of them.
+/// The result of a step.
 enum Step {
     Done(usize),
     /// The socket has no room.
@@ -69,7 +70,7 @@ impl Sender {
         Sender { queue: Vec::with_capacity(QUEUE), is_connected, gso, segment: 0, count: Count::default() }
     }
 
-    /// Into the queue, if it has room.
+    /// Queue a frame, if there is room.
     #[inline]
     pub(super) fn push(&mut self, to: To, frame: &Frame) -> bool {
         let has_room = self.queue.len() < QUEUE;
@@ -81,7 +82,7 @@ impl Sender {
         has_room
     }
 
-    /// Send what is queued, as far as the socket has room.
+    /// Send the queued frames, as far as the socket has room.
     #[inline]
     pub(super) fn flush(&mut self, socket: &UdpSocket, places: &Places) {
         if self.queue.is_empty() {
@@ -101,7 +102,7 @@ impl Sender {
         self.queue.drain(..done);
     }
 
-    /// Frames for one place each, from `start` on.
+    /// Send frames for single peers, from `start` on.
     fn batch(&mut self, socket: &UdpSocket, places: &Places, start: usize) -> Step {
         let queue = &self.queue[start..];
         let frames = queue.iter().take(BATCH).take_while(|(to, _)| place(places, *to).is_some()).count();
@@ -171,8 +172,8 @@ impl Sender {
         }
     }
 
-    /// The way of these frames does not take a run: each alone then. If the
-    /// device cannot, no more runs at all.
+    /// The path of these frames does not support GSO: send each alone. If the device does not support it, never use it
+    /// again.
     #[cold]
     fn uncut(&mut self, socket: &UdpSocket, places: &Places, start: usize, frames: usize, never: bool) -> Step {
         self.count.gso_refused += 1;
@@ -186,7 +187,7 @@ impl Sender {
         Step::Done(frames)
     }
 
-    /// A frame to all places: one call for each, since it is rare.
+    /// Send a frame to all peers. It is rare, so each is a call of its own.
     #[cold]
     fn flood(&mut self, socket: &UdpSocket, places: &Places, at: usize) -> Step {
         self.fit(socket, self.queue[at].1.bytes().len());
@@ -194,7 +195,7 @@ impl Sender {
             self.count.calls += 1;
             match self.call(socket, at, raw) {
                 Ok(_) => self.count.sent += 1,
-                // Whoever had it already must not get it again, so it does not wait for room.
+                // Some peers already have it and must not get it again, so it cannot wait for room.
                 Err(Errno::AGAIN) => self.count.no_room += 1,
                 Err(error) => drop(self.failed(error, 1)),
             }
@@ -202,12 +203,12 @@ impl Sender {
         Step::Done(1)
     }
 
-    /// What has failed, so many frames of it, is lost unless room will come; it is never the end of the socket.
+    /// Count frames that could not be sent as lost, unless the socket will have room. The socket stays usable.
     #[cold]
     fn failed(&mut self, error: Errno, frames: usize) -> Step {
         let lost = match error {
             Errno::AGAIN => return Step::Full,
-            // An answer from the network to an earlier frame, told of now; this one did not leave.
+            // The network's answer to an earlier frame. This frame was not sent.
             Errno::CONNREFUSED => &mut self.count.refused,
             Errno::MSGSIZE => &mut self.count.path,
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ADDRNOTAVAIL => {
@@ -220,7 +221,7 @@ impl Sender {
         Step::Done(frames)
     }
 
-    /// Nothing of this length is to be cut.
+    /// Make sure that a message of this length is not split.
     #[inline]
     fn fit(&mut self, socket: &UdpSocket, len: usize) {
         if self.segment != 0 && len > self.segment {
@@ -229,14 +230,14 @@ impl Sender {
     }
 
     fn cut_at(&mut self, socket: &UdpSocket, segment: usize) {
-        // It was tried when the socket was opened, and is no more than two bytes can say.
+        // It cannot fail: GSO was tested when the socket was opened, and the length fits two bytes.
         if setsockopt(socket, sockopt::UdpGsoSegment, &(segment as i32)).is_ok() {
             self.segment = segment;
         }
     }
 }
 
-/// One system call; how many of the messages went.
+/// Make one system call. Returns the number of messages sent.
 fn send_many<const N: usize>(
     socket: &UdpSocket,
     places: &Places,

@@ -360,7 +360,7 @@ fn what_cannot_be_opened_says_what_to_do() {
     assert!(error("tcp:127.0.0.1:0,frame=2000000").contains("154 to 1048576"));
     assert!(error("tcp:127.0.0.1:0,frames=4000000000").contains("lower `frames=`"));
     assert!(error("tcp:[fe80::1]:0").contains("[fe80::1%eth0]:7000"));
-    assert!(error("tcp:224.0.0.1:7000").contains("a group's"));
+    assert!(error("tcp:224.0.0.1:7000").contains("a multicast address"));
 }
 
 #[test]

@@ -296,8 +296,8 @@ fn what_cannot_be_opened_says_what_to_do() {
     assert!(error("udp:127.0.0.1:0,peer=[::1]:7").contains("write 127.0.0.1:7000"));
     assert!(error("udp:127.0.0.1:0,peer=127.0.0.1:0").contains("port 0"));
     assert!(error("udp:[::1]:0,peer=[fe80::1]:7").contains("[fe80::1%eth0]:7000"));
-    assert!(error("udp:224.0.0.1:0").contains("a group's"));
-    assert!(error("udp:255.255.255.255:0").contains("everybody's"));
+    assert!(error("udp:224.0.0.1:0").contains("a multicast address"));
+    assert!(error("udp:255.255.255.255:0").contains("the broadcast address"));
 }
 
 #[test]
