@@ -39,9 +39,10 @@ pub(crate) enum Later {
 #[derive(Debug)]
 pub(crate) struct ControlQueue<B> {
     waiting: VecDeque<Outgoing>,
-    /// A frame that was written, and for which there was no room: it goes first. It may carry anything but a single message.
+    /// A finished frame that the transport did not take. It leaves first. It may be any frame except one with a single
+    /// message.
     refused: Option<Transmit<B>>,
-    /// Whether there is anything: looked at for each frame.
+    /// Whether the queue is empty. This is read once for each frame.
     is_empty: bool,
 }
 
@@ -102,7 +103,7 @@ impl<B> ControlQueue<B> {
         refused
     }
 
-    /// The frame that was refused.
+    /// The frame that the transport did not take.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &B> {
         self.refused.iter().map(|transmit| &transmit.frame)
     }

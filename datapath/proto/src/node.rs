@@ -208,7 +208,7 @@ impl<B: Buffer> Core<B> {
         self.flows.get(flow).map_or(0, |record| record.send[class].outstanding(&self.slots))
     }
 
-    /// Getter: every frame that the core holds, those that are shared with a NIC too.
+    /// Getter: every frame that the core holds, including those that a NIC shares.
     pub fn frames(&self, each: &mut dyn FnMut(&B)) {
         self.slots.frames().for_each(&mut *each);
         self.control.frames().for_each(&mut *each);
@@ -226,13 +226,13 @@ impl<B: Buffer> Core<B> {
         self.flows.get(flow).map_or(0, |record| record.receive[class].granted() as usize)
     }
 
-    /// Getter: when [`Core::on_timeout`] wants to be called at the latest.
+    /// Getter: the latest time for the next call of [`Core::on_timeout`].
     #[inline]
     pub fn sleep_until(&self) -> Time {
         self.timers.next()
     }
 
-    /// Getter: whether [`Core::poll_event`] has anything.
+    /// Getter: whether [`Core::poll_event`] has an event.
     #[inline]
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
@@ -254,20 +254,20 @@ impl<B: Buffer> Core<B> {
         self.now
     }
 
-    /// Getter: whether [`Core::poll_command`] has anything.
+    /// Getter: whether [`Core::poll_command`] has a command.
     #[inline]
     pub fn has_commands(&self) -> bool {
         !self.commands.is_empty()
     }
 
-    /// Output: what happened besides messages, for the user.
+    /// Output: the next event for the user.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Output: what the transport must do. Pass it on before frames are sent: the frame that tells a peer its flow id
-    /// must not be answered before steering would let the answer in.
+    /// Output: the next command for the transport. Pass commands on before sending frames. A frame may tell a peer a
+    /// new flow id, and steering must let the peer's answer in.
     #[inline]
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()

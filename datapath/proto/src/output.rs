@@ -225,12 +225,13 @@ pub enum Event {
 pub enum Command {
     /// This flow id is in use from now on, or no longer.
     Steer(Flow, bool),
-    /// The start of the rejects of this flow's requests.
+    /// The reject template of this flow.
     RejectTemplate(Flow, Back),
-    /// There is no room for requests, or there is again.
+    /// There is no room for requests, or there is again. A transport that can reject requests by itself does so
+    /// meanwhile.
     RxFull(bool),
-    /// The most credits that were ever granted together, rounded up: so many frames may arrive at once.
+    /// The largest sum of credits ever granted, rounded up: so many frames may arrive at once.
     RxCredit(usize),
-    /// Frames to this address seem not to arrive: another path may help.
+    /// Frames to this address seem not to arrive. Another path may help.
     ReportLoss(Address),
 }

@@ -55,7 +55,7 @@ impl<B: Buffer> Core<B> {
         self.commands.push_back(Command::RejectTemplate(id.flow, template));
     }
 
-    /// From below: frames to this address can take another path. The transport gets the reject templates of its flows again.
+    /// From below: a new path leads to this address. Give the transport the reject templates of its flows again.
     #[cold]
     pub fn on_new_path(&mut self, to: Address) {
         for id in self.flows.those(|record| record.phase == Phase::Open && record.route.to == to) {

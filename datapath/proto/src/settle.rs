@@ -22,8 +22,8 @@ use crate::time::Time;
 use crate::timers::Wait;
 
 impl<B: Buffer> Core<B> {
-    /// From below: it is `now`, and the frames of [`Core::poll_transmit`] have been sent. Call after the doorbell of a
-    /// turn, or, in a turn without one, when there is nothing else to do. Its results leave with the next turn.
+    /// From below: it is `now`, and the frames of [`Core::transmit`] have been sent. Call after the doorbell of a turn,
+    /// or, in a turn without one, when there is nothing else to do. Its results leave with the next turn.
     #[inline]
     pub fn settle(&mut self, now: Time) {
         // Everything recorded since then happened after this time.

@@ -13,10 +13,9 @@ use crate::planted::{self, Bug};
 use crate::slots::{Link, NONE, Slot};
 
 impl<B: Buffer> Core<B> {
-    /// Output: the next frame, to `send`, which says whether it went. `None` when there is none. What did not go
-    /// is the next again, or its message in another frame. `fresh`
-    /// gives an empty frame for what the core writes itself (set-up,
-    /// acknowledgements) or `None` when the pool has none; that waits then.
+    /// Output: hand the next frame to `send`, which returns whether the transport took it. Returns the same, or `None`
+    /// when there is no frame. A frame that was not taken, or its message in another frame, is the next one again.
+    /// `fresh` gives an empty frame for control frames and acknowledgements. If it has none, these wait.
     #[inline(always)]
     pub fn transmit(
         &mut self,
@@ -51,7 +50,7 @@ impl<B: Buffer> Core<B> {
         next
     }
 
-    /// A frame that the core wrote and nobody keeps: whether it went.
+    /// Hand over a frame that only the core holds. Returns whether it was taken.
     fn offer(&mut self, transmit: Transmit<B>, mut send: impl FnMut(Address, &B) -> bool) -> bool {
         let sent = send(transmit.to, &transmit.frame);
         if !sent {
@@ -60,7 +59,7 @@ impl<B: Buffer> Core<B> {
         sent
     }
 
-    /// Whether the message went; `None` where there is nothing to send of it now.
+    /// Hand over a message. Returns whether it was taken; `None` if nothing of it is to be sent now.
     #[inline(always)]
     fn transmit_message(
         &mut self,
@@ -69,7 +68,7 @@ impl<B: Buffer> Core<B> {
         mut send: impl FnMut(Address, &B) -> bool,
     ) -> Option<bool> {
         let slot = &mut self.slots[link];
-        // Who is alone learns it here and goes at once.
+        // A message with no other behind it skips this, and leaves at once.
         if slot.next != NONE
             && (slot.body as usize) < self.config.bundle_below
             && !slot.is_alone()
@@ -84,7 +83,7 @@ impl<B: Buffer> Core<B> {
         let record = self.flows.by_flow(slot.flow)?;
         let frame = slot.frame.as_mut()?;
         let (Route { to, flow, nonce, framing, .. }, body) = (record.route, slot.body as usize);
-        // While the NIC still has the frame it stays as it was written.
+        // While the NIC still holds the frame, it must stay as it was written.
         if let Some(space) = frame.space() {
             let piggyback = frame::has_room(framing, body).then(|| record.piggyback());
             self.counters.piggybacks_sent += piggyback.is_some() as u64;
@@ -107,7 +106,7 @@ impl<B: Buffer> Core<B> {
         Some(true)
     }
 
-    /// There was no room for this message: it is the next again.
+    /// The transport did not take this message: it is the next one again.
     #[cold]
     fn put_back(&mut self, link: Link) {
         let slot = &mut self.slots[link];
@@ -117,15 +116,15 @@ impl<B: Buffer> Core<B> {
         if let Some(record) = self.flows.by_flow(slot.flow).filter(|_| was_written)
             && frame::has_room(record.route.framing, slot.body as usize)
         {
-            // The peer was told nothing. The next piggyback tells it; without one an acknowledgement does.
+            // The peer received no acknowledgement. The next piggyback carries it, or a frame of its own.
             self.counters.piggybacks_sent -= 1;
             record.unacked = record.unacked.max(1);
             record.queue_ack(&mut self.acks_due);
         }
     }
 
-    /// What was returned goes before what was accepted: an acknowledgement
-    /// with a gap would make the sender take the former for lost.
+    /// Rejects leave before acknowledgements. An acknowledgement with a gap would make the sender take the rejected
+    /// message for lost.
     fn transmit_answer(&mut self, fresh: &mut dyn FnMut() -> Option<B>) -> Option<Transmit<B>> {
         if !self.bounces.is_empty()
             && let Some(transmit) = self.transmit_reject(fresh)
