@@ -2,12 +2,11 @@
 
 use am_proto::{FlowState, ReturnReason};
 use am_wire::WORD;
-use am_wire::control::{Name, Refusal};
+use am_wire::control::Name;
 
-use crate::errors::refusal;
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::{Connection, Description, Endpoint, EndpointName};
+use crate::{Connection, Description, Endpoint, EndpointName, NotOpen};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,36 +35,6 @@ impl From<am_proto::ConnectError> for ConnectError {
             am_proto::ConnectError::NoEndpoint => ConnectError::Closed,
             am_proto::ConnectError::Oneself(name) => ConnectError::OwnNode(name),
         }
-    }
-}
-
-/// Why a connection is not open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOpen {
-    /// Not yet; it may still come.
-    #[error("not connected yet")]
-    Connecting,
-    /// The peer refused.
-    #[error("the peer refused: {}", refusal(*.0))]
-    Refused(Refusal),
-    /// It is over, or nobody answered: is the peer's node running, on the same
-    /// network (and EtherType, where that was changed), is its name spelt as here, and
-    /// was it introduced, where there is no link that reaches everybody?
-    #[error("{0}{advice}", advice = unheard(*.0))]
-    Dead(ReturnReason),
-    /// This side has closed it.
-    #[error("it was closed on this side")]
-    Closed,
-}
-
-/// What to look at where nobody answered. Which transport it was is not known here.
-fn unheard(why: ReturnReason) -> &'static str {
-    match why {
-        ReturnReason::Unreachable => {
-            ": is its node running, on this network, under this name? Where no link reaches everybody one of the two has \
-             to be told where the other is, in its transport's name or by `introduce`"
-        }
-        ReturnReason::Closed | ReturnReason::Restarted => "",
     }
 }
 
@@ -151,12 +120,14 @@ impl<S> Endpoint<S> {
         Description::of(&self.node.borrow(), of)
     }
 
-    /// End the conversation; the peer is told with the next poll or flush.
+    /// End the connection; the peer is notified with the next poll or flush.
     pub fn close(&self, to: Connection) {
         let mut node = self.node.borrow_mut();
-        let NodeState { log, engine, .. } = &mut *node;
+        let NodeState { log, engine, events, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
-        node.events.closed(self.id, to.0);
-        node.core().close(to.0);
+        events.closed(self.id, to.0);
+        engine.core_mut().close(to.0);
+        drop(node);
+        self.end_calls(to, ReturnReason::Closed);
     }
 }

@@ -141,38 +141,35 @@
 //!
 //! # What happens
 //!
-//! [`on_connection`](Endpoint::on_connection) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//! [`on_connection`](Endpoint::on_connection) reports connections. With or without it they are logged to `tracing`: see [`log`].
 //!
 //! # In time
 //!
-//! [`request_within`](Endpoint::request_within) gives up waiting for an answer after a while; [`cancel`](Endpoint::cancel) stops a transfer.
+//! [`try_call`](Endpoint::try_call) is a request with a deadline and one outcome, told in one place; [`cancel`](Endpoint::cancel)
+//! stops a transfer.
 #![forbid(unsafe_code)]
 
-mod awaited;
 mod bulk;
 mod connect;
-mod connection_event;
 mod counters;
-mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
 mod errors;
-mod handler;
-mod ids;
+mod events;
+mod kept_credits;
 pub mod log;
-mod message;
 mod names;
 mod node;
 mod node_state;
+mod object_table;
 mod open;
 mod owned_message;
 mod prepare;
 mod reply;
 mod request;
-mod returned;
+mod send;
 mod target;
-mod transfer;
 pub mod transports;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
@@ -181,22 +178,18 @@ pub use am_transport::{IntroduceError as PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
-pub use connect::{ConnectError, NotOpen};
-pub use connection_event::{ConnectionChange, ConnectionEvent, EndpointName};
+pub use connect::ConnectError;
 pub use counters::Counters;
-pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
-pub use endpoint::Endpoint;
-pub use errors::RequestError;
-pub use ids::{Id, Ids};
-pub use message::{Message, Request};
+pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
+pub use errors::{NotOpen, Problem, RequestError};
+pub use events::ConnectionChange;
 pub use names::InvalidName;
 pub use node::{EndpointError, Node};
+pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
-pub use returned::Returned;
-pub use target::{Connection, HandlerId};
-pub use transfer::Transfer;
+pub use target::{Connection, EndpointName, HandlerId};

@@ -10,7 +10,7 @@ use am_wire::control::Name;
 
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeRc;
-use crate::{Counters, Endpoint};
+use crate::{Counters, Endpoint, Problem};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
@@ -141,13 +141,16 @@ impl Node {
         self.state.borrow().transport.caps().name.clone()
     }
 
-    /// Why nothing leaves or arrives now, if that is so: the interface is down,
-    /// the socket was closed. Or another thing that needs the user: two nodes that live have one name, or long frames
-    /// do not reach a peer.
-    pub fn trouble(&self) -> Option<String> {
+    /// Whether the node works as it should, and what keeps it from that.
+    ///
+    /// # Errors
+    /// See [`Problem`].
+    pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
-        let broken = node.transport.broken().map(str::to_owned);
-        broken.or_else(|| node.contested()).or_else(|| node.shortened())
+        if let Some(error) = node.transport.broken() {
+            return Err(Problem::Link(error.to_owned()));
+        }
+        node.duplicate_name().or_else(|| node.short_frames()).map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

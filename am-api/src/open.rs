@@ -14,7 +14,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::request::LARGE;
+use crate::send::LARGE;
 use crate::{Node, transports};
 
 /// Why a node could not be opened.
@@ -48,7 +48,7 @@ pub enum OpenError {
     },
     /// A setting that leaves nothing to work with.
     #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
-    Nothing(&'static str),
+    ZeroSetting(&'static str),
 }
 
 const FRAME_LEAST: usize = am_wire::control::Control::LONGEST_FRAME;
@@ -260,7 +260,7 @@ impl Adjust {
         config.keepalive = self.keepalive.unwrap_or(config.keepalive);
         let times = [("patience", config.patience), ("beacon", config.beacon), ("keepalive", config.keepalive)];
         if let Some((name, _)) = times.iter().find(|(_, time)| time.is_zero()) {
-            return Err(OpenError::Nothing(name));
+            return Err(OpenError::ZeroSetting(name));
         }
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
@@ -279,7 +279,7 @@ impl Adjust {
         config.send_frames = self.send_frames.unwrap_or(config.send_frames.min(half));
         let asked = [("receive_frames", self.receive_frames), ("send_frames", self.send_frames)];
         if let Some((name, _)) = asked.iter().find(|(_, frames)| *frames == Some(0)) {
-            return Err(OpenError::Nothing(name));
+            return Err(OpenError::ZeroSetting(name));
         }
         let (receive, send) = (config.receive_frames.max(2), config.send_frames.max(2));
         let needed = receive.saturating_add(send).saturating_add(OWN_FRAMES);

@@ -13,7 +13,7 @@ use super::Rights;
 use super::extent::{Extent, Key};
 use super::regions::Memory;
 use super::sending::{Sending, Source};
-use super::{ANSWER, Bulk, LONGEST, MOST, Over, REFUSED, TransferError, TransferKind};
+use super::{ANSWER, Bulk, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, Over, TransferError, TransferKind};
 
 /// A get that is not here yet.
 pub(super) struct Asked {
@@ -124,7 +124,7 @@ impl Bulk {
     /// those that have begun few: nobody's unfinished puts keep others' out.
     fn has_room(&self, flow: FlowId) -> bool {
         let begun = || self.arriving.iter().filter(|arriving| arriving.flow == flow).count();
-        self.arriving.len() < MOST / 2 || (self.arriving.len() < MOST && begun() < FEW)
+        self.arriving.len() < MAX_TRANSFERS / 2 || (self.arriving.len() < MAX_TRANSFERS && begun() < FEW)
     }
 
     /// The rest of it is on its way, may find the region free, and would be waited for in vain as a transfer of its own.
@@ -133,7 +133,7 @@ impl Bulk {
         if self.refused.contains(&(flow, transfer)) {
             return;
         }
-        if self.refused.len() == REFUSED {
+        if self.refused.len() == MAX_REFUSED {
             self.refused.pop_front();
         }
         self.refused.push_back((flow, transfer));
@@ -240,7 +240,7 @@ impl Bulk {
         if self.refused.contains(&(flow, transfer | ANSWER)) {
             return self.notices.push(flow, Notice::of(What::Cancelled, transfer));
         }
-        let memory = if self.sending.len() < MOST && length <= LONGEST {
+        let memory = if self.sending.len() < MAX_TRANSFERS && length <= MAX_TRANSFER {
             self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         } else {
             Err(What::Busy)

@@ -28,7 +28,7 @@ use am_wire::bulk::What;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
 pub(crate) use sending::Source;
 
-use crate::RequestError;
+use crate::NotOpen;
 
 /// A transfer: unique among those that this side of a conversation asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ pub enum TransferKind {
 pub enum TransferError {
     /// It could not even be begun.
     #[error(transparent)]
-    NotOpen(#[from] RequestError),
+    NotOpen(#[from] NotOpen),
     /// The peer's endpoint has no such region, or no longer.
     #[error("there is no such region, or no longer; ask the peer for its present id")]
     NoRegion,
@@ -60,10 +60,16 @@ pub enum TransferError {
     #[error("the region's rights do not allow this; its owner registers it with `Rights::READ` or `Rights::WRITE`")]
     Denied,
     /// The region is shorter than what was to be read or written.
-    #[error("this goes beyond the end of the region, or is longer than 4 GiB; send less, or elsewhere")]
+    #[error("this goes beyond the end of the region; send less, or elsewhere")]
     OutOfBounds,
-    /// Too many transfers at once, or the region's owner has it borrowed.
-    #[error("too many transfers at once, or the region is borrowed while its endpoint polls; try again")]
+    /// It is longer than a transfer may be.
+    #[error("this is longer than 4 GiB; make several transfers of it")]
+    TooLong,
+    /// The region of this side is borrowed.
+    #[error("this side's region is borrowed; drop what `Region::bytes` returned first")]
+    Borrowed,
+    /// The peer has no room now: it has too many transfers at once, or has the region borrowed while it polls.
+    #[error("the peer has too many transfers at once, or has the region borrowed while it polls; try again")]
     Busy,
     /// The side that had asked for it did not want it any more. Both ends hear the same.
     #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
@@ -121,13 +127,13 @@ impl Over {
 const ANSWER: u32 = 1 << 31;
 
 /// The most bytes of one transfer: 4 GiB.
-const LONGEST: u64 = 1 << 32;
+const MAX_TRANSFER: u64 = 1 << 32;
 
 /// Transfers of peers at once, in each direction.
-const MOST: usize = 1024;
+const MAX_TRANSFERS: usize = 1024;
 
 /// So many refused transfers are remembered: those of which segments may be on their way.
-const REFUSED: usize = 64;
+const MAX_REFUSED: usize = 64;
 
 /// All transfers of a node.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use am_wire::bulk::{Notice, What};
 use super::arriving::Asked;
 use super::extent::Extent;
 use super::sending::{Sending, Source};
-use super::{ANSWER, Bulk, LONGEST, Over, Region, RegionId, TransferError, TransferId, TransferKind};
+use super::{ANSWER, Bulk, MAX_TRANSFER, Over, Region, RegionId, TransferError, TransferId, TransferKind};
 
 impl Bulk {
     /// Into a peer's region, from this offset on.
@@ -19,8 +19,8 @@ impl Bulk {
         data: Box<dyn AsRef<[u8]>>,
     ) -> Result<TransferId, TransferError> {
         let length = (*data).as_ref().len() as u64;
-        if length > LONGEST {
-            return Err(TransferError::OutOfBounds);
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
         }
         let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
         let over = Over { kind, endpoint, flow, transfer, region, offset, length, result };
@@ -36,8 +36,11 @@ impl Bulk {
         length: u64,
         (into, into_offset): (&Region, u64),
     ) -> Result<TransferId, TransferError> {
-        let size = into.memory.try_borrow().map_err(|_| TransferError::Busy)?.len() as u64;
-        if length > LONGEST || into_offset.checked_add(length).is_none_or(|end| end > size) {
+        let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        if into_offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(TransferError::OutOfBounds);
         }
         let (kind, transfer, result) = (TransferKind::Get, self.next_id() | ANSWER, Ok(()));

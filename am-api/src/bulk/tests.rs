@@ -101,7 +101,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
         }
     }
     assert!(closed.bytes().iter().all(|&byte| byte == 0));
-    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MOST);
+    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MAX_TRANSFERS);
     // Whoever is honest still gets through.
     pair.news.0.clear();
     let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
@@ -121,9 +121,9 @@ fn unfinished_puts_leave_room_to_others() {
         body.push(1);
         pair.forge(Kind::Put, &body);
     };
-    (0..2 * super::MOST as u32).for_each(|transfer| begin(&mut pair, transfer));
+    (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, transfer));
     (0..100).for_each(|_| pair.poll());
-    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2);
     // The same peer over another conversation, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
@@ -133,7 +133,7 @@ fn unfinished_puts_leave_room_to_others() {
     begin(&mut pair, 9);
     (0..1000).for_each(|_| pair.poll());
     assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
-    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2 + 1);
+    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MAX_TRANSFERS / 2 + 1);
     assert!(pair.alpha.is_open(first));
 }
 
