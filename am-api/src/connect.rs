@@ -1,4 +1,4 @@
-//! Connections: two endpoints agree on a conversation (AM-II's `AM_Map`).
+//! Connections: two endpoints agree on a connection (AM-II's `AM_Map`).
 
 use am_proto::{FlowState, ReturnReason};
 use am_wire::WORD;
@@ -14,7 +14,7 @@ pub enum ConnectError {
     /// Of node or endpoint.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// Too many conversations at once.
+    /// Too many connections at once.
     #[error("no flow id is left on this node: close connections that are no longer used")]
     NoFlow,
     /// The endpoint has been closed.
@@ -39,7 +39,7 @@ impl From<am_proto::ConnectError> for ConnectError {
 }
 
 impl<S> Endpoint<S> {
-    /// Ask for a conversation with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
+    /// Ask for a connection with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
     /// and this side's get the replies in the order in which those are sent. The set-up goes on
     /// while this side polls; until it is done, requests say
     /// [`Connecting`](crate::RequestError::Connecting).
@@ -50,7 +50,7 @@ impl<S> Endpoint<S> {
         self.connect_with_tag(node, endpoint, 0)
     }
 
-    /// The same with an endpoint that has a tag: only who knows it may send there.
+    /// The same with an endpoint that has a tag. Only endpoints that give its tag can connect to it.
     ///
     /// # Errors
     /// As for [`Endpoint::connect`].
@@ -102,7 +102,7 @@ impl<S> Endpoint<S> {
     }
 
     /// The most bytes of payload that a message with so many words can have;
-    /// `None` while the conversation is not open.
+    /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
         match self.node.borrow().engine.core().state(to.0) {
             FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
@@ -115,7 +115,7 @@ impl<S> Endpoint<S> {
         self.node.borrow().engine.core().remote(of.0).map(EndpointName::of)
     }
 
-    /// How the conversation travels: framing and why, sizes, transport.
+    /// How the connection travels: framing and why, sizes, transport.
     pub fn describe(&self, of: Connection) -> Option<Description> {
         Description::of(&self.node.borrow(), of)
     }

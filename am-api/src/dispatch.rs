@@ -22,6 +22,8 @@ use crate::{
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
+    /// Not inlined: a turn that finds nothing need not make room for what handlers need.
+    #[inline(never)]
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
         let mut handled = 0;
@@ -166,10 +168,10 @@ impl<S> Handlers<S> {
             drop(lent);
         }
         while handled < 2 * BUDGET {
-            let next = endpoint.node.borrow_mut().bulk.next_over(endpoint.id);
-            let Some(over) = next else { break };
+            let next = endpoint.node.borrow_mut().bulk.next_completion(endpoint.id);
+            let Some(completion) = next else { break };
             if let Some(run) = &mut self.transfer {
-                run(state, Transfer::of(&over, endpoint));
+                run(state, Transfer::of(&completion, endpoint));
             }
             handled += 1;
         }

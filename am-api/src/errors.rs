@@ -90,9 +90,8 @@ pub enum NotOpen {
     /// The peer refused.
     #[error("the peer refused: {}", refusal(*.0))]
     Refused(Refusal),
-    /// It is over, or nobody answered: is the peer's node running, on the same
-    /// network (and EtherType, where that was changed), is its name spelt as here, and
-    /// was it introduced, where there is no link that reaches everybody?
+    /// It ended, or the peer did not answer. Is the peer's node running, on the same network and EtherType, under this name?
+    /// On a transport without broadcast, was one of the two given the other's address?
     #[error("{0}{advice}", advice = advice(*.0))]
     Dead(ReturnReason),
     /// It ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
@@ -100,7 +99,7 @@ pub enum NotOpen {
     Closed,
 }
 
-/// What to look at where nobody answered. Which transport it was is not known here.
+/// What to check if the peer did not answer. The transport is not known here.
 fn advice(why: ReturnReason) -> &'static str {
     match why {
         ReturnReason::Unreachable => {

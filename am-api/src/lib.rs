@@ -26,13 +26,16 @@
 //!   what cannot be delivered comes back: on_returned |state, returned|
 //! ```
 //!
-//! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it:
-//! no handler runs but there, so that the state needs no lock. Nothing blocks:
-//! where a receiver has no room, [`try_request`](Endpoint::try_request) says so.
+//! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it. Handlers run nowhere else, so the state needs
+//! no lock. [`try_request`](Endpoint::try_request) returns at once, with an error if the receiver has no room;
+//! [`request`](Endpoint::request) polls until there is room.
 //!
-//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The
-//! path of one message through the source is `request.rs`, the layers below
-//! (`datapath/`), `dispatch.rs`, `reply.rs`.
+//! A handler gets the state and one context. A [`Request`] is a [`Message`] and the [`Token`] that replies to it. Each
+//! context leads to the endpoint, so a handler can send.
+//!
+//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
+//! `request.rs`, `send.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
+//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` and `own_loop.rs`.
 //!
 //! ```
 //! use am_api::{HandlerId, Node, Request};
@@ -70,8 +73,8 @@
 //!
 //! # More than a frame
 //!
-//! What is longer than a frame, up to 4 GiB, is [`put`](Endpoint::put) into a [`Region`] that the peer has registered, or
-//! [got](Endpoint::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
+//! A transfer carries up to 4 GiB: [`put`](Endpoint::put) writes into a [`Region`] that the peer has registered, and
+//! [`get`](Endpoint::get) reads from it. Both ends learn when and how it ended. The region's owner sends its id to the peers.
 //!
 //! ```
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
@@ -124,7 +127,7 @@
 //!     frame.commit(written).map_err(|(error, _frame)| error.into())
 //! }
 //!
-//! /// OwnedMessage where it arrived: a `OwnedMessage` may go to another thread, and its sender has one credit less until it is dropped.
+//! /// Kept where it arrived. An `OwnedMessage` may go to another thread; its sender has one credit less until it is dropped.
 //! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
 //!     endpoint.on_request(LINES, |all, Request { message, .. }| all.push(message.keep()));
 //! }

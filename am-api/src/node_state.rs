@@ -22,11 +22,18 @@ pub(crate) type NodeWeak = Weak<RefCell<NodeState>>;
 
 /// Borrow the node in a `Drop`. Nothing that borrows a node drops a part of it, so a failure is a bug in this crate. While a
 /// panic unwinds, a second panic would abort.
-#[inline]
+#[inline(always)]
 pub(crate) fn borrow_to_drop(node: &RefCell<NodeState>) -> Option<RefMut<'_, NodeState>> {
-    let borrowed = node.try_borrow_mut();
-    assert!(borrowed.is_ok() || thread::panicking(), "dropped while its node is borrowed");
-    borrowed.ok()
+    match node.try_borrow_mut() {
+        Ok(node) => Some(node),
+        Err(_) => is_borrowed(),
+    }
+}
+
+#[cold]
+fn is_borrowed<T>() -> Option<T> {
+    assert!(thread::panicking(), "dropped while its node is borrowed");
+    None
 }
 
 pub(crate) struct NodeState {
@@ -188,16 +195,16 @@ impl NodeState {
     }
 
     /// Whether anything but messages has happened that an endpoint may want to
-    /// hear of: conversations that opened or ended, messages that came back.
+    /// hear of: connections that opened or ended, messages that came back.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_over()
+        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_completions()
     }
 
     /// Whether endpoints have anything to do for transfers.
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
-        self.engine.core().has_bulk() || self.bulk.has_over()
+        self.engine.core().has_bulk() || self.bulk.has_completions()
     }
 
     /// Deposit what waits for this endpoint, at most so many segments; how many there were.

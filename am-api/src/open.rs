@@ -138,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one conversation on their way, 128 without this, at most [`am_proto::WINDOW`].
+    /// The most requests of one connection on their way, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.adjust.window = Some(messages);
         self
@@ -170,7 +170,7 @@ impl Builder {
 
     /// A peer that has not been heard for so long, and answers no question, is given up though nothing was sent to it: 20 s
     /// without this. It is asked four times in that time, and noticed a quarter later at most. A process that is stopped for
-    /// longer loses its conversations; those with messages on their way are given up after the [patience](Builder::patience).
+    /// longer loses its connections; those with messages on their way are given up after the [patience](Builder::patience).
     pub fn keepalive(mut self, keepalive: Duration) -> Self {
         self.adjust.keepalive = Some(keepalive);
         self
@@ -182,14 +182,14 @@ impl Builder {
         self
     }
 
-    /// Frames for messages that have arrived, of all conversations together:
+    /// Frames for messages that have arrived, of all connections together:
     /// 2048 without this, or half of what the transport has.
     pub fn receive_frames(mut self, frames: usize) -> Self {
         self.adjust.receive_frames = Some(frames);
         self
     }
 
-    /// Messages on their way, of all conversations together: 2048 without this,
+    /// Messages on their way, of all connections together: 2048 without this,
     /// or what the transport has left.
     pub fn send_frames(mut self, frames: usize) -> Self {
         self.adjust.send_frames = Some(frames);

@@ -1,5 +1,5 @@
-//! Large messages, built in the memory that they leave from (Fast Messages'
-//! hybrid of copy and DMA, Pakin et al., §4.3): nobody copies the payload.
+//! Large messages, built in the memory that they leave from, without a copy (Fast Messages' hybrid of copy and DMA, Pakin et
+//! al., §4.3).
 
 use std::fmt;
 use std::io;

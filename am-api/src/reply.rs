@@ -148,7 +148,7 @@ impl Token {
     }
 
     /// The most bytes of payload that a reply with so many words can have; 0
-    /// when nobody is left to reply to.
+    /// when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
         let Some(node) = self.node.upgrade() else { return 0 };
         match node.borrow_mut().core().state(self.flow) {

@@ -50,8 +50,8 @@ pub enum SendError {
         /// For how long.
         waited: Duration,
     },
-    /// Too many conversations.
-    #[error("no flow id is left on this node: it has conversations with too many nodes at once")]
+    /// Too many connections.
+    #[error("no flow id is left on this node: it has connections with too many nodes at once")]
     NoFlow,
 }
 
