@@ -29,17 +29,17 @@ fn serve(on: &str) -> Result<(), Box<dyn Error>> {
     let node = Node::open("beta", on)?;
     eprintln!("beta serves on {}; Ctrl-C ends it", node.transport());
     let mut endpoint = node.endpoint("ping")?;
-    endpoint.on_request(PING, |(), Request { message: request, token }| {
-        token.reply(PONG, request.words(), request.payload()).unwrap_or_else(|error| eprintln!("{error}"));
+    endpoint.on_request(PING, |(), Request { message, token }| {
+        token.reply(PONG, message.words(), message.payload()).unwrap_or_else(|error| eprintln!("{error}"));
     });
-    let mut known = None;
+    let mut known = Ok(());
     loop {
         endpoint.wait(&mut (), SECONDS / 10);
-        let trouble = node.trouble();
-        if let Some(trouble) = trouble.as_ref().filter(|_| trouble != known) {
-            eprintln!("beta: {trouble}");
+        let health = node.health();
+        if let (Err(problem), true) = (&health, health != known) {
+            eprintln!("beta: {problem}");
         }
-        known = trouble;
+        known = health;
     }
 }
 
@@ -48,8 +48,10 @@ fn ping(peer: &str, on: &str) -> Result<(), Box<dyn Error>> {
     let mut endpoint = node.endpoint("ping")?;
     endpoint.on_reply(PONG, |last, reply| *last = reply.word(0));
     let (mut last, to) = (0, endpoint.connect(peer, "ping")?);
-    let why = |error| node.trouble().map_or(format!("{error}"), |trouble| format!("{error}: {trouble}"));
-    endpoint.wait_open(&mut last, to, SECONDS).map_err(why)?;
+    endpoint.wait_open(&mut last, to, SECONDS).map_err(|error| match node.health() {
+        Ok(()) => format!("{error}"),
+        Err(problem) => format!("{error}: {problem}"),
+    })?;
     writeln!(stdout(), "{}", endpoint.describe(to).ok_or("gone")?)?;
     for number in 1..=10 {
         let start = Instant::now();

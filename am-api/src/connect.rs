@@ -1,13 +1,12 @@
-//! Connections: two endpoints agree on a conversation (AM-II's `AM_Map`).
+//! Connections: two endpoints agree on a connection (AM-II's `AM_Map`).
 
 use am_proto::{FlowState, ReturnReason};
 use am_wire::WORD;
-use am_wire::control::{Name, Refusal};
+use am_wire::control::Name;
 
-use crate::errors::refusal;
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::{Connection, Description, Endpoint, EndpointName};
+use crate::{Connection, Description, Endpoint, EndpointName, NotOpen};
 
 /// Why a connection could not even be tried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +14,7 @@ pub enum ConnectError {
     /// Of node or endpoint.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// Too many conversations at once.
+    /// Too many connections at once.
     #[error("no flow id is left on this node: close connections that are no longer used")]
     NoFlow,
     /// The endpoint has been closed.
@@ -39,38 +38,8 @@ impl From<am_proto::ConnectError> for ConnectError {
     }
 }
 
-/// Why a connection is not open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOpen {
-    /// Not yet; it may still come.
-    #[error("not connected yet")]
-    Connecting,
-    /// The peer refused.
-    #[error("the peer refused: {}", refusal(*.0))]
-    Refused(Refusal),
-    /// It is over, or nobody answered: is the peer's node running, on the same
-    /// network (and EtherType, where that was changed), is its name spelt as here, and
-    /// was it introduced, where there is no link that reaches everybody?
-    #[error("{0}{advice}", advice = unheard(*.0))]
-    Dead(ReturnReason),
-    /// This side has closed it.
-    #[error("it was closed on this side")]
-    Closed,
-}
-
-/// What to look at where nobody answered. Which transport it was is not known here.
-fn unheard(why: ReturnReason) -> &'static str {
-    match why {
-        ReturnReason::Unreachable => {
-            ": is its node running, on this network, under this name? Where no link reaches everybody one of the two has \
-             to be told where the other is, in its transport's name or by `introduce`"
-        }
-        ReturnReason::Closed | ReturnReason::Restarted => "",
-    }
-}
-
 impl<S> Endpoint<S> {
-    /// Ask for a conversation with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
+    /// Ask for a connection with an endpoint of a node. Its handlers get requests in the order in which they are sent on it,
     /// and this side's get the replies in the order in which those are sent. The set-up goes on
     /// while this side polls; until it is done, requests say
     /// [`Connecting`](crate::RequestError::Connecting).
@@ -81,7 +50,7 @@ impl<S> Endpoint<S> {
         self.connect_with_tag(node, endpoint, 0)
     }
 
-    /// The same with an endpoint that has a tag: only who knows it may send there.
+    /// The same with an endpoint that has a tag. Only endpoints that give its tag can connect to it.
     ///
     /// # Errors
     /// As for [`Endpoint::connect`].
@@ -133,7 +102,7 @@ impl<S> Endpoint<S> {
     }
 
     /// The most bytes of payload that a message with so many words can have;
-    /// `None` while the conversation is not open.
+    /// `None` while the connection is not open.
     pub fn max_payload(&self, to: Connection, words: usize) -> Option<usize> {
         match self.node.borrow().engine.core().state(to.0) {
             FlowState::Open { max_body, .. } => max_body.checked_sub(words.checked_mul(WORD)?),
@@ -146,17 +115,19 @@ impl<S> Endpoint<S> {
         self.node.borrow().engine.core().remote(of.0).map(EndpointName::of)
     }
 
-    /// How the conversation travels: framing and why, sizes, transport.
+    /// How the connection travels: framing and why, sizes, transport.
     pub fn describe(&self, of: Connection) -> Option<Description> {
         Description::of(&self.node.borrow(), of)
     }
 
-    /// End the conversation; the peer is told with the next poll or flush.
+    /// End the connection; the peer is notified with the next poll or flush.
     pub fn close(&self, to: Connection) {
         let mut node = self.node.borrow_mut();
-        let NodeState { log, engine, .. } = &mut *node;
+        let NodeState { log, engine, events, .. } = &mut *node;
         log.note_closed(to.0, engine.core());
-        node.events.closed(self.id, to.0);
-        node.core().close(to.0);
+        events.closed(self.id, to.0);
+        engine.core_mut().close(to.0);
+        drop(node);
+        self.end_calls(to, ReturnReason::Closed);
     }
 }

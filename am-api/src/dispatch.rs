@@ -10,15 +10,20 @@ use am_ring::Frame;
 use am_wire::{Class, Kind};
 
 use crate::bulk::Source;
-use crate::handler::Handlers;
+use crate::endpoint::Handlers;
 use crate::node_state::borrow_to_drop;
-use crate::{ConnectionEvent, Endpoint, HandlerId, Message, Request, Returned, Token, Transfer};
+use crate::{
+    CallError, CallId, ConnectionChange, ConnectionEvent, Endpoint, HandlerId, Message, Outcome, Request, Returned,
+    Token, Transfer,
+};
 
 /// The most messages that one poll hands to handlers: a poll ends, however
 /// much arrives, and endpoints that are polled in turn all get theirs.
 pub const BUDGET: usize = 64;
 
 impl<S> Endpoint<S> {
+    /// Not inlined: a turn that finds nothing need not make room for what handlers need.
+    #[inline(never)]
     pub(crate) fn dispatch(&self, state: &mut S) -> usize {
         let handlers = &mut *self.handlers.borrow_mut();
         let mut handled = 0;
@@ -29,8 +34,8 @@ impl<S> Endpoint<S> {
         if self.node.borrow().has_bulk() {
             handled += handlers.run_bulk(self, state);
         }
-        if self.deadlines.borrow().next() != Time::NEVER {
-            handled += handlers.run_late(self, state);
+        if self.calls.borrow().next() != Time::NEVER {
+            handled += handlers.run_unanswered(self, state);
         }
         while handled < BUDGET {
             let Some(delivery) = self.next() else { break };
@@ -123,28 +128,35 @@ impl<S> Handlers<S> {
             endpoint.node.borrow_mut().log.note_returned(endpoint.id, &returned);
             // It was sent from here, so keeping it holds no credit of a peer.
             let message = Message::new(endpoint, &returned.message, None);
-            if returned.message.class == Class::Request {
-                endpoint.came_back(&message);
-            }
-            if let Some(run) = &mut self.returned {
-                run(state, Returned { message, reason: returned.reason, fate: returned.fate });
+            let (to, handler) = (message.from(), message.handler());
+            let returned = Returned { message, reason: returned.reason, fate: returned.fate };
+            if returned.class() == Class::Request && endpoint.take_returned_call(&message) {
+                let (id, result) = (CallId(message.word(0)), Err(CallError::Returned(returned)));
+                self.run_outcome(state, Outcome { id, to, handler, result, endpoint });
+            } else if let Some(run) = &mut self.returned {
+                run(state, returned);
             }
         }
         handled
     }
 
+    /// The outcomes of calls whose time is over, or whose connection has ended.
     #[cold]
-    fn run_late(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let (now, mut handled) = (endpoint.node.borrow().engine.core().now(), 0);
+    fn run_unanswered(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
+        let mut handled = 0;
         while handled < BUDGET
-            && let Some(late) = endpoint.next_late(now)
+            && let Some(outcome) = endpoint.next_unanswered()
         {
-            if let Some(run) = &mut self.late {
-                run(state, late);
-            }
+            self.run_outcome(state, outcome);
             handled += 1;
         }
         handled
+    }
+
+    fn run_outcome(&mut self, state: &mut S, outcome: Outcome<'_, S>) {
+        if let Some(run) = self.outcomes.get(outcome.handler) {
+            run(state, outcome);
+        }
     }
 
     /// Deposit received segments, then report the transfers that ended.
@@ -156,10 +168,10 @@ impl<S> Handlers<S> {
             drop(lent);
         }
         while handled < 2 * BUDGET {
-            let next = endpoint.node.borrow_mut().bulk.next_over(endpoint.id);
-            let Some(over) = next else { break };
+            let next = endpoint.node.borrow_mut().bulk.next_completion(endpoint.id);
+            let Some(completion) = next else { break };
             if let Some(run) = &mut self.transfer {
-                run(state, Transfer::of(&over, endpoint));
+                run(state, Transfer::of(&completion, endpoint));
             }
             handled += 1;
         }
@@ -168,11 +180,16 @@ impl<S> Handlers<S> {
 
     #[cold]
     fn run_connection_events(&mut self, endpoint: &Endpoint<S>, state: &mut S) -> usize {
-        let Some(run) = &mut self.connection else { return 0 };
         let mut handled = 0;
-        while handled < BUDGET {
-            let Some((connection, (change, peer, unhandled))) = endpoint.next_connection_event() else { break };
-            run(state, ConnectionEvent { change, connection, peer, unhandled, endpoint });
+        while handled < BUDGET
+            && let Some((connection, (change, peer, unhandled))) = endpoint.next_connection_event()
+        {
+            if let ConnectionChange::Ended(reason) = change {
+                endpoint.end_calls(connection, reason);
+            }
+            if let Some(run) = &mut self.connection {
+                run(state, ConnectionEvent { change, connection, peer, unhandled, endpoint });
+            }
             handled += 1;
         }
         handled

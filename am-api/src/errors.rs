@@ -1,29 +1,35 @@
-//! Why a message cannot be sent.
+//! Why a message cannot be sent, why a connection is not open, what is wrong with a node.
 
-use am_proto::{ReturnReason, SendError};
-use am_wire::control::Refusal;
+use am_proto::{FlowState, ReturnReason, SendError};
+use am_wire::control::{Name, Refusal};
 
 /// Why a request was not sent. Nothing left, nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// As many requests as the receiver has room for are on their way.
+    /// As many requests as the receiver has room for are in flight.
     #[error("no credit now: the receiver has not made room yet; poll, then try again")]
     NoCredit,
-    /// This node's frames are all in use.
+    /// The memory of this node's transport is in use.
     #[error("all frames of this node are in use; poll, then try again")]
     NoFrame,
-    /// The conversation is being set up.
+    /// As many messages of this node as it may have are in flight or prepared.
+    #[error("this node's send queue is full; poll, then try again")]
+    QueueFull,
+    /// The connection is being set up.
     #[error("not connected yet; poll until it is, or use `wait_open`")]
     Connecting,
-    /// The peer refused the conversation.
+    /// The peer refused the connection.
     #[error("the peer refused the connection: {}", refusal(*.0))]
     Refused(Refusal),
-    /// The conversation is over.
+    /// The connection has ended.
     #[error("the connection is dead: {0}; connect again when the peer is back")]
     Dead(ReturnReason),
-    /// This side has closed it.
-    #[error("this connection was closed on this side; connect again")]
+    /// The connection ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
+    #[error("this connection is closed; connect again")]
     Closed,
+    /// The node that prepared it was dropped.
+    #[error("the node of this message was dropped")]
+    NodeDropped,
     /// It does not fit into one frame.
     #[error("{needs} bytes of words (8 each) and payload, but one message to this peer carries at most {most}")]
     TooLarge {
@@ -32,18 +38,21 @@ pub enum RequestError {
         /// The most that there may be.
         most: usize,
     },
-    /// More than four word arguments.
-    #[error("{0} words, but a message has at most 4; put the rest into the payload")]
-    TooManyWords(usize),
-    /// More than three of them, in a request with a deadline.
-    #[error("{0} words, but a request with a deadline has at most 3 beside its id; put the rest into the payload")]
-    TooManyWordsWithin(usize),
+    /// More word arguments than a message has; a call has one less, because its id is a word.
+    #[error("{count} words, but there may be at most {most}; put the rest into the payload")]
+    TooManyWords {
+        /// Those given.
+        count: usize,
+        /// The most that there may be.
+        most: usize,
+    },
 }
 
 impl RequestError {
     /// Whether polling and trying again may help.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, RequestError::NoCredit | RequestError::NoFrame | RequestError::Connecting)
+        use RequestError::{Connecting, NoCredit, NoFrame, QueueFull};
+        matches!(self, NoCredit | NoFrame | QueueFull | Connecting)
     }
 }
 
@@ -51,7 +60,7 @@ impl From<SendError> for RequestError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::NoCredit => RequestError::NoCredit,
-            SendError::Full(_) => RequestError::NoFrame,
+            SendError::Full(_) => RequestError::QueueFull,
             SendError::Connecting => RequestError::Connecting,
             SendError::Dead(reason) => RequestError::Dead(reason),
             SendError::Refused(why) => RequestError::Refused(why),
@@ -59,6 +68,91 @@ impl From<SendError> for RequestError {
             SendError::TooLarge { needs, most } => RequestError::TooLarge { needs, most },
         }
     }
+}
+
+impl From<NotOpen> for RequestError {
+    fn from(error: NotOpen) -> Self {
+        match error {
+            NotOpen::Connecting => RequestError::Connecting,
+            NotOpen::Refused(why) => RequestError::Refused(why),
+            NotOpen::Dead(reason) => RequestError::Dead(reason),
+            NotOpen::Closed => RequestError::Closed,
+        }
+    }
+}
+
+/// Why a connection is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpen {
+    /// Not yet; it may still come.
+    #[error("not connected yet")]
+    Connecting,
+    /// The peer refused.
+    #[error("the peer refused: {}", refusal(*.0))]
+    Refused(Refusal),
+    /// It ended, or the peer did not answer. Is the peer's node running, on the same network and EtherType, under this name?
+    /// On a transport without broadcast, was one of the two given the other's address?
+    #[error("{0}{advice}", advice = advice(*.0))]
+    Dead(ReturnReason),
+    /// It ended and is forgotten: this side closed it, or the peer had asked for it and ended it.
+    #[error("it is closed")]
+    Closed,
+}
+
+/// What to check if the peer did not answer. The transport is not known here.
+fn advice(why: ReturnReason) -> &'static str {
+    match why {
+        ReturnReason::Unreachable => {
+            ": is its node running, on this network, under this name? Where no link reaches everybody one of the two has \
+             to be told where the other is, in its transport's name or by `add_peer_address`"
+        }
+        ReturnReason::Closed | ReturnReason::Restarted => "",
+    }
+}
+
+impl NotOpen {
+    /// Why a flow in this state is not open.
+    pub(crate) fn of(state: FlowState) -> Result<(), NotOpen> {
+        match state {
+            FlowState::Open { .. } => Ok(()),
+            FlowState::Connecting => Err(NotOpen::Connecting),
+            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
+            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
+            FlowState::Unknown => Err(NotOpen::Closed),
+        }
+    }
+}
+
+/// What keeps a node from working as it should: see [`Node::health`](crate::Node::health).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Nothing leaves or arrives now: the interface is down, the socket was closed. The transport says which.
+    #[error("{0}")]
+    Link(String),
+    /// Two live nodes have one name.
+    #[error(
+        "two nodes are called `{name}`, one at {first} and one at {second}: connections lead to the one that was \
+         started last; start one of them under another name"
+    )]
+    DuplicateName {
+        /// Their name.
+        name: Name,
+        /// The address of one: its link address, and its peer address where the transport knows it.
+        first: String,
+        /// The address of the other.
+        second: String,
+    },
+    /// Frames of the full length do not reach a peer.
+    #[error(
+        "frames of more than {max_frame} bytes do not arrive at `{peer}`, so messages to it are shorter: its NIC's driver cuts \
+         them, or an MTU between is smaller; give all ports between one MTU, or open its interface with `copy=always`"
+    )]
+    ShortFrames {
+        /// The peer's node.
+        peer: Name,
+        /// The longest frames that reach it.
+        max_frame: usize,
+    },
 }
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {

@@ -26,13 +26,16 @@
 //!   what cannot be delivered comes back: on_returned |state, returned|
 //! ```
 //!
-//! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it:
-//! no handler runs but there, so that the state needs no lock. Nothing blocks:
-//! where a receiver has no room, [`try_request`](Endpoint::try_request) says so.
+//! Everything happens in [`poll`](Endpoint::poll), on the thread that calls it. Handlers run nowhere else, so the state needs
+//! no lock. [`try_request`](Endpoint::try_request) returns at once, with an error if the receiver has no room;
+//! [`request`](Endpoint::request) polls until there is room.
 //!
-//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The
-//! path of one message through the source is `request.rs`, the layers below
-//! (`datapath/`), `dispatch.rs`, `reply.rs`.
+//! A handler gets the state and one context. A [`Request`] is a [`Message`] and the [`Token`] that replies to it. Each
+//! context leads to the endpoint, so a handler can send.
+//!
+//! Read first: `examples/ping.rs`, then [`Endpoint`], [`Message`] and [`Token`]. The path of one message through the source is
+//! `request.rs`, `send.rs`, the layers below (`datapath/`), `dispatch.rs`, `reply.rs`. One use each: `examples/call.rs` (a
+//! deadline, and reconnecting), `bulk.rs`, `clients.rs`, `transports.rs`, `shutdown.rs` and `own_loop.rs`.
 //!
 //! ```
 //! use am_api::{HandlerId, Node, Request};
@@ -70,8 +73,8 @@
 //!
 //! # More than a frame
 //!
-//! What is longer than a frame, up to 4 GiB, is [`put`](Endpoint::put) into a [`Region`] that the peer has registered, or
-//! [got](Endpoint::get) out of it. Both ends hear when it has ended, and how. The owner tells its peers the region's id.
+//! A transfer carries up to 4 GiB: [`put`](Endpoint::put) writes into a [`Region`] that the peer has registered, and
+//! [`get`](Endpoint::get) reads from it. Both ends learn when and how it ended. The region's owner sends its id to the peers.
 //!
 //! ```
 //! use am_api::{Endpoint, Node, Rights, TransferKind};
@@ -124,7 +127,7 @@
 //!     frame.commit(written).map_err(|(error, _frame)| error.into())
 //! }
 //!
-//! /// OwnedMessage where it arrived: a `OwnedMessage` may go to another thread, and its sender has one credit less until it is dropped.
+//! /// Kept where it arrived. An `OwnedMessage` may go to another thread; its sender has one credit less until it is dropped.
 //! fn collect(endpoint: &mut Endpoint<Vec<OwnedMessage>>) {
 //!     endpoint.on_request(LINES, |all, Request { message, .. }| all.push(message.keep()));
 //! }
@@ -141,38 +144,35 @@
 //!
 //! # What happens
 //!
-//! [`on_connection`](Endpoint::on_connection) hears of connections. Without a handler the same is told to `tracing`: see [`log`].
+//! [`on_connection`](Endpoint::on_connection) reports connections. With or without it they are logged to `tracing`: see [`log`].
 //!
 //! # In time
 //!
-//! [`request_within`](Endpoint::request_within) gives up waiting for an answer after a while; [`cancel`](Endpoint::cancel) stops a transfer.
+//! [`try_call`](Endpoint::try_call) is a request with a deadline and one outcome, told in one place; [`cancel`](Endpoint::cancel)
+//! stops a transfer.
 #![forbid(unsafe_code)]
 
-mod awaited;
 mod bulk;
 mod connect;
-mod connection_event;
 mod counters;
-mod deadline;
 mod describe;
 mod dispatch;
 mod endpoint;
 mod errors;
-mod handler;
-mod ids;
+mod events;
+mod kept_credits;
 pub mod log;
-mod message;
 mod names;
 mod node;
 mod node_state;
+mod object_table;
 mod open;
 mod owned_message;
 mod prepare;
 mod reply;
 mod request;
-mod returned;
+mod send;
 mod target;
-mod transfer;
 pub mod transports;
 
 pub use am_engine::{Clock, Idle, ManualClock, PinError, pin};
@@ -181,22 +181,18 @@ pub use am_transport::{IntroduceError as PeerAddressError, Transport};
 pub use am_wire::control::{Incarnation, Name, NodeId, Refusal};
 pub use am_wire::{Address, Class, EtherType, Framing};
 pub use bulk::{Region, RegionId, RegionInUse, Rights, TransferError, TransferId, TransferKind};
-pub use connect::{ConnectError, NotOpen};
-pub use connection_event::{ConnectionChange, ConnectionEvent, EndpointName};
+pub use connect::ConnectError;
 pub use counters::Counters;
-pub use deadline::Late;
 pub use describe::Description;
 pub use dispatch::BUDGET;
-pub use endpoint::Endpoint;
-pub use errors::RequestError;
-pub use ids::{Id, Ids};
-pub use message::{Message, Request};
+pub use endpoint::{CallError, CallId, ConnectionEvent, Endpoint, Message, Outcome, Request, Returned, Transfer};
+pub use errors::{NotOpen, Problem, RequestError};
+pub use events::ConnectionChange;
 pub use names::InvalidName;
 pub use node::{EndpointError, Node};
+pub use object_table::{ObjectId, ObjectTable};
 pub use open::{Builder, OpenError};
 pub use owned_message::OwnedMessage;
 pub use prepare::Prepared;
 pub use reply::{ReplyError, Token};
-pub use returned::Returned;
-pub use target::{Connection, HandlerId};
-pub use transfer::Transfer;
+pub use target::{Connection, EndpointName, HandlerId};

@@ -2,11 +2,11 @@
 //!
 //! | message | level | when | fields besides `node` |
 //! | --- | --- | --- | --- |
-//! | `connected` | info | a conversation is open | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: the peer asked for it |
+//! | `connected` | info | a connection is open | `endpoint`, `peer_node`, `peer_endpoint`, `by_peer`: the peer asked for it |
 //! | `refused` | warn | a peer refused one | `endpoint`, `peer_node`, `peer_endpoint`, `reason` |
 //! | `unreachable` | warn | a peer did not answer a connect, or was given up | as above |
 //! | `ended` | info | one that was open ended, not by this side | as above; `unhandled_requests`, `unhandled_replies`: see [`ConnectionEvent`](crate::ConnectionEvent::unhandled) |
-//! | `returned` | warn | messages came back: one event for all of a conversation that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
+//! | `returned` | warn | messages came back: one event for all of a connection that came back together | as above; `requests`, `replies`, and how many of both are `unknown`: they may have been handled |
 //! | `contested` | warn | two nodes have one name; once a minute as long as it lasts | `name`, `first`, `second`: their addresses |
 //!
 //! All have the target `am_api`. No message that is delivered is told of, and none costs anything for this.
@@ -51,7 +51,7 @@ type Names = (Name, Name);
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     changes: Vec<(EndpointId, FlowId, Change)>,
-    /// Peers of conversations that are forgotten, of which messages may still come back.
+    /// Peers of connections that are forgotten, of which messages may still come back.
     names: HashMap<FlowId, Names>,
     /// Messages that came back, by those that belong together.
     returned: Vec<Batch>,
@@ -94,7 +94,7 @@ impl Log {
     #[cold]
     pub(crate) fn tell(&mut self, core: &mut Core<Frame>) {
         self.tell_changes(core);
-        // Behind the end of their conversation, which says whose they are.
+        // Behind the end of their connection, which says whose they are.
         self.tell_returned(core);
         if mem::take(&mut self.is_contested) {
             self.tell_contest(core);
@@ -122,7 +122,7 @@ impl Log {
         warn!(target: TARGET, node = %core.config().name, %name, %first, %second, "contested");
     }
 
-    /// This side closes a conversation: what was on its way comes back later.
+    /// This side closes a connection: what was on its way comes back later.
     pub(crate) fn note_closed(&mut self, flow: FlowId, core: &Core<Frame>) {
         let names = core.remote(flow);
         self.names.extend(names.map(|names| (flow, names)));

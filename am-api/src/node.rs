@@ -10,13 +10,13 @@ use am_wire::control::Name;
 
 use crate::names::{self, InvalidName};
 use crate::node_state::{NodeRc, NodeState};
-use crate::{Counters, Endpoint};
+use crate::{Counters, Endpoint, Problem};
 
 /// A node on the network, with one transport and any number of endpoints,
 /// all of one thread: whichever endpoint is polled turns the loop for all.
 ///
 /// Endpoints keep their node running. When the last of them and the `Node` are
-/// dropped, every conversation is closed and the peers are told.
+/// dropped, every connection is closed and the peers are told.
 pub struct Node {
     pub(crate) state: NodeRc,
     pub(crate) name: Name,
@@ -55,8 +55,8 @@ impl Node {
         self.endpoint_with_tag(name, 0)
     }
 
-    /// The same with a tag: only those can connect who know it (AM-II's
-    /// message tags; a guard against mistakes, not a secret).
+    /// The same with a tag. Only endpoints that give the tag can connect to it (AM-II's message tags: a guard against mistakes,
+    /// not a secret).
     ///
     /// # Errors
     /// See [`EndpointError`].
@@ -71,7 +71,7 @@ impl Node {
         self.name.as_str()
     }
 
-    /// Its true address on the link.
+    /// The six bytes that stand for this node in frames.
     pub fn link_address(&self) -> Address {
         self.state.borrow().transport.caps().address
     }
@@ -88,13 +88,11 @@ impl Node {
         self.state.borrow().engine.core().peers().copied().collect()
     }
 
-    /// Somebody may be at this place, named as their transport is:
-    /// `udp:10.0.0.7:7000`, which is what [`Node::place`] says over there. They
-    /// are asked for their name, and this node is introduced. It is enough that one of the two does this. The other one
+    /// Look for a node at this address, as that node's [`local_address`](Node::local_address) says it: `udp:10.0.0.7:7000`. The
+    /// node there is asked for its name, and learns of this one. It is enough that one of the two does this. The other one
     /// learns of it with the next [beacon](crate::Builder::beacon), 5 s at most: until then its connects to this node fail.
     ///
-    /// Over a transport that reaches everybody on its link (AF_XDP, shared
-    /// memory) nobody needs to be introduced.
+    /// A transport that reaches every node on its link (AF_XDP, shared memory) needs no addresses.
     ///
     /// # Errors
     /// See [`PeerAddressError`].
@@ -105,8 +103,7 @@ impl Node {
         Ok(())
     }
 
-    /// Nobody is to be looked for at this place any more. Conversations with
-    /// whoever was there go on as long as they can: [`Node::remove_peer`] ends them.
+    /// Look for no node at this address any more. Existing connections stay: [`Node::remove_peer`] ends them.
     ///
     /// # Errors
     /// See [`PeerAddressError`].
@@ -124,31 +121,34 @@ impl Node {
         Ok(())
     }
 
-    /// This peer is to go: conversations with it end, as if it had closed them, what was on its
-    /// way comes back, and it is told. It is known again when it is heard again.
+    /// Forget a peer. Connections with it end, as if it had closed them; what was in flight comes back, and the peer is
+    /// notified. The peer is known again when a frame of it arrives.
     ///
     /// # Errors
-    /// The name is none. One that is not known is no error.
+    /// The name is none. A peer that is not known is no error.
     pub fn remove_peer(&self, name: &str) -> Result<(), InvalidName> {
         let node = names::node_id(names::parse(name)?);
         self.state.borrow_mut().core().remove_peer(node);
         Ok(())
     }
 
-    /// Where this node can be reached, as a text that can be passed to others:
-    /// [`Node::introduce`] takes it, if it is of their kind.
+    /// The address of this node on its transport, as text. [`Node::add_peer_address`] of other nodes takes it, if they have a
+    /// transport of this kind.
     pub fn local_address(&self) -> String {
         self.state.borrow().transport.caps().name.clone()
     }
 
-    /// Why nothing leaves or arrives now, if that is so: the interface is down,
-    /// the socket was closed. Or another thing that needs the user: two nodes that live have one name, or long frames
-    /// do not reach a peer.
-    pub fn trouble(&self) -> Option<String> {
+    /// Whether the node works as it should, and what keeps it from that.
+    ///
+    /// # Errors
+    /// See [`Problem`].
+    pub fn health(&self) -> Result<(), Problem> {
         let mut node = self.state.borrow_mut();
         let NodeState { engine, transport, .. } = &mut *node;
-        let link_error = engine.link_error(&mut **transport);
-        link_error.or_else(|| node.contested()).or_else(|| node.shortened())
+        if let Some(error) = engine.link_error(&mut **transport) {
+            return Err(Problem::Link(error));
+        }
+        node.duplicate_name().or_else(|| node.short_frames()).map_or(Ok(()), Err)
     }
 
     /// Everything counted so far, in every layer.

@@ -10,10 +10,11 @@ use am_proto::{Contest, Core, Delivery, Ending, EndpointId, Event, FlowId, Time}
 use am_ring::Frame;
 use am_transport::Transport;
 
+use crate::Problem;
 use crate::bulk::Bulk;
-use crate::connection_event::EventQueues;
+use crate::events::EventQueues;
+use crate::kept_credits::KeptCredits;
 use crate::log::Log;
-use crate::owned_message::KeptCredits;
 
 pub(crate) type NodeRc = Rc<RefCell<NodeState>>;
 /// For tokens and prepared messages: a kept one does not keep its node alive.
@@ -21,11 +22,18 @@ pub(crate) type NodeWeak = Weak<RefCell<NodeState>>;
 
 /// Borrow the node in a `Drop`. Nothing that borrows a node drops a part of it, so a failure is a bug in this crate. While a
 /// panic unwinds, a second panic would abort.
-#[inline]
+#[inline(always)]
 pub(crate) fn borrow_to_drop(node: &RefCell<NodeState>) -> Option<RefMut<'_, NodeState>> {
-    let borrowed = node.try_borrow_mut();
-    assert!(borrowed.is_ok() || thread::panicking(), "dropped while its node is borrowed");
-    borrowed.ok()
+    match node.try_borrow_mut() {
+        Ok(node) => Some(node),
+        Err(_) => is_borrowed(),
+    }
+}
+
+#[cold]
+fn is_borrowed<T>() -> Option<T> {
+    assert!(thread::panicking(), "dropped while its node is borrowed");
+    None
 }
 
 pub(crate) struct NodeState {
@@ -89,29 +97,21 @@ impl NodeState {
 
     /// Two nodes that have one name, and where they are.
     #[cold]
-    pub(crate) fn contested(&self) -> Option<String> {
+    pub(crate) fn duplicate_name(&self) -> Option<Problem> {
         let Contest { name, addresses } = self.engine.core().contested()?;
         let caps = self.transport.caps();
-        let [one, other] = addresses.map(|address| {
-            let place =
+        let [first, second] = addresses.map(|address| {
+            let known =
                 self.transport.peer(address).address.or_else(|| (address == caps.address).then(|| caps.name.clone()));
-            place.map_or_else(|| address.to_string(), |place| format!("{address} ({place})"))
+            known.map_or_else(|| address.to_string(), |known| format!("{address} ({known})"))
         });
-        Some(format!(
-            "two nodes are called `{name}`, one at {one} and one at {other}: conversations lead to the one that was \
-             started last; start one of them under another name"
-        ))
+        Some(Problem::DuplicateName { name, first, second })
     }
 
     /// A peer that frames of the full length do not reach.
-    pub(crate) fn shortened(&self) -> Option<String> {
-        let core = self.engine.core();
-        let (peer, most) = core.shortened().next()?;
-        Some(format!(
-            "frames of more than {most} bytes do not arrive at `{}`, so messages to it are shorter: its NIC's driver cuts \
-             them, or an MTU between is smaller; give all ports between one MTU, or open its interface with `copy=always`",
-            peer.name
-        ))
+    pub(crate) fn short_frames(&self) -> Option<Problem> {
+        let (peer, max_frame) = self.engine.core().shortened().next()?;
+        Some(Problem::ShortFrames { peer: peer.name, max_frame })
     }
 
     /// First half of a turn; see [`Engine::inhale`].
@@ -195,16 +195,16 @@ impl NodeState {
     }
 
     /// Whether anything but messages has happened that an endpoint may want to
-    /// hear of: conversations that opened or ended, messages that came back.
+    /// hear of: connections that opened or ended, messages that came back.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_over()
+        self.engine.core().has_returned() || !self.events.is_empty() || self.bulk.has_completions()
     }
 
     /// Whether endpoints have anything to do for transfers.
     #[inline]
     pub(crate) fn has_bulk(&self) -> bool {
-        self.engine.core().has_bulk() || self.bulk.has_over()
+        self.engine.core().has_bulk() || self.bulk.has_completions()
     }
 
     /// Deposit what waits for this endpoint, at most so many segments; how many there were.

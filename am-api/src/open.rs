@@ -14,7 +14,7 @@ use am_wire::{Address, EtherType, Framing};
 
 use crate::names::{self, InvalidName};
 use crate::node_state::NodeState;
-use crate::request::LARGE;
+use crate::send::LARGE;
 use crate::{Node, transports};
 
 /// Why a node could not be opened.
@@ -48,7 +48,7 @@ pub enum OpenError {
     },
     /// A setting that leaves nothing to work with.
     #[error("`{0}` is 0: a node would never get anywhere; leave it out for the usual, or give it more")]
-    Nothing(&'static str),
+    ZeroSetting(&'static str),
 }
 
 const FRAME_LEAST: usize = am_wire::control::Control::LONGEST_FRAME;
@@ -138,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// The most requests of one conversation on their way, 128 without this, at most [`am_proto::WINDOW`].
+    /// The most requests of one connection on their way, 128 without this, at most [`am_proto::WINDOW`].
     pub fn window(mut self, messages: u16) -> Self {
         self.adjust.window = Some(messages);
         self
@@ -170,7 +170,7 @@ impl Builder {
 
     /// A peer that has not been heard for so long, and answers no question, is given up though nothing was sent to it: 20 s
     /// without this. It is asked four times in that time, and noticed a quarter later at most. A process that is stopped for
-    /// longer loses its conversations; those with messages on their way are given up after the [patience](Builder::patience).
+    /// longer loses its connections; those with messages on their way are given up after the [patience](Builder::patience).
     pub fn keepalive(mut self, keepalive: Duration) -> Self {
         self.adjust.keepalive = Some(keepalive);
         self
@@ -182,14 +182,14 @@ impl Builder {
         self
     }
 
-    /// Frames for messages that have arrived, of all conversations together:
+    /// Frames for messages that have arrived, of all connections together:
     /// 2048 without this, or half of what the transport has.
     pub fn receive_frames(mut self, frames: usize) -> Self {
         self.adjust.receive_frames = Some(frames);
         self
     }
 
-    /// Messages on their way, of all conversations together: 2048 without this,
+    /// Messages on their way, of all connections together: 2048 without this,
     /// or what the transport has left.
     pub fn send_frames(mut self, frames: usize) -> Self {
         self.adjust.send_frames = Some(frames);
@@ -260,7 +260,7 @@ impl Adjust {
         config.keepalive = self.keepalive.unwrap_or(config.keepalive);
         let times = [("patience", config.patience), ("beacon", config.beacon), ("keepalive", config.keepalive)];
         if let Some((name, _)) = times.iter().find(|(_, time)| time.is_zero()) {
-            return Err(OpenError::Nothing(name));
+            return Err(OpenError::ZeroSetting(name));
         }
         self.share_frames(&mut config, caps)?;
         if caps.max_frame < FRAME_LEAST {
@@ -279,7 +279,7 @@ impl Adjust {
         config.send_frames = self.send_frames.unwrap_or(config.send_frames.min(half));
         let asked = [("receive_frames", self.receive_frames), ("send_frames", self.send_frames)];
         if let Some((name, _)) = asked.iter().find(|(_, frames)| *frames == Some(0)) {
-            return Err(OpenError::Nothing(name));
+            return Err(OpenError::ZeroSetting(name));
         }
         let (receive, send) = (config.receive_frames.max(2), config.send_frames.max(2));
         let needed = receive.saturating_add(send).saturating_add(OWN_FRAMES);

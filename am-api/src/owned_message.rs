@@ -1,15 +1,13 @@
 //! Received messages that outlive their handler: the frame is kept instead of being copied (the receiving half of the
 //! hybrid of copy and DMA).
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use am_proto::{Delivery, FlowId, Words};
-use am_ring::{Frame, Lender, Loan};
-use am_wire::Class;
+use am_proto::{Delivery, Words};
+use am_ring::{Frame, Loan};
 
-use crate::message::Head;
+use crate::endpoint::Head;
 use crate::{Connection, HandlerId, Message};
 
 /// A message kept beyond its handler, in the memory that the NIC wrote it to: [`Message::keep`] gives it. It derefs to the
@@ -83,42 +81,5 @@ impl fmt::Debug for OwnedMessage {
             .field("words", &self.words())
             .field("payload", &Head(self))
             .finish_non_exhaustive()
-    }
-}
-
-/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
-#[derive(Debug)]
-pub(crate) struct KeptCredits {
-    lender: Lender,
-    /// By place in `lender`: whose credit it is.
-    owners: Box<[Option<(FlowId, Class)>]>,
-}
-
-impl KeptCredits {
-    /// Room for so many messages.
-    pub(crate) fn new(count: usize) -> Self {
-        KeptCredits { lender: Lender::new(count), owners: vec![None; count].into() }
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lender.is_empty()
-    }
-
-    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
-    /// that credit returns at once.
-    fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Loan> {
-        if let Some(place) = kept.get() {
-            return self.lender.lend_again(place);
-        }
-        let loan = self.lender.lend()?;
-        self.owners[loan.place()] = Some((flow, class));
-        kept.set(Some(loan.place()));
-        Some(loan)
-    }
-
-    /// The credit of a message that was dropped.
-    pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
-        self.owners[self.lender.come_back()?].take()
     }
 }

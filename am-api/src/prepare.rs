@@ -1,5 +1,5 @@
-//! Large messages, built in the memory that they leave from (Fast Messages'
-//! hybrid of copy and DMA, Pakin et al., §4.3): nobody copies the payload.
+//! Large messages, built in the memory that they leave from, without a copy (Fast Messages' hybrid of copy and DMA, Pakin et
+//! al., §4.3).
 
 use std::fmt;
 use std::io;
@@ -11,8 +11,8 @@ use am_wire::frame::SMALLEST;
 use am_wire::{Buffer, Class, Framing, MAX_WORDS, WORD};
 
 use crate::node_state::{NodeState, NodeWeak, borrow_to_drop};
-use crate::request::put_words;
-use crate::{Connection, Endpoint, HandlerId, RequestError, Token};
+use crate::send::put_words;
+use crate::{Connection, Endpoint, HandlerId, NotOpen, RequestError, Token};
 
 /// A request or a reply whose payload is written where it leaves from: NIC
 /// memory. [`Endpoint::prepare`] and [`Token::prepare`] give it,
@@ -55,7 +55,7 @@ impl<S> Endpoint<S> {
     ///
     /// # Errors
     /// As for [`Endpoint::try_request`], except [`NoCredit`](RequestError::NoCredit).
-    /// [`NoFrame`](RequestError::NoFrame) also when as many requests are
+    /// [`QueueFull`](RequestError::QueueFull) also when as many requests are
     /// prepared as could be sent.
     pub fn prepare(
         &self,
@@ -68,7 +68,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let size = node.size(to.0, words, least, most)?;
         if node.engine.core().room() <= node.prepared {
-            return Err(RequestError::NoFrame);
+            return Err(RequestError::QueueFull);
         }
         let frame = node.engine.pool().take().ok_or(RequestError::NoFrame)?;
         node.prepared += 1;
@@ -89,7 +89,7 @@ impl Token {
         least: usize,
         most: usize,
     ) -> Result<Prepared, (RequestError, Token)> {
-        let Some(node) = self.node.upgrade() else { return Err((RequestError::Closed, self)) };
+        let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         let mut node = node.borrow_mut();
         let size = match node.size(self.flow, words, least, most) {
             Ok(size) => size,
@@ -155,7 +155,7 @@ impl Prepared {
         if length > room {
             return Err((RequestError::TooLarge { needs: length, most: room }, self));
         }
-        let Some(node) = self.node.upgrade() else { return Err((RequestError::Closed, self)) };
+        let Some(node) = self.node.upgrade() else { return Err((RequestError::NodeDropped, self)) };
         self.clear_to(length);
         let Some(frame) = self.frame.take() else { return Err((RequestError::Closed, self)) };
         let mut node = node.borrow_mut();
@@ -224,14 +224,13 @@ impl Drop for Prepared {
 }
 
 impl NodeState {
-    /// Framing and the most bytes of words and payload of an open conversation.
-    pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), RequestError> {
-        match self.core().state(flow) {
+    /// Framing and the most bytes of words and payload of an open connection.
+    pub(crate) fn open_flow(&mut self, flow: FlowId) -> Result<(Framing, usize), NotOpen> {
+        let state = self.core().state(flow);
+        NotOpen::of(state)?;
+        match state {
             FlowState::Open { framing, max_body, .. } => Ok((framing, max_body)),
-            FlowState::Connecting => Err(RequestError::Connecting),
-            FlowState::Refused(why) => Err(RequestError::Refused(why)),
-            FlowState::Dead(reason) => Err(RequestError::Dead(reason)),
-            FlowState::Unknown => Err(RequestError::Closed),
+            _ => Err(NotOpen::Closed),
         }
     }
 
@@ -239,7 +238,7 @@ impl NodeState {
     fn size(&mut self, flow: FlowId, words: &[u64], least: usize, most: usize) -> Result<Size, RequestError> {
         let (framing, max_body) = self.open_flow(flow)?;
         if words.len() > MAX_WORDS {
-            return Err(RequestError::TooManyWords(words.len()));
+            return Err(RequestError::TooManyWords { count: words.len(), most: MAX_WORDS });
         }
         let front = words.len() * WORD;
         let needs = front.saturating_add(least);

@@ -7,18 +7,21 @@ use am_proto::{FlowId, FlowState, ReturnReason};
 use am_wire::{Class, WORD};
 
 use crate::node_state::{NodeWeak, borrow_to_drop};
-use crate::request::Payload;
+use crate::send::Payload;
 use crate::{Connection, HandlerId, RequestError};
 
 /// Why a reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// The one who asked is gone.
+    /// The connection ended.
     #[error("nobody is left to reply to: {0}")]
     Dead(ReturnReason),
-    /// The connection is over and forgotten: the peer closed it or was given up, or this side closed it.
-    #[error("the connection that the request came on is over; nobody waits for the reply")]
+    /// The connection ended and is forgotten: the peer closed it or was given up, or this side closed it.
+    #[error("the connection that the request came on has ended; nobody waits for the reply")]
     Closed,
+    /// The node that received the request was dropped.
+    #[error("the node that received the request was dropped")]
+    NodeDropped,
     /// It does not fit into one frame.
     #[error(
         "{needs} bytes of words (8 each) and payload, but one reply carries at most {most}; see `Token::max_payload`"
@@ -29,9 +32,14 @@ pub enum ReplyError {
         /// The most that there may be.
         most: usize,
     },
-    /// More than four word arguments.
-    #[error("{0} words, but a message has at most 4; put the rest into the payload")]
-    TooManyWords(usize),
+    /// More word arguments than a message has.
+    #[error("{count} words, but there may be at most {most}; put the rest into the payload")]
+    TooManyWords {
+        /// Those given.
+        count: usize,
+        /// The most that there may be.
+        most: usize,
+    },
 }
 
 impl From<RequestError> for ReplyError {
@@ -39,9 +47,15 @@ impl From<RequestError> for ReplyError {
         match error {
             RequestError::Dead(reason) => ReplyError::Dead(reason),
             RequestError::TooLarge { needs, most } => ReplyError::TooLarge { needs, most },
-            RequestError::TooManyWords(count) => ReplyError::TooManyWords(count),
-            // A reply needs no credit and brings its frame: what is left is that the flow is no more.
-            _ => ReplyError::Closed,
+            RequestError::TooManyWords { count, most } => ReplyError::TooManyWords { count, most },
+            RequestError::NodeDropped => ReplyError::NodeDropped,
+            RequestError::Closed => ReplyError::Closed,
+            // A token is of a connection that was open, and comes with credit, a frame and a place in the queue.
+            RequestError::NoCredit
+            | RequestError::NoFrame
+            | RequestError::QueueFull
+            | RequestError::Connecting
+            | RequestError::Refused(_) => unreachable!("a reply never waits for room: {error}"),
         }
     }
 }
@@ -117,7 +131,7 @@ impl Token {
         words: &[u64],
         payload: &P,
     ) -> Result<(), ReplyError> {
-        let node = self.node.upgrade().ok_or(ReplyError::Closed)?;
+        let node = self.node.upgrade().ok_or(ReplyError::NodeDropped)?;
         let mut node = node.borrow_mut();
         let frame = node.for_replies.pop().ok_or(ReplyError::Closed)?;
         self.valid = false;
@@ -134,7 +148,7 @@ impl Token {
     }
 
     /// The most bytes of payload that a reply with so many words can have; 0
-    /// when nobody is left to reply to.
+    /// when the connection has ended.
     pub fn max_payload(&self, words: usize) -> usize {
         let Some(node) = self.node.upgrade() else { return 0 };
         match node.borrow_mut().core().state(self.flow) {

@@ -69,7 +69,7 @@ fn serve(node: &Node, main: &mut Endpoint<State>, state: &mut State, patience: D
             state.heard = Instant::now();
         }
         if state.heard.elapsed() > patience {
-            return Err(format!("no message for {patience:?}{}", trouble(node)).into());
+            return Err(format!("no message for {patience:?}{}", problem(node)).into());
         }
         match state.shut {
             Some((since, _)) if since.elapsed() < WHILE => {}
@@ -94,8 +94,8 @@ fn open_full(node: &Node) -> Result<Endpoint<State>, Error> {
     Ok(full)
 }
 
-fn trouble(node: &Node) -> String {
-    node.trouble().map_or(String::new(), |trouble| format!(": {trouble}"))
+fn problem(node: &Node) -> String {
+    node.health().err().map_or(String::new(), |problem| format!(": {problem}"))
 }
 
 /// What arrived goes back; what is wrong does not.

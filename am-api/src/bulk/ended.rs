@@ -6,11 +6,11 @@ use std::mem;
 use am_proto::{Core, EndpointId, FlowId, FlowState, ReturnReason};
 use am_ring::Frame;
 
-use super::arriving::Arriving;
+use super::incoming::IncomingPut;
 use super::{Bulk, TransferError};
 
 impl Bulk {
-    /// A conversation has ended, not by our own doing.
+    /// A connection has ended, not by our own doing.
     pub(crate) fn on_ended(&mut self, endpoint: EndpointId, flow: FlowId, reason: ReturnReason) {
         self.ended.insert(flow, (endpoint, reason));
     }
@@ -18,16 +18,16 @@ impl Bulk {
     /// Part of a turn with transfers or events, behind these.
     #[inline(never)]
     pub(crate) fn end_dead(&mut self, core: &mut Core<Frame>) {
-        for at in (0..self.sending.len()).rev() {
-            let (over, from) = (self.sending[at].over, self.sending[at].arrived());
-            if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {
-                self.end_sending(at, Err(TransferError::Lost { reason, from }));
+        for at in (0..self.outgoing.len()).rev() {
+            let (completion, from) = (self.outgoing[at].completion, self.outgoing[at].arrived());
+            if let Some(reason) = self.ended_for_good(core, completion.endpoint, completion.flow) {
+                self.end_outgoing(at, Err(TransferError::Lost { reason, from }));
             }
         }
-        for at in (0..self.asked.len()).rev() {
-            let (over, from) = (self.asked[at].over, self.asked[at].extent.front);
-            if let Some(reason) = self.is_over(core, over.endpoint, over.flow) {
-                self.get_is_over(at, Err(TransferError::Lost { reason, from }));
+        for at in (0..self.pending.len()).rev() {
+            let (completion, from) = (self.pending[at].completion, self.pending[at].extent.front);
+            if let Some(reason) = self.ended_for_good(core, completion.endpoint, completion.flow) {
+                self.complete_get(at, Err(TransferError::Lost { reason, from }));
             }
         }
         self.end_arrivals(core);
@@ -38,31 +38,31 @@ impl Bulk {
         }
     }
 
-    /// Puts of peers: where a conversation is known to have ended all are looked at, otherwise one a turn.
+    /// Puts of peers: where a connection is known to have ended all are looked at, otherwise one a turn.
     fn end_arrivals(&mut self, core: &mut Core<Frame>) {
         // A restarted peer counts its transfers from the start.
         if self.refused.front().is_some_and(|(flow, _)| self.reason(core, *flow).is_some()) {
             self.refused.pop_front();
         }
-        self.look_at = if self.look_at < self.arriving.len() { self.look_at } else { 0 };
-        let looked_at = if self.ended.is_empty() { self.look_at..self.look_at + 1 } else { 0..self.arriving.len() };
+        self.look_at = if self.look_at < self.incoming.len() { self.look_at } else { 0 };
+        let looked_at = if self.ended.is_empty() { self.look_at..self.look_at + 1 } else { 0..self.incoming.len() };
         for at in looked_at.rev() {
-            let Some(&Arriving { endpoint, flow, extent, .. }) = self.arriving.get(at) else { continue };
-            if let Some(reason) = self.is_over(core, endpoint, flow) {
-                self.put_is_over(at, Err(TransferError::Lost { reason, from: extent.front }));
+            let Some(&IncomingPut { endpoint, flow, extent, .. }) = self.incoming.get(at) else { continue };
+            if let Some(reason) = self.ended_for_good(core, endpoint, flow) {
+                self.complete_put(at, Err(TransferError::Lost { reason, from: extent.front }));
             }
         }
         self.look_at += 1;
     }
 
     fn is_on(&self, flow: FlowId) -> bool {
-        self.sending.iter().any(|sending| sending.over.flow == flow)
-            || self.asked.iter().any(|asked| asked.over.flow == flow)
-            || self.arriving.iter().any(|arriving| arriving.flow == flow)
+        self.outgoing.iter().any(|outgoing| outgoing.completion.flow == flow)
+            || self.pending.iter().any(|pending| pending.completion.flow == flow)
+            || self.incoming.iter().any(|incoming| incoming.flow == flow)
     }
 
     /// Why, once everything that had come is taken in, and everything that comes back is back.
-    fn is_over(&self, core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId) -> Option<ReturnReason> {
+    fn ended_for_good(&self, core: &mut Core<Frame>, endpoint: EndpointId, flow: FlowId) -> Option<ReturnReason> {
         let reason = self.reason(core, flow)?;
         let goes_on =
             core.has_unacknowledged(flow) || core.has_returned_to(endpoint) || core.has_bulk_of(endpoint, flow);

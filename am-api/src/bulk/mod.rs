@@ -7,16 +7,16 @@
 //!   get    alpha ── Get ──▶ beta ── segments ──▶ alpha: Get ── Done ──▶ beta: Served
 //! ```
 //!
-//! `regions.rs` has who may write where; `sending.rs` what is under way from
-//! here; `arriving.rs` deposits; `notices.rs` has what peers are to be told; `ended.rs` ends what has lost its connection.
+//! `regions.rs` has who may write where; `outgoing.rs` what is under way from
+//! here; `incoming.rs` deposits; `notices.rs` has what peers are to be told; `ended.rs` ends what has lost its connection.
 //! All of it happens in [`poll`](crate::Endpoint::poll).
 
-mod arriving;
 mod ended;
 mod extent;
+mod incoming;
 mod notices;
+mod outgoing;
 mod regions;
-mod sending;
 mod start;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,12 +25,12 @@ use std::mem;
 use am_proto::{EndpointId, FlowId, ReturnReason, Time};
 use am_wire::bulk::What;
 
+pub(crate) use outgoing::Source;
 pub use regions::{Region, RegionId, RegionInUse, Rights};
-pub(crate) use sending::Source;
 
-use crate::RequestError;
+use crate::NotOpen;
 
-/// A transfer: unique among those that this side of a conversation asked for.
+/// A transfer: unique among those that this side of a connection asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId(pub(crate) u32);
 
@@ -52,7 +52,7 @@ pub enum TransferKind {
 pub enum TransferError {
     /// It could not even be begun.
     #[error(transparent)]
-    NotOpen(#[from] RequestError),
+    NotOpen(#[from] NotOpen),
     /// The peer's endpoint has no such region, or no longer.
     #[error("there is no such region, or no longer; ask the peer for its present id")]
     NoRegion,
@@ -60,10 +60,16 @@ pub enum TransferError {
     #[error("the region's rights do not allow this; its owner registers it with `Rights::READ` or `Rights::WRITE`")]
     Denied,
     /// The region is shorter than what was to be read or written.
-    #[error("this goes beyond the end of the region, or is longer than 4 GiB; send less, or elsewhere")]
+    #[error("this goes beyond the end of the region; send less, or elsewhere")]
     OutOfBounds,
-    /// Too many transfers at once, or the region's owner has it borrowed.
-    #[error("too many transfers at once, or the region is borrowed while its endpoint polls; try again")]
+    /// It is longer than a transfer may be.
+    #[error("this is longer than 4 GiB; make several transfers of it")]
+    TooLong,
+    /// The region of this side is borrowed.
+    #[error("this side's region is borrowed; drop what `Region::bytes` returned first")]
+    Borrowed,
+    /// The peer has no room now: it has too many transfers at once, or has the region borrowed while it polls.
+    #[error("the peer has too many transfers at once, or has the region borrowed while it polls; try again")]
     Busy,
     /// The side that had asked for it did not want it any more. Both ends hear the same.
     #[error("it was cancelled; everything before byte {from} of the transfer has arrived, and nothing after it")]
@@ -71,7 +77,7 @@ pub enum TransferError {
         /// From this byte on nothing was sent.
         from: u64,
     },
-    /// The conversation ended. Both ends hear it: the one that closes it at once, the other as soon as it knows, which is after the
+    /// The connection ended. Both ends hear it: the one that closes it at once, the other as soon as it knows, which is after the
     /// [keepalive](crate::Builder::keepalive) at the latest.
     #[error("the connection ended: {reason}; everything before byte {from} of the transfer has arrived")]
     Lost {
@@ -97,9 +103,9 @@ impl TransferError {
     }
 }
 
-/// A transfer is over: for the endpoint's handler.
+/// A transfer that has ended, or its description until then: what the endpoint's handler gets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Over {
+pub(crate) struct Completion {
     pub(crate) kind: TransferKind,
     pub(crate) endpoint: EndpointId,
     pub(crate) flow: FlowId,
@@ -110,7 +116,7 @@ pub(crate) struct Over {
     pub(crate) result: Result<(), TransferError>,
 }
 
-impl Over {
+impl Completion {
     /// Whether it is this transfer of this endpoint.
     pub(crate) fn is(&self, endpoint: EndpointId, flow: FlowId, transfer: u32) -> bool {
         (self.endpoint, self.flow, self.transfer) == (endpoint, flow, transfer)
@@ -121,40 +127,40 @@ impl Over {
 const ANSWER: u32 = 1 << 31;
 
 /// The most bytes of one transfer: 4 GiB.
-const LONGEST: u64 = 1 << 32;
+const MAX_TRANSFER: u64 = 1 << 32;
 
-/// Transfers of peers at once, in each direction.
-const MOST: usize = 1024;
+/// The most transfers of peers at once, in each direction.
+const MAX_TRANSFERS: usize = 1024;
 
-/// So many refused transfers are remembered: those of which segments may be on their way.
-const REFUSED: usize = 64;
+/// The most refused transfers that are remembered, because segments of them may be in flight.
+const MAX_REFUSED: usize = 64;
 
 /// All transfers of a node.
 #[derive(Default)]
 pub(crate) struct Bulk {
     regions: regions::Regions,
-    sending: VecDeque<sending::Sending>,
+    outgoing: VecDeque<outgoing::OutgoingTransfer>,
     /// Which of `sending` has its turn next.
     next: usize,
-    asked: Vec<arriving::Asked>,
-    arriving: Vec<arriving::Arriving>,
+    pending: Vec<incoming::PendingGet>,
+    incoming: Vec<incoming::IncomingPut>,
     /// What has come of `asked` and `arriving` beyond gaps.
     pieces: extent::Pieces,
-    /// Conversations that have ended, of which there may still be transfers.
+    /// Connections that have ended, of which there may still be transfers.
     ended: HashMap<FlowId, (EndpointId, ReturnReason)>,
     /// Puts of peers that were refused last for lack of room: what is still on its way of them stays refused.
     refused: VecDeque<(FlowId, u32)>,
     /// To be told to peers.
     notices: notices::Notices,
     /// To be told to endpoints.
-    over: VecDeque<Over>,
+    completions: VecDeque<Completion>,
     /// What transfers that are over had lent.
     lent: Vec<Source>,
     next_id: u32,
     /// Which of `arriving` is looked at next for whether its peer is gone.
     look_at: usize,
     /// Then peers that we wait for are asked to acknowledge something; not set where no transfer is.
-    ask_at: Option<Time>,
+    probe_at: Option<Time>,
     pub(crate) counters: BulkCounters,
 }
 
@@ -175,7 +181,7 @@ impl Bulk {
     /// Whether nothing is to be sent, and nothing is waited for.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.sending.is_empty() && self.notices.is_empty() && self.asked.is_empty() && self.arriving.is_empty()
+        self.outgoing.is_empty() && self.notices.is_empty() && self.pending.is_empty() && self.incoming.is_empty()
     }
 
     /// Nor is anything known of transfers that have ended.
@@ -185,17 +191,17 @@ impl Bulk {
     }
 
     #[inline]
-    pub(crate) fn has_over(&self) -> bool {
-        !self.over.is_empty()
+    pub(crate) fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
     }
 
     /// The next transfer of this endpoint that is over.
-    pub(crate) fn next_over(&mut self, endpoint: EndpointId) -> Option<Over> {
-        let at = self.over.iter().position(|over| over.endpoint == endpoint)?;
+    pub(crate) fn next_completion(&mut self, endpoint: EndpointId) -> Option<Completion> {
+        let at = self.completions.iter().position(|completion| completion.endpoint == endpoint)?;
         if self.is_idle() {
-            self.ask_at = None;
+            self.probe_at = None;
         }
-        self.over.remove(at)
+        self.completions.remove(at)
     }
 
     /// Memory for the peers of this endpoint, as far as `rights` go.
@@ -206,27 +212,28 @@ impl Bulk {
     /// Its endpoint is closed. What was lent to transfers of it is to be dropped where the node is not borrowed.
     #[must_use]
     pub(crate) fn forget(&mut self, endpoint: EndpointId) -> Vec<Source> {
-        for at in (0..self.sending.len()).rev() {
-            if self.sending[at].over.endpoint == endpoint {
-                self.end_sending(at, Ok(()));
+        for at in (0..self.outgoing.len()).rev() {
+            if self.outgoing[at].completion.endpoint == endpoint {
+                self.end_outgoing(at, Ok(()));
             }
         }
-        self.asked.retain(|asked| asked.over.endpoint != endpoint);
-        self.arriving.retain(|arriving| arriving.endpoint != endpoint);
-        let Bulk { asked, arriving, pieces, .. } = self;
-        let all = || asked.iter().map(arriving::Asked::key).chain(arriving.iter().map(arriving::Arriving::key));
+        self.pending.retain(|pending| pending.completion.endpoint != endpoint);
+        self.incoming.retain(|incoming| incoming.endpoint != endpoint);
+        let Bulk { pending, incoming, pieces, .. } = self;
+        let all =
+            || pending.iter().map(incoming::PendingGet::key).chain(incoming.iter().map(incoming::IncomingPut::key));
         pieces.keep(|key| all().any(|left| left == key));
-        self.over.retain(|over| over.endpoint != endpoint);
+        self.completions.retain(|completion| completion.endpoint != endpoint);
         self.regions.forget(endpoint);
         mem::take(&mut self.lent)
     }
 
     /// A transfer from here is over.
-    fn end_sending(&mut self, at: usize, result: Result<(), TransferError>) {
-        let Some(sending) = self.sending.remove(at) else { return };
-        let (over, source) = sending.end();
+    fn end_outgoing(&mut self, at: usize, result: Result<(), TransferError>) {
+        let Some(outgoing) = self.outgoing.remove(at) else { return };
+        let (completion, source) = outgoing.end();
         self.lent.push(source);
-        self.over.push_back(Over { result, ..over });
+        self.completions.push_back(Completion { result, ..completion });
     }
 
     /// What was lent to transfers that are over: its drop may call the node, which may not be borrowed then.

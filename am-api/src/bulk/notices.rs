@@ -1,19 +1,19 @@
-//! What peers are to be told of transfers. Each of their transfers is told of, in the end, however many are over
-//! before the peer takes the news: a peer that does not is slowed down instead. The credit of what
-//! completed a transfer stays here while many notices wait for its sender; it goes home with one of them. So there are
-//! never more of them than credits were granted, and nobody's notices cost another peer anything.
+//! Notices that wait to be sent to peers. A peer is notified of each of its transfers, however many end before it receives
+//! notices; a peer that does not receive them is slowed down. While many notices wait for a peer, the credit of the message
+//! that ended its transfer stays here, and returns with one of the notices. So there are never more notices than credits
+//! granted, and no peer's notices cost another peer anything.
 
 use std::collections::{HashMap, VecDeque};
 
 use am_proto::FlowId;
 use am_wire::bulk::{Notice, What};
 
-/// With so many notices waiting for a peer, no credit is kept. Two peers that put small pieces to
-/// each other must not wait for each other's credit.
-const FEW: usize = 64;
+/// Up to so many notices may wait for a peer before its credit is held. Two peers that put small pieces to each other must
+/// not wait for each other's credit.
+const MAX_WITHOUT_HOLDING: usize = 64;
 
-/// Attempts a turn: those whose peers have no room stay in the way of others only so long.
-pub(super) const TRIES: usize = 64;
+/// The most attempts in one turn: notices for peers without room delay others only so long.
+pub(super) const MAX_TRIES: usize = 64;
 
 /// See the module.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Notices {
         self.waiting.push_back((flow, notice));
     }
 
-    /// It was sent, or nobody is there any more; whether a credit goes home with it.
+    /// It was sent, or its peer is gone; returns whether a held credit is to be returned with it.
     pub(super) fn sent(&mut self, flow: FlowId) -> bool {
         let Some(of) = self.of.get_mut(&flow) else { return false };
         of.notices = of.notices.saturating_sub(1);
@@ -65,14 +65,14 @@ impl Notices {
         returns
     }
 
-    /// Something of this peer was taken in, and is to be told of: whether its credit stays here.
+    /// A message of this peer caused a notice; returns whether its credit is held.
     pub(super) fn holds(&mut self, flow: FlowId) -> bool {
-        let Some(of) = self.of.get_mut(&flow).filter(|of| of.notices > FEW) else { return false };
+        let Some(of) = self.of.get_mut(&flow).filter(|of| of.notices > MAX_WITHOUT_HOLDING) else { return false };
         of.held += 1;
         true
     }
 
-    /// Whether this waits to be told.
+    /// Whether such a notice waits for this peer.
     pub(super) fn has(&self, flow: FlowId, what: What) -> bool {
         self.of.contains_key(&flow) && self.waiting.iter().any(|(to, notice)| *to == flow && notice.what == what)
     }

@@ -113,8 +113,8 @@ pub(super) struct Regions {
     full: usize,
 }
 
-/// Fewer entries than this are not looked through.
-const FEW: usize = 64;
+/// With fewer entries than this, those of dropped regions are not removed.
+const MIN_CLEANED: usize = 64;
 
 impl Regions {
     /// Memory for the peers of this endpoint.
@@ -127,7 +127,7 @@ impl Regions {
     fn add(&mut self, endpoint: EndpointId, (memory, open): (&Memory, &Rc<()>), rights: Rights) -> RegionId {
         if self.entries.len() >= self.full {
             self.entries.retain(|_, entry| entry.open.strong_count() > 0);
-            self.full = (2 * self.entries.len()).max(FEW);
+            self.full = (2 * self.entries.len()).max(MIN_CLEANED);
         }
         self.last = self.last.wrapping_add(1);
         while self.entries.contains_key(&self.last) {

@@ -5,10 +5,10 @@ use std::mem;
 use am_proto::{EndpointId, FlowId};
 use am_wire::bulk::{Notice, What};
 
-use super::arriving::Asked;
 use super::extent::Extent;
-use super::sending::{Sending, Source};
-use super::{ANSWER, Bulk, LONGEST, Over, Region, RegionId, TransferError, TransferId, TransferKind};
+use super::incoming::PendingGet;
+use super::outgoing::{OutgoingTransfer, Source};
+use super::{ANSWER, Bulk, Completion, MAX_TRANSFER, Region, RegionId, TransferError, TransferId, TransferKind};
 
 impl Bulk {
     /// Into a peer's region, from this offset on.
@@ -19,12 +19,12 @@ impl Bulk {
         data: Box<dyn AsRef<[u8]>>,
     ) -> Result<TransferId, TransferError> {
         let length = (*data).as_ref().len() as u64;
-        if length > LONGEST {
-            return Err(TransferError::OutOfBounds);
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
         }
         let (kind, transfer, region, result) = (TransferKind::Put, self.next_id(), region.0, Ok(()));
-        let over = Over { kind, endpoint, flow, transfer, region, offset, length, result };
-        self.sending.push_back(Sending::new(over, Source::Lent(data), 0));
+        let completion = Completion { kind, endpoint, flow, transfer, region, offset, length, result };
+        self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Lent(data), 0));
         Ok(TransferId(transfer))
     }
 
@@ -36,13 +36,22 @@ impl Bulk {
         length: u64,
         (into, into_offset): (&Region, u64),
     ) -> Result<TransferId, TransferError> {
-        let size = into.memory.try_borrow().map_err(|_| TransferError::Busy)?.len() as u64;
-        if length > LONGEST || into_offset.checked_add(length).is_none_or(|end| end > size) {
+        let size = into.memory.try_borrow().map_err(|_| TransferError::Borrowed)?.len() as u64;
+        if length > MAX_TRANSFER {
+            return Err(TransferError::TooLong);
+        }
+        if into_offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(TransferError::OutOfBounds);
         }
         let (kind, transfer, result) = (TransferKind::Get, self.next_id() | ANSWER, Ok(()));
-        let over = Over { kind, endpoint, flow, transfer, region: into.id().0, offset: into_offset, length, result };
-        self.asked.push(Asked { over, memory: into.memory.clone(), extent: Extent::of(length), is_cancelled: false });
+        let completion =
+            Completion { kind, endpoint, flow, transfer, region: into.id().0, offset: into_offset, length, result };
+        self.pending.push(PendingGet {
+            completion,
+            memory: into.memory.clone(),
+            extent: Extent::of(length),
+            is_cancelled: false,
+        });
         self.pieces.make_room();
         let (region, into, notice) = (region.0, into.id().0, Notice::of(What::Get, transfer));
         self.notices.push(flow, Notice { region, into, offset, into_offset, length, ..notice });
@@ -51,12 +60,12 @@ impl Bulk {
 
     /// Whether there was anything left to stop.
     pub(crate) fn cancel(&mut self, endpoint: EndpointId, flow: FlowId, TransferId(transfer): TransferId) -> bool {
-        let is_it = |over: &Over| over.is(endpoint, flow, transfer);
-        let mut puts = self.sending.iter_mut().filter(|put| put.over.kind == TransferKind::Put);
-        if let Some(put) = puts.find(|put| is_it(&put.over)) {
+        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer);
+        let mut puts = self.outgoing.iter_mut().filter(|put| put.completion.kind == TransferKind::Put);
+        if let Some(put) = puts.find(|put| is_it(&put.completion)) {
             return put.cancel();
         }
-        let Some(get) = self.asked.iter_mut().find(|get| is_it(&get.over)) else { return false };
+        let Some(get) = self.pending.iter_mut().find(|get| is_it(&get.completion)) else { return false };
         if !mem::replace(&mut get.is_cancelled, true) {
             self.notices.push(flow, Notice::of(What::Cancel, transfer));
         }

@@ -23,7 +23,7 @@ impl Pair {
         let open = |name: &str, plug: loopback::Plug| {
             let node = Node::builder(name).framing(Framing::Plain).open_on(Box::new(plug.open().unwrap())).unwrap();
             let mut endpoint = node.endpoint::<News>("main").unwrap();
-            endpoint.on_transfer(|news, over| news.push((over.kind, over.id, over.result)));
+            endpoint.on_transfer(|news, completion| news.push((completion.kind, completion.id, completion.result)));
             endpoint
         };
         let [left, right] = loopback::pair();
@@ -101,7 +101,7 @@ fn a_forged_segment_reaches_what_it_may_and_nothing_else() {
         }
     }
     assert!(closed.bytes().iter().all(|&byte| byte == 0));
-    assert!(pair.beta.node.borrow().bulk.arriving.len() <= super::MOST);
+    assert!(pair.beta.node.borrow().bulk.incoming.len() <= super::MAX_TRANSFERS);
     // Whoever is honest still gets through.
     pair.news.0.clear();
     let id = pair.alpha.put(pair.to, open.id(), 0, b"honest").unwrap();
@@ -121,10 +121,10 @@ fn unfinished_puts_leave_room_to_others() {
         body.push(1);
         pair.forge(Kind::Put, &body);
     };
-    (0..2 * super::MOST as u32).for_each(|transfer| begin(&mut pair, transfer));
+    (0..2 * super::MAX_TRANSFERS as u32).for_each(|transfer| begin(&mut pair, transfer));
     (0..100).for_each(|_| pair.poll());
-    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2);
-    // The same peer over another conversation, as any other.
+    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2);
+    // The same peer over another connection, as any other.
     let first = std::mem::replace(&mut pair.to, pair.alpha.connect("beta", "main").unwrap());
     while !pair.alpha.is_open(pair.to) {
         pair.poll();
@@ -133,7 +133,7 @@ fn unfinished_puts_leave_room_to_others() {
     begin(&mut pair, 9);
     (0..1000).for_each(|_| pair.poll());
     assert!(pair.news.0.iter().any(|(kind, _, result)| *kind == TransferKind::Put && result.is_ok()));
-    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), super::MOST / 2 + 1);
+    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), super::MAX_TRANSFERS / 2 + 1);
     assert!(pair.alpha.is_open(first));
 }
 
@@ -153,7 +153,7 @@ fn senseless_bodies_are_counted() {
 }
 
 /// What was refused in the middle stays refused: the rest of it, which is on its way then, is no new
-/// transfer that would be waited for as long as the conversation lasts.
+/// transfer that would be waited for as long as the connection lasts.
 #[test]
 fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
     let mut pair = Pair::new();
@@ -171,7 +171,7 @@ fn a_transfer_refused_in_the_middle_leaves_nothing_behind() {
         (0..1000).for_each(|_| pair.poll());
     }
     assert!(pair.news.0.iter().all(|(_, _, result)| *result == Err(TransferError::Busy)), "{:?}", pair.news.0);
-    assert_eq!(pair.beta.node.borrow().bulk.arriving.len(), 0, "nothing is waited for");
+    assert_eq!(pair.beta.node.borrow().bulk.incoming.len(), 0, "nothing is waited for");
     pair.alpha.put(pair.to, region.id(), 0, vec![2; 1 << 18]).unwrap();
     while pair.news.0.len() < 21 {
         pair.poll();
@@ -186,7 +186,7 @@ fn a_dropped_region_is_closed_although_a_transfer_reads_it() {
     let region = pair.beta.register(vec![7; 1 << 20], Rights::BOTH);
     let (id, ours) = (region.id(), pair.alpha.register(vec![0; 1 << 20], Rights::NONE));
     pair.alpha.get(pair.to, id, 0, 1 << 20, &ours, 0).unwrap();
-    while pair.beta.node.borrow().bulk.sending.is_empty() {
+    while pair.beta.node.borrow().bulk.outgoing.is_empty() {
         pair.poll();
     }
     drop(region);

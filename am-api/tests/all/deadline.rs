@@ -1,22 +1,22 @@
-//! A request with a deadline has one outcome until then: its answer, its return, or that it is late.
+//! A call has one outcome: its answer, its return, the end of its connection, or that its time is over.
 
 use std::time::{Duration, Instant};
 
 use crate::common::{LONG, Side, connect, connected, nodes, plain, until};
-use am_api::{Connection, Fate, HandlerId, Id, Request, RequestError, ReturnReason, Token};
+use am_api::{CallError, CallId, Connection, Fate, HandlerId, Request, RequestError, ReturnReason, Token};
 
 const ASK: HandlerId = HandlerId(3);
-const ANSWER: HandlerId = HandlerId(4);
 const SOON: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Answered(u64),
     Returned(ReturnReason, Fate),
-    Late,
+    Ended(ReturnReason),
+    TimedOut,
 }
 
-type Outcomes = Vec<(Id, Outcome)>;
+type Outcomes = Vec<(CallId, Outcome)>;
 
 /// What was asked: its id, and a number.
 type Kept = Vec<(Token, u64, u64)>;
@@ -32,23 +32,26 @@ fn listening((mut alpha, mut beta, to): Sides) -> Sides {
         assert_eq!((request.words().len(), request.payload()), (2, &b"how many?"[..]));
         kept.push((token, request.word(0), request.word(1)));
     });
-    alpha.endpoint.on_answer(ANSWER, |all, answer| all.push((Id(answer.word(0)), Outcome::Answered(answer.word(1)))));
-    alpha.endpoint.on_returned(|all, back| {
-        all.push((Id(back.message.word(0)), Outcome::Returned(back.reason, back.fate)));
-    });
-    alpha.endpoint.on_late(move |all, late| {
-        assert_eq!((late.to, late.handler, late.endpoint.name()), (to, ASK, "main"));
-        all.push((late.id, Outcome::Late));
+    alpha.endpoint.on_returned(|_, back| panic!("{back:?} has an outcome"));
+    alpha.endpoint.on_outcome(ASK, move |all, outcome| {
+        assert_eq!((outcome.to, outcome.handler, outcome.endpoint.name()), (to, ASK, "main"));
+        let what = match outcome.result {
+            Ok(answer) => Outcome::Answered(answer.word(1)),
+            Err(CallError::Returned(back)) => Outcome::Returned(back.reason, back.fate),
+            Err(CallError::Ended(reason)) => Outcome::Ended(reason),
+            Err(CallError::TimedOut) => Outcome::TimedOut,
+        };
+        all.push((outcome.id, what));
     });
     (alpha, beta, to)
 }
 
-fn ask(alpha: &Side<Outcomes>, to: Connection, number: u64, within: Duration) -> Id {
-    alpha.endpoint.request_within(to, ASK, &[number], b"how many?", within).unwrap()
+fn ask(alpha: &Side<Outcomes>, to: Connection, number: u64, within: Duration) -> CallId {
+    alpha.endpoint.try_call(to, ASK, &[number], b"how many?", within).unwrap()
 }
 
 fn answer(beta: &mut Side<Kept>) {
-    beta.state.drain(..).for_each(|(token, id, number)| token.reply(ANSWER, &[id, number * 2], b"").unwrap());
+    beta.state.drain(..).for_each(|(token, id, number)| token.reply(ASK, &[id, number * 2], b"").unwrap());
 }
 
 #[test]
@@ -56,12 +59,12 @@ fn what_is_answered_in_time_is_not_late() {
     let (mut alpha, mut beta, to) = keeping();
     let within = 20 * SOON;
     let start = Instant::now();
-    let ids: Vec<Id> = (0..50).map(|number| ask(&alpha, to, number, within)).collect();
+    let ids: Vec<CallId> = (0..50).map(|number| ask(&alpha, to, number, within)).collect();
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 50);
     answer(&mut beta);
     until(&mut alpha, &mut beta, "answered", |alpha, _| alpha.state.len() == 50);
     until(&mut alpha, &mut beta, "the time over", |_, _| start.elapsed() > within + SOON);
-    let answered = |(number, id): (u64, Id)| (id, Outcome::Answered(number * 2));
+    let answered = |(number, id): (u64, CallId)| (id, Outcome::Answered(number * 2));
     assert_eq!(alpha.state, (0..50).zip(ids).map(answered).collect::<Outcomes>());
     assert_eq!(alpha.counter("late_answers"), 0);
 }
@@ -77,7 +80,7 @@ fn what_is_not_answered_in_time_is_late_once_and_its_answer_is_dropped() {
     assert!(start.elapsed() >= 2 * SOON);
     answer(&mut beta);
     until(&mut alpha, &mut beta, "dropped", |alpha, _| alpha.counter("late_answers") == 2);
-    assert_eq!(alpha.state, [(first, Outcome::Late), (second, Outcome::Late)]);
+    assert_eq!(alpha.state, [(first, Outcome::TimedOut), (second, Outcome::TimedOut)]);
 }
 
 /// An endpoint that sleeps wakes up in time, though nothing arrives.
@@ -88,7 +91,7 @@ fn who_waits_hears_of_it_in_time() {
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 1);
     let start = Instant::now();
     assert!(alpha.endpoint.wait_until(&mut alpha.state, LONG, |all| !all.is_empty()));
-    assert_eq!(alpha.state, [(id, Outcome::Late)]);
+    assert_eq!(alpha.state, [(id, Outcome::TimedOut)]);
     assert!(start.elapsed() < LONG / 2);
 }
 
@@ -105,6 +108,35 @@ fn what_comes_back_is_not_late() {
     assert_eq!(alpha.state, ids.map(|id| (id, back)));
 }
 
+/// Received, and not answered: the end of the connection is the outcome, long before the deadline.
+#[test]
+fn what_a_peer_that_leaves_did_not_answer_has_ended() {
+    let (mut alpha, mut beta, to) = keeping();
+    let ids = [1, 2].map(|number| ask(&alpha, to, number, LONG));
+    until(&mut alpha, &mut beta, "received", |alpha, beta| beta.state.len() == 2 && alpha.endpoint.is_accepted(to));
+    drop(beta);
+    let start = Instant::now();
+    alpha.endpoint.wait_until(&mut alpha.state, LONG, |all| all.len() == 2);
+    alpha.state.sort_by_key(|(id, _)| *id);
+    assert_eq!(alpha.state, ids.map(|id| (id, Outcome::Ended(ReturnReason::Closed))));
+    assert!(start.elapsed() < LONG / 2);
+}
+
+#[test]
+fn what_is_under_way_on_a_connection_that_this_side_closes_has_an_outcome() {
+    let (mut alpha, mut beta, to) = keeping();
+    let first = ask(&alpha, to, 1, LONG);
+    until(&mut alpha, &mut beta, "received", |alpha, beta| beta.state.len() == 1 && alpha.endpoint.is_accepted(to));
+    let second = ask(&alpha, to, 2, LONG);
+    alpha.endpoint.close(to);
+    let start = Instant::now();
+    until(&mut alpha, &mut beta, "both told", |alpha, _| alpha.state.len() == 2);
+    let of = |id| alpha.state.iter().find(|(each, _)| *each == id).map(|(_, outcome)| *outcome);
+    assert_eq!(of(first), Some(Outcome::Ended(ReturnReason::Closed)));
+    assert!(matches!(of(second), Some(Outcome::Returned(..) | Outcome::Ended(_))), "{:?}", alpha.state);
+    assert!(start.elapsed() < LONG / 2);
+}
+
 /// An answer says whose it is; a peer may say anything.
 #[test]
 fn an_answer_of_another_is_none() {
@@ -115,7 +147,7 @@ fn an_answer_of_another_is_none() {
     until(&mut alpha, &mut beta, "asked", |_, beta| beta.state.len() == 2);
     for (token, _, number) in beta.state.drain(..) {
         let wrong = if number == 1 { others } else { mine };
-        token.reply(ANSWER, &[wrong.0, 0], b"").unwrap();
+        token.reply(ASK, &[wrong.0, 0], b"").unwrap();
     }
     until(&mut alpha, &mut beta, "dropped", |alpha, _| alpha.counter("late_answers") == 2);
     assert_eq!(alpha.state, []);
@@ -126,11 +158,11 @@ fn what_could_not_be_sent_has_no_outcome() {
     let (mut alpha, mut beta) = nodes(plain("alpha").window(4), plain("beta").window(4));
     let to = connect(&mut alpha, &mut beta);
     let (mut alpha, mut beta, to) = listening((alpha, beta, to));
-    let too_many = alpha.endpoint.request_within(to, ASK, &[0; 4], b"", SOON);
-    assert_eq!(too_many, Err(RequestError::TooManyWordsWithin(4)));
+    let too_many = alpha.endpoint.try_call(to, ASK, &[0; 4], b"", SOON);
+    assert_eq!(too_many, Err(RequestError::TooManyWords { count: 4, most: 3 }));
     let mut asked = 0;
     let error = loop {
-        match alpha.endpoint.request_within(to, ASK, &[1], b"how many?", SOON) {
+        match alpha.endpoint.try_call(to, ASK, &[1], b"how many?", SOON) {
             Ok(_) => asked += 1,
             Err(error) => break error,
         }

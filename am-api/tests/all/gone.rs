@@ -88,10 +88,10 @@ fn also_where_it_is_one_of_several_ways() {
 fn that_the_file_was_removed_is_trouble_on_both_sides() {
     let name = format!("am-api-removed-{}", std::process::id());
     let [alpha, beta] = ["alpha", "beta"].map(|node| open(node, &format!("shm:{name}")));
-    assert_eq!((alpha.node.trouble(), beta.node.trouble()), (None, None));
+    assert_eq!((alpha.node.health(), beta.node.health()), (Ok(()), Ok(())));
     std::fs::remove_file(format!("/dev/shm/am-{name}.shm")).unwrap();
     for side in [&alpha, &beta] {
-        let trouble = side.node.trouble().unwrap_or_default();
-        assert!(trouble.contains("removed") && trouble.contains("start all"), "{trouble}");
+        let problem = side.node.health().unwrap_err().to_string();
+        assert!(problem.contains("removed") && problem.contains("start all"), "{problem}");
     }
 }

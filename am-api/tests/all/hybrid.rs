@@ -77,7 +77,10 @@ fn it_is_as_large_as_a_frame_and_no_larger() {
     prepared.commit(most).unwrap();
     let error = alpha.endpoint.prepare(to, SINK, &[1, 2], most + 1, usize::MAX).unwrap_err();
     assert_eq!(error, RequestError::TooLarge { needs: most + 17, most: most + 16 });
-    assert_eq!(alpha.endpoint.prepare(to, SINK, &[0; 5], 0, 1).unwrap_err(), RequestError::TooManyWords(5));
+    assert_eq!(
+        alpha.endpoint.prepare(to, SINK, &[0; 5], 0, 1).unwrap_err(),
+        RequestError::TooManyWords { count: 5, most: 4 }
+    );
 }
 
 /// The memory has had other messages in it, for others to see.
@@ -153,7 +156,7 @@ fn the_connection_may_close_meanwhile() {
     assert_eq!(error, RequestError::Closed);
     // Nor need the node be there.
     drop(alpha);
-    assert_eq!(prepared.commit(9).unwrap_err().0, RequestError::Closed);
+    assert_eq!(prepared.commit(9).unwrap_err().0, RequestError::NodeDropped);
     drop(another);
 }
 
@@ -168,7 +171,7 @@ fn what_is_prepared_and_dropped_gives_its_frame_back() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error, RequestError::NoFrame, "no more than can be sent");
+    assert_eq!(error, RequestError::QueueFull, "no more than can be sent");
     assert!(pool.available() > 0, "others have frames left after {}", many.len());
     assert!(many.len() > 100);
     drop(many);
@@ -238,7 +241,7 @@ fn a_prepared_reply_outlives_who_asked() {
     assert_eq!(error, RequestError::Closed);
     reply = again;
     drop(beta);
-    assert_eq!(reply.commit(9).unwrap_err().0, RequestError::Closed);
+    assert_eq!(reply.commit(9).unwrap_err().0, RequestError::NodeDropped);
 }
 
 /// With the pools of beta and alpha.

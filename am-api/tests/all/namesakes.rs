@@ -25,9 +25,9 @@ fn open(ends: impl IntoIterator<Item = Box<dyn Transport>>) -> Vec<Side<u64>> {
 fn run(sides: &mut [Side<u64>]) {
     let start = Instant::now();
     let mut to = sides[0].endpoint.connect("beta", "main").expect("asked for");
-    while sides.iter().any(|side| side.node.trouble().is_none()) || sides[0].state < 100 {
-        let troubles = || sides.iter().map(|side| side.node.trouble()).collect::<Vec<_>>();
-        assert!(start.elapsed() < LONG, "{:?}\n{}", troubles(), sides[0].node.counters());
+    while sides.iter().any(|side| side.node.health().is_ok()) || sides[0].state < 100 {
+        let health = || sides.iter().map(|side| side.node.health()).collect::<Vec<_>>();
+        assert!(start.elapsed() < LONG, "{:?}\n{}", health(), sides[0].node.counters());
         sides.iter_mut().for_each(|side| _ = side.poll());
         let endpoint = &sides[0].endpoint;
         match endpoint.ready(to) {
@@ -40,8 +40,8 @@ fn run(sides: &mut [Side<u64>]) {
 
 fn assert_told(sides: &[Side<u64>], where_they_are: [String; 2]) {
     for side in sides {
-        let trouble = side.node.trouble().expect("as before");
-        assert!(trouble.contains("`beta`") && where_they_are.iter().all(|place| trouble.contains(place)), "{trouble}");
+        let problem = side.node.health().unwrap_err().to_string();
+        assert!(problem.contains("`beta`") && where_they_are.iter().all(|place| problem.contains(place)), "{problem}");
         assert!(side.counter("names_contested") > 0);
     }
 }

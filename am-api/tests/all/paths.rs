@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::Side;
 use crate::cut::{Cut, State, Switch};
-use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError, Request};
+use am_api::{Clock, Connection, HandlerId, Incarnation, ManualClock, Node, PeerAddressError, Problem, Request};
 use am_multipath::Paths;
 use am_transport::{Transport, loopback};
 use am_wire::EtherType;
@@ -200,7 +200,8 @@ fn all_ways_dead_is_a_dead_peer_and_says_so() {
     pair.switches[0].iter().for_each(|switch| switch.set(State::Broken));
     (0..10).for_each(|number| pair.alpha.endpoint.try_request(to, TELL, &[number], b"").expect("credit"));
     pair.until("returned", |pair| pair.alpha.state.len() == 10);
-    assert_eq!(pair.alpha.node.trouble().as_deref(), Some("shm:lab: it was cut; udp:1: it was cut"));
+    let problem = Problem::Link("shm:lab: it was cut; udp:1: it was cut".to_owned());
+    assert_eq!(pair.alpha.node.health(), Err(problem));
 }
 
 #[test]

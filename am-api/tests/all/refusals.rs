@@ -23,7 +23,7 @@ fn a_name_that_nobody_has_settles_to_dead_after_the_patience() {
     let open = alpha.endpoint.wait_open(&mut alpha.state, to, LONG);
     assert_eq!(open, Err(NotOpen::Dead(ReturnReason::Unreachable)));
     let advice = open.unwrap_err().to_string();
-    assert!(advice.contains("is its node running") && advice.contains("`introduce`"), "{advice}");
+    assert!(advice.contains("is its node running") && advice.contains("`add_peer_address`"), "{advice}");
     assert!(!advice.contains("peer="), "not every transport has that setting: {advice}");
     assert!(start.elapsed() >= patience, "{:?}", start.elapsed());
     assert_eq!(
@@ -79,7 +79,10 @@ fn a_message_that_is_too_large_is_not_sent() {
     let payload = vec![0; most + 1];
     let error = alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload);
     assert_eq!(error, Err(RequestError::TooLarge { needs: most + 17, most: most + 16 }));
-    assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[0; 5], b""), Err(RequestError::TooManyWords(5)));
+    assert_eq!(
+        alpha.endpoint.try_request(to, HandlerId(0), &[0; 5], b""),
+        Err(RequestError::TooManyWords { count: 5, most: 4 })
+    );
     assert_eq!(alpha.counter("requests_sent"), 0);
     assert_eq!(alpha.endpoint.try_request(to, HandlerId(0), &[1, 2], &payload[..most]), Ok(()));
 }
@@ -165,7 +168,7 @@ fn settings_that_leave_nothing_are_refused() {
     ];
     for (name, with) in settings {
         let error = with(plain("alpha")).open_on(in_memory().0).unwrap_err();
-        assert!(matches!(error, OpenError::Nothing(setting) if setting == name), "{name}: {error}");
+        assert!(matches!(error, OpenError::ZeroSetting(setting) if setting == name), "{name}: {error}");
     }
     for with in [(|builder| builder.receive_frames(usize::MAX)) as With, |builder| builder.send_frames(usize::MAX)] {
         let refused = with(plain("alpha")).open_on(in_memory().0).unwrap_err();

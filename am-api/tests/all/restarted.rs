@@ -57,7 +57,7 @@ fn ask(
 ) -> Option<ReturnReason> {
     while *answers < most {
         match endpoint.try_request(to, WORK, &[], b"") {
-            Ok(()) | Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+            Ok(()) | Err(RequestError::NoCredit | RequestError::NoFrame | RequestError::QueueFull) => {}
             Err(RequestError::Dead(reason)) => return Some(reason),
             Err(error) => panic!("{error}"),
         }

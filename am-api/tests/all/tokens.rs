@@ -97,7 +97,7 @@ fn a_token_outlives_its_node_and_says_so() {
     let (_, token) = beta.state.pop().unwrap();
     drop(beta);
     assert_eq!(token.max_payload(0), 0);
-    assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::Closed));
+    assert_eq!(token.reply(TOLD, &[], b""), Err(ReplyError::NodeDropped));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_reply_that_is_too_large_says_how_large_it_may_be() {
 fn five_words_are_too_many() {
     let (_alpha, mut beta) = asked(1);
     let (_, token) = beta.state.pop().unwrap();
-    assert_eq!(token.reply(TOLD, &[0; 5], b""), Err(ReplyError::TooManyWords(5)));
+    assert_eq!(token.reply(TOLD, &[0; 5], b""), Err(ReplyError::TooManyWords { count: 5, most: 4 }));
 }
 
 #[test]

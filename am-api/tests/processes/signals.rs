@@ -97,7 +97,7 @@ impl Talk {
                     self.alpha.state.answered.push(0);
                     self.alpha.state.returned.push(0);
                 }
-                Err(RequestError::NoCredit | RequestError::NoFrame) => (),
+                Err(RequestError::NoCredit | RequestError::NoFrame | RequestError::QueueFull) => (),
                 Err(error) => panic!("{error}"),
             }
             self.alpha.poll();

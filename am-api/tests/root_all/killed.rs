@@ -132,7 +132,7 @@ impl Sender {
     fn ask(&mut self, to: Connection) {
         match self.endpoint.try_request(to, ECHO, &[self.noted.echoes], &payload(self.noted.echoes, 100)) {
             Ok(()) => self.asked += 1,
-            Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+            Err(RequestError::NoCredit | RequestError::NoFrame | RequestError::QueueFull) => {}
             Err(error) => panic!("to the other peer: {error}"),
         }
         self.endpoint.poll(&mut self.noted);

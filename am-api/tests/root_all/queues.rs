@@ -62,7 +62,7 @@ fn ask((name, peer): (&'static str, &str), queue: u32, first: impl Fn(), may_go_
     });
     let mut seen = Seen::default();
     let to = endpoint.connect(peer, "app").unwrap();
-    endpoint.wait_open(&mut seen, to, LONG).unwrap_or_else(|error| panic!("{name}: {error}: {:?}", node.trouble()));
+    endpoint.wait_open(&mut seen, to, LONG).unwrap_or_else(|error| panic!("{name}: {error}: {:?}", node.health()));
     for number in 0..MESSAGES {
         while let Err(error) = endpoint.try_request(to, ECHO, &[number], &payload(name, number)) {
             assert!(error.is_temporary(), "{name}: {error}");

@@ -66,7 +66,7 @@ impl Sender {
         while !until(&self.seen) {
             match self.endpoint.try_request(to, WORK, &[self.next], &payload(self.next, 100)) {
                 Ok(()) => self.next += 1,
-                Err(RequestError::NoCredit | RequestError::NoFrame) => {}
+                Err(RequestError::NoCredit | RequestError::NoFrame | RequestError::QueueFull) => {}
                 Err(RequestError::Dead(ReturnReason::Restarted)) => return,
                 Err(error) => panic!("{error}"),
             }

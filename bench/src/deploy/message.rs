@@ -48,7 +48,7 @@ impl Control for Asking<'_> {
         let mut endpoint: Endpoint<Option<Answer>> = node.endpoint(ENDPOINT).map_err(facility)?;
         self.ask_by(&mut endpoint, plan, watch).map_err(|error| match error {
             Error::PeerUnknown { name, on, waited, .. } => {
-                node.trouble().into_iter().for_each(|trouble| note(&trouble));
+                node.health().err().into_iter().for_each(|problem| note(&problem.to_string()));
                 let heard = node.peers().iter().map(|peer| peer.name.to_string()).collect();
                 Error::PeerUnknown { name, on, waited, heard }
             }
@@ -171,9 +171,9 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
             if link.interface()? != interface {
                 return Err(Error::Facility(format!("{} has another MTU, address or driver than before", link.on())));
             }
-            let trouble = node.trouble();
-            trouble.iter().filter(|_| trouble != known).for_each(|trouble| note(trouble));
-            known = trouble;
+            let problem = node.health().err();
+            problem.iter().filter(|_| problem != known).for_each(|problem| note(&problem.to_string()));
+            known = problem;
         }
         // It stays, so that whoever else asks meanwhile is refused.
         if let Some(plan) = listening.plan.clone() {

@@ -119,7 +119,7 @@ int FM_node(void);
 int FM_nodes(void);
 
 /* The most bytes that one message to this node carries; 0 before there is a
- * conversation with it, which the first message or FM_meet makes. */
+ * connection with it, which the first message or FM_meet makes. */
 int FM_most(int dest);
 
 /* A counter of any layer by its name, as docs/operating.md explains them; 0 of a name

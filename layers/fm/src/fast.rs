@@ -149,7 +149,7 @@ impl<S> Fm<S> {
     fn dispatch(&mut self, state: &mut S, message: &Outgoing<'_>) -> Result<(), SendError> {
         let had = self.links.has_link(message.dest);
         match self.dispatch_once(state, message) {
-            // What has ended was an earlier conversation: the node may be back.
+            // What has ended was an earlier connection: the node may be back.
             Err(SendError::Unreachable { .. }) if had => self.dispatch_once(state, message),
             done => done,
         }
@@ -174,7 +174,7 @@ impl<S> Fm<S> {
     }
 
     /// The most bytes that one message to this node carries; `None` while
-    /// there is no conversation with it: the first message makes one.
+    /// there is no connection with it: the first message makes one.
     pub fn most(&self, dest: Rank) -> Option<usize> {
         if !self.links.has_link(dest) {
             return None;
@@ -200,7 +200,7 @@ impl<S> Fm<S> {
     }
 
     /// Wait until all nodes are there; handlers do not run. Not needed, but a
-    /// first send waits for its node no longer than a conversation takes to be set up, and says that it is not there.
+    /// first send waits for its node no longer than a connection takes to be set up, and says that it is not there.
     ///
     /// # Errors
     /// [`MeetError::Missing`], with who is not there when the time is over.

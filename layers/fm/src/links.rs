@@ -1,4 +1,4 @@
-//! With whom this node talks: a conversation for each node, made at first use.
+//! With whom this node talks: a connection for each node, made at first use.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ pub(crate) const PUMP: &str = "fm-pump";
 /// How long a waiting handler lets the pump run before it looks again.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Conversations that are over, but of which messages may still wait to be handled.
+/// Connections that are over, but of which messages may still wait to be handled.
 const ENDED: usize = 256;
 
 /// What sends inside and outside of handlers share. Borrowed for a look at a
@@ -26,9 +26,9 @@ const ENDED: usize = 256;
 pub(crate) struct Links {
     pub(crate) cluster: Cluster,
     pump: RefCell<Endpoint<()>>,
-    /// By number: whom we send to, over which conversation.
+    /// By number: whom we send to, over which connection.
     to: RefCell<Vec<Option<Connection>>>,
-    /// Whose each conversation is.
+    /// Whose each connection is.
     whose: RefCell<HashMap<Connection, Rank>>,
     /// What was last looked up there.
     last: Cell<Option<(Connection, Rank)>>,
@@ -49,7 +49,7 @@ impl Links {
         }
     }
 
-    /// The conversation with a node; asked for if there is none.
+    /// The connection with a node; asked for if there is none.
     pub(crate) fn link<S>(&self, endpoint: &Endpoint<S>, dest: Rank) -> Result<Connection, SendError> {
         match self.to.borrow().get(dest.0) {
             Some(Some(connection)) => return Ok(*connection),
@@ -70,12 +70,12 @@ impl Links {
         Ok(connection)
     }
 
-    /// Whether there is a conversation already.
+    /// Whether there is a connection already.
     pub(crate) fn has_link(&self, dest: Rank) -> bool {
         self.to.borrow().get(dest.0).is_some_and(Option::is_some)
     }
 
-    /// A conversation is over: the next send asks for a new one.
+    /// A connection is over: the next send asks for a new one.
     pub(crate) fn forget<S>(&self, endpoint: &Endpoint<S>, connection: Connection) {
         endpoint.close(connection);
         self.to.borrow_mut().iter_mut().filter(|link| **link == Some(connection)).for_each(|link| *link = None);
@@ -92,7 +92,7 @@ impl Links {
         }
     }
 
-    /// Whose conversation this is; [`Rank::GONE`] where it came and went before it was heard of.
+    /// Whose connection this is; [`Rank::GONE`] where it came and went before it was heard of.
     #[inline]
     pub(crate) fn whose<S>(&self, endpoint: &Endpoint<S>, connection: Connection) -> Rank {
         match self.last.get() {
@@ -111,7 +111,7 @@ impl Links {
         Some(rank)
     }
 
-    /// A conversation opened or ended. One that a peer opened serves both ways.
+    /// A connection opened or ended. One that a peer opened serves both ways.
     pub(crate) fn on_connection<S>(&self, event: &ConnectionEvent<'_, S>) {
         let Some(rank) = self.cluster.rank(event.peer.node.as_str()) else { return };
         match event.change {
@@ -171,7 +171,7 @@ impl Links {
         Ok(())
     }
 
-    /// Wait until there are open conversations with all nodes; run no handlers.
+    /// Wait until there are open connections with all nodes; run no handlers.
     /// Returns the nodes that were not there when the time was over.
     pub(crate) fn meet<S>(&self, endpoint: &Endpoint<S>, timeout: Duration) -> Result<Vec<Rank>, SendError> {
         let start = Instant::now();

@@ -50,8 +50,8 @@ pub enum SendError {
         /// For how long.
         waited: Duration,
     },
-    /// Too many conversations.
-    #[error("no flow id is left on this node: it has conversations with too many nodes at once")]
+    /// Too many connections.
+    #[error("no flow id is left on this node: it has connections with too many nodes at once")]
     NoFlow,
 }
 
@@ -59,19 +59,22 @@ impl SendError {
     pub(crate) fn of_connect(error: ConnectError, dest: Rank) -> SendError {
         match error {
             ConnectError::NoFlow => SendError::NoFlow,
-            ConnectError::Closed | ConnectError::Name(_) | ConnectError::OwnNode(_) => {
-                SendError::Unreachable { dest, why: NotOpen::Closed }
-            }
+            ConnectError::OwnNode(_) => SendError::Own(dest),
+            // The names of a cluster are checked, and its endpoint is open as long as the `Fm`.
+            ConnectError::Closed | ConnectError::Name(_) => SendError::Unreachable { dest, why: NotOpen::Closed },
         }
     }
 
     /// Of a request that polling does not help.
     pub(crate) fn of_request(error: RequestError, dest: Rank) -> SendError {
+        let unreachable = |why| SendError::Unreachable { dest, why };
         match error {
             RequestError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
             RequestError::Refused(why) => refused(why, dest),
-            RequestError::Dead(reason) => SendError::Unreachable { dest, why: NotOpen::Dead(reason) },
-            _ => SendError::Unreachable { dest, why: NotOpen::Closed },
+            RequestError::Dead(reason) => unreachable(NotOpen::Dead(reason)),
+            RequestError::Connecting => unreachable(NotOpen::Connecting),
+            // The others are temporary, or cannot be: there are four words, and the node is there.
+            _ => unreachable(NotOpen::Closed),
         }
     }
 
@@ -79,7 +82,10 @@ impl SendError {
         match error {
             ReplyError::TooLarge { needs, most } => SendError::TooLarge { size: needs, most },
             ReplyError::Dead(reason) => SendError::Unreachable { dest, why: NotOpen::Dead(reason) },
-            _ => SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Closed) },
+            // There are four words, and the node is there.
+            ReplyError::Closed | ReplyError::NodeDropped | ReplyError::TooManyWords { .. } => {
+                SendError::Unreachable { dest, why: NotOpen::Dead(ReturnReason::Closed) }
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ impl Watch {
             (self.received, self.last) = (received, Instant::now());
         }
         self.pause = self.pause.max(self.last.elapsed());
-        let trouble = client.node.trouble();
+        let trouble = client.node.health().err().map(|problem| problem.to_string());
         if trouble != self.trouble {
             say(&json!({"phase": "trouble", "at": round(self.begin.elapsed()), "trouble": trouble}));
             self.last_trouble = trouble.clone().or(self.trouble.take());

@@ -107,7 +107,9 @@ impl Client {
         let begin = Instant::now();
         loop {
             match self.endpoint.try_request(to, handler, words, payload) {
-                Err(RequestError::NoCredit | RequestError::NoFrame) if begin.elapsed() < self.patience => {
+                Err(RequestError::NoCredit | RequestError::NoFrame | RequestError::QueueFull)
+                    if begin.elapsed() < self.patience =>
+                {
                     self.endpoint.wait(&mut self.state, TURN);
                 }
                 done => return Ok(done?),
@@ -153,8 +155,8 @@ fn connect(
         match endpoint.wait_open(state, to, within) {
             Ok(()) => return Ok(to),
             Err(error) if begin.elapsed() > within => {
-                let trouble = node.trouble().map_or(String::new(), |trouble| format!(": {trouble}"));
-                return Err(format!("{error}{trouble}").into());
+                let problem = node.health().err().map_or(String::new(), |problem| format!(": {problem}"));
+                return Err(format!("{error}{problem}").into());
             }
             Err(_) => endpoint.close(to),
         }

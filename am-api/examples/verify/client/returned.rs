@@ -6,7 +6,7 @@ use crate::Error;
 use crate::client::{APPEARS, Client, TURN, connect};
 use crate::protocol::{CLOSE, FULL, OPEN, ROOM, SHUT};
 
-/// A conversation may send so much without having been answered, however many there are.
+/// A connection may send so much without having been answered, however many there are.
 const EACH: usize = 3;
 /// So many of them are more than there is room for.
 const FLOWS: usize = 48;

@@ -260,7 +260,7 @@ impl App {
         match error {
             RequestError::Dead(_) | RequestError::Closed => checks.saw("too late: the connection had ended"),
             RequestError::NoCredit => checks.saw("no credit"),
-            RequestError::NoFrame => checks.saw("no frame"),
+            RequestError::NoFrame | RequestError::QueueFull => checks.saw("no frame"),
             RequestError::Connecting | RequestError::Refused(_) => (),
             error => checks.wrong("requests", format!("refused: {error}")),
         }

@@ -1,14 +1,11 @@
 //! What happens to connections, queued until their endpoint is polled.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-use am_proto::{Core, Ending, EndpointId, Event, FlowId, FlowState, ReturnReason};
+use am_proto::{Core, Ending, EndpointId, Event, FlowId, ReturnReason};
 use am_ring::Frame;
-use am_wire::control::Name;
 
-use crate::node_state::NodeState;
-use crate::{Connection, Endpoint, NotOpen};
+use crate::{Connection, EndpointName, NotOpen};
 
 /// What happened to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,54 +16,8 @@ pub enum ConnectionChange {
     Failed(NotOpen),
     /// A peer connected to this endpoint.
     Accepted,
-    /// An open connection ended, and not by a [`close`](Endpoint::close) of this side.
+    /// An open connection ended, and not by a [`close`](crate::Endpoint::close) of this side.
     Ended(ReturnReason),
-}
-
-/// What [`Endpoint::on_connection`]'s handler gets.
-pub struct ConnectionEvent<'a, S> {
-    /// What happened.
-    pub change: ConnectionChange,
-    /// The connection that it happened to.
-    pub connection: Connection,
-    /// The endpoint at the other side.
-    pub peer: EndpointName,
-    /// Of a connection that ended: how many requests, and how many replies, of this endpoint the peer acknowledged and then
-    /// dropped without a handler, because it left. They are the last ones of those that did not come back.
-    pub unhandled: [u32; 2],
-    /// The endpoint: handlers send through it.
-    pub endpoint: &'a Endpoint<S>,
-}
-
-impl<S> Clone for ConnectionEvent<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for ConnectionEvent<'_, S> {}
-
-impl<S> fmt::Debug for ConnectionEvent<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionEvent")
-            .field("change", &self.change)
-            .field("connection", &self.connection)
-            .field("peer", &self.peer)
-            .field("unhandled", &self.unhandled)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S> fmt::Display for ConnectionEvent<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let peer = &self.peer;
-        match self.change {
-            ConnectionChange::Opened => write!(f, "{peer}: open"),
-            ConnectionChange::Failed(why) => write!(f, "{peer}: not open: {why}"),
-            ConnectionChange::Accepted => write!(f, "{peer}: connected to this endpoint"),
-            ConnectionChange::Ended(reason) => write!(f, "{peer}: ended: {reason}"),
-        }
-    }
 }
 
 /// Events that wait for their endpoint to be polled. Only endpoints that set a handler have a queue.
@@ -93,7 +44,7 @@ enum QueuedChange {
 }
 
 /// A change, and where it names them the peer and the unhandled messages.
-type Change = (ConnectionChange, EndpointName, [u32; 2]);
+pub(crate) type Change = (ConnectionChange, EndpointName, [u32; 2]);
 
 const MAX_QUEUED: usize = 1024;
 
@@ -162,46 +113,5 @@ impl EventQueues {
             return Some((Connection(flow), change));
         }
         None
-    }
-}
-
-/// The name of an endpoint on the network: its node's, and its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EndpointName {
-    /// The node.
-    pub node: Name,
-    /// The endpoint of that node.
-    pub endpoint: Name,
-}
-
-impl EndpointName {
-    pub(crate) fn of((node, endpoint): (Name, Name)) -> EndpointName {
-        EndpointName { node, endpoint }
-    }
-}
-
-impl fmt::Display for EndpointName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.node, self.endpoint)
-    }
-}
-
-impl<S> Endpoint<S> {
-    pub(crate) fn next_connection_event(&self) -> Option<(Connection, Change)> {
-        let NodeState { events, engine, .. } = &mut *self.node.borrow_mut();
-        events.pop(self.id, engine.core())
-    }
-}
-
-impl NotOpen {
-    /// Why a flow in this state is not open.
-    pub(crate) fn of(state: FlowState) -> Result<(), NotOpen> {
-        match state {
-            FlowState::Open { .. } => Ok(()),
-            FlowState::Connecting => Err(NotOpen::Connecting),
-            FlowState::Refused(why) => Err(NotOpen::Refused(why)),
-            FlowState::Dead(reason) => Err(NotOpen::Dead(reason)),
-            FlowState::Unknown => Err(NotOpen::Closed),
-        }
     }
 }

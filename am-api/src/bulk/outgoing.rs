@@ -1,4 +1,4 @@
-//! What is under way from here: segments and notices, a few with each turn.
+//! Outgoing segments and notices, a few with each turn.
 
 use am_engine::Engine;
 use am_proto::{Core, Delivery, EndpointId, FlowState};
@@ -7,21 +7,21 @@ use am_transport::Transport;
 use am_wire::bulk::{Notice, Segment, What};
 use am_wire::{Class, Kind};
 
-use super::notices::{Notices, TRIES};
+use super::notices::{MAX_TRIES, Notices};
 use super::regions::Memory;
-use super::{Bulk, Over};
+use super::{Bulk, Completion};
 
 /// Where the bytes are.
 pub(crate) enum Source {
-    /// Lent by who put them.
+    /// Lent by the caller of `put`.
     Lent(Box<dyn AsRef<[u8]>>),
-    /// A region that is read for a peer.
+    /// A region of this side, which a peer gets.
     Region(Memory),
 }
 
-/// A transfer from here.
-pub(super) struct Sending {
-    pub(super) over: Over,
+/// A transfer whose bytes leave here: a put of this side, or a get of a peer.
+pub(super) struct OutgoingTransfer {
+    pub(super) completion: Completion,
     source: Source,
     /// Where in the source it starts.
     from: u64,
@@ -31,28 +31,37 @@ pub(super) struct Sending {
     is_sent: bool,
     /// The first byte of those that came back.
     lost: u64,
-    /// The most credit that the conversation has had.
+    /// The most credit that the connection has had.
     most_credit: usize,
-    /// No more of it is wanted.
+    /// No more of it is to be sent.
     is_cancelled: bool,
 }
 
-/// The most segments that leave with one turn,
-const SEGMENTS: usize = 32;
+/// The most segments that leave with one turn.
+const MAX_SEGMENTS: usize = 32;
 
-/// and about the most bytes: frames that are acknowledged between turns are
-/// written again while they are in the cache, which long ones soon would not be.
-const BYTES: usize = 256 << 10;
+/// About the most bytes that leave with one turn. Frames that are acknowledged between turns are written again while they
+/// are in the cache, which long ones soon would not be.
+const MAX_BYTES: usize = 256 << 10;
 
-/// The most that one transfer sends before it is another's turn.
-const IN_A_ROW: usize = 4;
+/// The most segments that one transfer sends before it is another's turn.
+const MAX_IN_A_ROW: usize = 4;
 
-/// So much of credit and frames is left to other messages: one in so many.
-const LEFT: usize = 8;
+/// Of so many credits and frames one is left to other messages.
+const LEFT_TO_OTHERS: usize = 8;
 
-impl Sending {
-    pub(super) fn new(over: Over, source: Source, from: u64) -> Self {
-        Sending { over, source, from, at: 0, is_sent: false, lost: u64::MAX, most_credit: 1, is_cancelled: false }
+impl OutgoingTransfer {
+    pub(super) fn new(completion: Completion, source: Source, from: u64) -> Self {
+        OutgoingTransfer {
+            completion,
+            source,
+            from,
+            at: 0,
+            is_sent: false,
+            lost: u64::MAX,
+            most_credit: 1,
+            is_cancelled: false,
+        }
     }
 
     /// Everything before this byte is there, as far as is known here once all that comes back is back.
@@ -72,8 +81,8 @@ impl Sending {
     }
 
     /// What is left of it.
-    pub(super) fn end(self) -> (Over, Source) {
-        (self.over, self.source)
+    pub(super) fn end(self) -> (Completion, Source) {
+        (self.completion, self.source)
     }
 
     /// The bytes of the next segment into their place; less than that where
@@ -112,14 +121,14 @@ impl Sending {
 }
 
 /// What transfers need of a node to be sent.
-struct Way<'a> {
+struct TransferIo<'a> {
     engine: &'a mut Engine,
     transport: &'a mut dyn Transport,
     /// Requests whose memory is out to be written.
     prepared: usize,
 }
 
-impl Way<'_> {
+impl TransferIo<'_> {
     #[inline]
     fn core(&mut self) -> &mut Core<Frame> {
         self.engine.core_mut()
@@ -127,22 +136,22 @@ impl Way<'_> {
 
     /// Each transfer in turn, until none of them can go on.
     fn send_segments(&mut self, bulk: &mut Bulk) {
-        let (mut left, mut idle) = (SEGMENTS, 0);
-        while left > 0 && idle < bulk.sending.len() {
-            bulk.next = if bulk.next < bulk.sending.len() { bulk.next } else { 0 };
-            let sending = &mut bulk.sending[bulk.next];
-            let before = sending.at;
-            let sent = self.send_some(sending, left.min(IN_A_ROW));
-            let bytes = (sending.at - before) as usize;
+        let (mut left, mut idle) = (MAX_SEGMENTS, 0);
+        while left > 0 && idle < bulk.outgoing.len() {
+            bulk.next = if bulk.next < bulk.outgoing.len() { bulk.next } else { 0 };
+            let outgoing = &mut bulk.outgoing[bulk.next];
+            let before = outgoing.at;
+            let sent = self.send_some(outgoing, left.min(MAX_IN_A_ROW));
+            let bytes = (outgoing.at - before) as usize;
             bulk.next += 1;
             bulk.counters.sent += sent as u64;
-            left = left.saturating_sub(sent.max(bytes * SEGMENTS / BYTES));
+            left = left.saturating_sub(sent.max(bytes * MAX_SEGMENTS / MAX_BYTES));
             idle = if sent > 0 { 0 } else { idle + 1 };
         }
     }
 
     fn send_notices(&mut self, notices: &mut Notices) {
-        for _ in 0..notices.len().min(TRIES) {
+        for _ in 0..notices.len().min(MAX_TRIES) {
             let Some((flow, notice)) = notices.pop() else { break };
             if !self.send_notice(flow, &notice) {
                 notices.put_back(flow, notice);
@@ -163,56 +172,56 @@ impl Way<'_> {
     }
 
     /// As many segments as there is credit and room for, at most `most`; how many those were.
-    fn send_some(&mut self, sending: &mut Sending, most: usize) -> usize {
-        let flow = sending.over.flow;
-        if sending.is_sent || !sending.is_readable() {
+    fn send_some(&mut self, outgoing: &mut OutgoingTransfer, most: usize) -> usize {
+        let flow = outgoing.completion.flow;
+        if outgoing.is_sent || !outgoing.is_readable() {
             return 0;
         }
         let core = self.engine.core();
         let FlowState::Open { max_body, .. } = core.state(flow) else { return 0 };
         let credit = core.credit(flow, Class::Request);
-        sending.most_credit = sending.most_credit.max(credit);
-        let credit = credit.saturating_sub(sending.most_credit / LEFT);
-        let room = core.room().saturating_sub(self.prepared + core.config().send_frames / LEFT);
+        outgoing.most_credit = outgoing.most_credit.max(credit);
+        let credit = credit.saturating_sub(outgoing.most_credit / LEFT_TO_OTHERS);
+        let room = core.room().saturating_sub(self.prepared + core.config().send_frames / LEFT_TO_OTHERS);
         let most = most.min(credit).min(room);
         let full = max_body.saturating_sub(Segment::BYTES);
-        (0..most).take_while(|_| !sending.is_sent && self.send_segment(sending, full)).count()
+        (0..most).take_while(|_| !outgoing.is_sent && self.send_segment(outgoing, full)).count()
     }
 
     /// One segment of at most `full` bytes of data.
     #[inline]
-    fn send_segment(&mut self, sending: &mut Sending, full: usize) -> bool {
-        let (flow, total) = (sending.over.flow, sending.over.length);
-        let length = if sending.is_cancelled { 0 } else { (total - sending.at).min(full as u64) as usize };
+    fn send_segment(&mut self, outgoing: &mut OutgoingTransfer, full: usize) -> bool {
+        let (flow, total) = (outgoing.completion.flow, outgoing.completion.length);
+        let length = if outgoing.is_cancelled { 0 } else { (total - outgoing.at).min(full as u64) as usize };
         let Some(frame) = self.engine.pool().take() else { return false };
         self.engine.pool().prefetch_next(Segment::BYTES + length);
-        let Over { region, transfer, offset: start, .. } = sending.over;
-        let fixed = Segment { region, transfer, start, total, at: sending.at }.to_bytes();
+        let Completion { region, transfer, offset: start, .. } = outgoing.completion;
+        let fixed = Segment { region, transfer, start, total, at: outgoing.at }.to_bytes();
         let write = |place: &mut [u8]| {
             let (for_fixed, for_data) = place.split_at_mut(Segment::BYTES);
             for_fixed.copy_from_slice(&fixed);
-            sending.copy(for_data);
+            outgoing.copy(for_data);
         };
         if self.core().send_bulk(flow, Kind::Put, frame, Segment::BYTES + length, write).is_err() {
             return false;
         }
         self.engine.pass(self.transport);
-        sending.at += length as u64;
-        sending.prefetch(length);
-        sending.is_sent = sending.is_cancelled || sending.at == total;
+        outgoing.at += length as u64;
+        outgoing.prefetch(length);
+        outgoing.is_sent = outgoing.is_cancelled || outgoing.at == total;
         true
     }
 
-    /// Who has acknowledged all that we sent, and owes us the end of a transfer,
-    /// may have died since: now and then each is sent something to acknowledge.
-    fn ask_whom_we_wait_for(&mut self, bulk: &mut Bulk) {
+    /// A peer that acknowledged all segments, and has not reported the end of the transfer, may have died since. Once in a
+    /// while each is sent something to acknowledge.
+    fn probe_silent_peers(&mut self, bulk: &mut Bulk) {
         let (now, patience) = (self.core().now(), self.core().config().patience);
-        if now < *bulk.ask_at.get_or_insert(now + patience) {
+        if now < *bulk.probe_at.get_or_insert(now + patience) {
             return;
         }
-        bulk.ask_at = Some(now + patience);
-        let sent = bulk.sending.iter().filter(|sending| sending.is_sent).map(|sending| sending.over);
-        for Over { flow, transfer, .. } in bulk.asked.iter().map(|asked| asked.over).chain(sent) {
+        bulk.probe_at = Some(now + patience);
+        let sent = bulk.outgoing.iter().filter(|outgoing| outgoing.is_sent).map(|outgoing| outgoing.completion);
+        for Completion { flow, transfer, .. } in bulk.pending.iter().map(|pending| pending.completion).chain(sent) {
             if !bulk.notices.has(flow, What::Waiting) {
                 bulk.notices.push(flow, Notice::of(What::Waiting, transfer));
             }
@@ -224,10 +233,10 @@ impl Bulk {
     /// Part of the second half of a turn with transfers.
     #[inline(never)]
     pub(crate) fn pump(&mut self, engine: &mut Engine, transport: &mut dyn Transport, prepared: usize) {
-        let mut way = Way { engine, transport, prepared };
-        way.ask_whom_we_wait_for(self);
-        way.send_notices(&mut self.notices);
-        way.send_segments(self);
+        let mut io = TransferIo { engine, transport, prepared };
+        io.probe_silent_peers(self);
+        io.send_notices(&mut self.notices);
+        io.send_segments(self);
     }
 
     /// A segment could not be delivered.
@@ -235,9 +244,9 @@ impl Bulk {
         let Some((segment, _)) = Segment::parse(message.payload()).filter(|_| message.kind == Kind::Put) else {
             return;
         };
-        let is_it = |over: &Over| over.is(endpoint, message.flow, segment.transfer);
-        if let Some(sending) = self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
-            sending.lost = sending.lost.min(segment.at);
+        let is_it = |completion: &Completion| completion.is(endpoint, message.flow, segment.transfer);
+        if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
+            outgoing.lost = outgoing.lost.min(segment.at);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bulk::Over;
+use crate::bulk::Completion;
 use crate::{Connection, Endpoint, Region, RegionId, Rights, TransferError, TransferId, TransferKind};
 
 /// What [`on_transfer`](Endpoint::on_transfer)'s handler gets: a transfer has ended. Each transfer ends once at either side.
@@ -26,8 +26,8 @@ pub struct Transfer<'a, S> {
 }
 
 impl<'a, S> Transfer<'a, S> {
-    pub(crate) fn of(over: &Over, endpoint: &'a Endpoint<S>) -> Self {
-        let &Over { kind, flow, transfer, region, offset, length, result, .. } = over;
+    pub(crate) fn of(completion: &Completion, endpoint: &'a Endpoint<S>) -> Self {
+        let &Completion { kind, flow, transfer, region, offset, length, result, .. } = completion;
         let (id, connection, region) = (TransferId(transfer), Connection(flow), RegionId(region));
         Transfer { kind, id, connection, region, offset, length, result, endpoint }
     }

@@ -1,5 +1,5 @@
-//! What comes in: each segment is deposited where its transfer says, if that
-//! is allowed. A peer can say anything: each segment is judged by itself.
+//! Incoming segments and notices. Each segment is deposited where its transfer says, if that is allowed. A peer can send
+//! anything, so each segment is checked by itself.
 
 use std::mem;
 use std::rc::Weak;
@@ -11,29 +11,29 @@ use am_wire::bulk::{Notice, Segment, What};
 
 use super::Rights;
 use super::extent::{Extent, Key};
+use super::outgoing::{OutgoingTransfer, Source};
 use super::regions::Memory;
-use super::sending::{Sending, Source};
-use super::{ANSWER, Bulk, LONGEST, MOST, Over, REFUSED, TransferError, TransferKind};
+use super::{ANSWER, Bulk, Completion, MAX_REFUSED, MAX_TRANSFER, MAX_TRANSFERS, TransferError, TransferKind};
 
-/// A get that is not here yet.
-pub(super) struct Asked {
-    pub(super) over: Over,
+/// A get of this side whose bytes have not all arrived.
+pub(super) struct PendingGet {
+    pub(super) completion: Completion,
     pub(super) memory: Memory,
     pub(super) extent: Extent,
     pub(super) is_cancelled: bool,
 }
 
-impl Asked {
+impl PendingGet {
     pub(super) fn key(&self) -> Key {
-        (self.over.flow, self.over.transfer)
+        (self.completion.flow, self.completion.transfer)
     }
 }
 
-/// So many puts at once a peer may have begun when others have begun many.
-const FEW: usize = 32;
+/// The puts that one peer may have begun while half of [`MAX_TRANSFERS`] are in use.
+const MAX_BEGUN_WHEN_CROWDED: usize = 32;
 
-/// A put of a peer, of which more is to come.
-pub(super) struct Arriving {
+/// A put of a peer that has begun and is not complete.
+pub(super) struct IncomingPut {
     pub(super) endpoint: EndpointId,
     pub(super) flow: FlowId,
     transfer: u32,
@@ -45,19 +45,19 @@ pub(super) struct Arriving {
     _open: Weak<()>,
 }
 
-impl Arriving {
+impl IncomingPut {
     fn new(endpoint: EndpointId, flow: FlowId, segment: &Segment, open: Weak<()>) -> Self {
         let &Segment { region, transfer, start, total, .. } = segment;
-        Arriving { endpoint, flow, transfer, region, start, total, extent: Extent::of(total), _open: open }
+        IncomingPut { endpoint, flow, transfer, region, start, total, extent: Extent::of(total), _open: open }
     }
 
     pub(super) fn key(&self) -> Key {
         (self.flow, self.transfer)
     }
 
-    fn over(&self, result: Result<(), TransferError>) -> Over {
-        let &Arriving { endpoint, flow, transfer, region, start: offset, total: length, .. } = self;
-        Over { kind: TransferKind::Deposited, endpoint, flow, transfer, region, offset, length, result }
+    fn completion(&self, result: Result<(), TransferError>) -> Completion {
+        let &IncomingPut { endpoint, flow, transfer, region, start: offset, total: length, .. } = self;
+        Completion { kind: TransferKind::Deposited, endpoint, flow, transfer, region, offset, length, result }
     }
 }
 
@@ -96,7 +96,7 @@ impl Bulk {
         }
         let Segment { region, transfer, start, total, at } = *segment;
         let may_begin = || !self.refused.contains(&(flow, transfer)) && self.has_room(flow);
-        let room = total == data.len() as u64 || self.arriving(flow, transfer).is_some() || may_begin();
+        let room = total == data.len() as u64 || self.incoming(flow, transfer).is_some() || may_begin();
         let memory = if room {
             self.regions.find(endpoint, region, |rights: Rights| rights.write, start, total)
         } else {
@@ -104,8 +104,8 @@ impl Bulk {
         };
         if let Err(why) = memory.and_then(|memory| deposit(&memory, start + at, data)) {
             self.counters.refused += 1;
-            if let Some(at) = self.arriving(flow, transfer) {
-                self.end_arriving(at, why);
+            if let Some(at) = self.incoming(flow, transfer) {
+                self.end_incoming(at, why);
             }
             if why == What::Busy {
                 self.remember_refused(flow, transfer);
@@ -114,7 +114,7 @@ impl Bulk {
         }
         self.counters.deposited += 1;
         if total == data.len() as u64 {
-            self.over.push_back(Arriving::new(endpoint, flow, segment, Weak::new()).over(Ok(())));
+            self.completions.push_back(IncomingPut::new(endpoint, flow, segment, Weak::new()).completion(Ok(())));
             return self.notices.push(flow, Notice::of(What::Done, transfer));
         }
         self.on_part(endpoint, flow, segment, data.len() as u64);
@@ -123,8 +123,9 @@ impl Bulk {
     /// Whether one more put of this peer may begin. Half of the room is for
     /// those that have begun few: nobody's unfinished puts keep others' out.
     fn has_room(&self, flow: FlowId) -> bool {
-        let begun = || self.arriving.iter().filter(|arriving| arriving.flow == flow).count();
-        self.arriving.len() < MOST / 2 || (self.arriving.len() < MOST && begun() < FEW)
+        let begun = || self.incoming.iter().filter(|incoming| incoming.flow == flow).count();
+        self.incoming.len() < MAX_TRANSFERS / 2
+            || (self.incoming.len() < MAX_TRANSFERS && begun() < MAX_BEGUN_WHEN_CROWDED)
     }
 
     /// The rest of it is on its way, may find the region free, and would be waited for in vain as a transfer of its own.
@@ -133,76 +134,77 @@ impl Bulk {
         if self.refused.contains(&(flow, transfer)) {
             return;
         }
-        if self.refused.len() == REFUSED {
+        if self.refused.len() == MAX_REFUSED {
             self.refused.pop_front();
         }
         self.refused.push_back((flow, transfer));
     }
 
-    fn arriving(&self, flow: FlowId, transfer: u32) -> Option<usize> {
-        self.arriving.iter().position(|arriving| arriving.flow == flow && arriving.transfer == transfer)
+    fn incoming(&self, flow: FlowId, transfer: u32) -> Option<usize> {
+        self.incoming.iter().position(|incoming| incoming.flow == flow && incoming.transfer == transfer)
     }
 
     /// Each segment comes once, so that counting their bytes is enough.
     fn on_part(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, length: u64) {
-        let at = self.arriving(flow, segment.transfer).unwrap_or(self.arriving.len());
-        if at == self.arriving.len() {
+        let at = self.incoming(flow, segment.transfer).unwrap_or(self.incoming.len());
+        if at == self.incoming.len() {
             self.pieces.make_room();
             let open = self.regions.handle(segment.region);
-            self.arriving.push(Arriving::new(endpoint, flow, segment, open));
+            self.incoming.push(IncomingPut::new(endpoint, flow, segment, open));
         }
-        let arriving = &mut self.arriving[at];
-        self.pieces.note(arriving.key(), &mut arriving.extent, segment.at, length);
-        if let Some(what) = arriving.extent.end(segment.total) {
-            self.end_arriving(at, what);
+        let incoming = &mut self.incoming[at];
+        self.pieces.note(incoming.key(), &mut incoming.extent, segment.at, length);
+        if let Some(what) = incoming.extent.end(segment.total) {
+            self.end_incoming(at, what);
             self.notices.push(flow, Notice::of(what, segment.transfer));
         }
     }
 
-    fn end_arriving(&mut self, at: usize, what: What) {
-        let result = TransferError::of(what, self.arriving[at].extent.front);
-        self.put_is_over(at, result);
+    fn end_incoming(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.incoming[at].extent.front);
+        self.complete_put(at, result);
     }
 
     /// A put of a peer.
-    pub(super) fn put_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
-        let arriving = self.arriving.swap_remove(at);
-        self.pieces.keep(|key| key != arriving.key());
-        self.over.push_back(arriving.over(result));
+    pub(super) fn complete_put(&mut self, at: usize, result: Result<(), TransferError>) {
+        let incoming = self.incoming.swap_remove(at);
+        self.pieces.keep(|key| key != incoming.key());
+        self.completions.push_back(incoming.completion(result));
     }
 
-    fn end_asked(&mut self, at: usize, what: What) {
-        let result = TransferError::of(what, self.asked[at].extent.front);
-        self.get_is_over(at, result);
+    fn end_pending(&mut self, at: usize, what: What) {
+        let result = TransferError::of(what, self.pending[at].extent.front);
+        self.complete_get(at, result);
     }
 
     /// A get of ours.
-    pub(super) fn get_is_over(&mut self, at: usize, result: Result<(), TransferError>) {
-        let asked = self.asked.swap_remove(at);
-        self.pieces.keep(|key| key != asked.key());
-        self.over.push_back(Over { result, ..asked.over });
+    pub(super) fn complete_get(&mut self, at: usize, result: Result<(), TransferError>) {
+        let pending = self.pending.swap_remove(at);
+        self.pieces.keep(|key| key != pending.key());
+        self.completions.push_back(Completion { result, ..pending.completion });
     }
 
     /// Part of what this side asked for: it goes only where it was asked to.
     fn on_answer(&mut self, endpoint: EndpointId, flow: FlowId, segment: &Segment, data: &[u8]) {
-        let is_it = |over: &Over| {
-            over.is(endpoint, flow, segment.transfer)
-                && (over.region, over.offset, over.length) == (segment.region, segment.start, segment.total)
+        let is_it = |completion: &Completion| {
+            completion.is(endpoint, flow, segment.transfer)
+                && (completion.region, completion.offset, completion.length)
+                    == (segment.region, segment.start, segment.total)
         };
-        let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over)) else {
+        let Some(at) = self.pending.iter().position(|pending| is_it(&pending.completion)) else {
             self.counters.senseless += 1;
             return;
         };
-        let asked = &mut self.asked[at];
-        if let Err(why) = deposit(&asked.memory, segment.start + segment.at, data) {
+        let pending = &mut self.pending[at];
+        if let Err(why) = deposit(&pending.memory, segment.start + segment.at, data) {
             self.counters.refused += 1;
-            self.end_asked(at, why);
+            self.end_pending(at, why);
             return self.notices.push(flow, Notice::of(why, segment.transfer));
         }
         self.counters.deposited += 1;
-        self.pieces.note(asked.key(), &mut asked.extent, segment.at, data.len() as u64);
-        if let Some(what) = asked.extent.end(segment.total) {
-            self.end_asked(at, what);
+        self.pieces.note(pending.key(), &mut pending.extent, segment.at, data.len() as u64);
+        if let Some(what) = pending.extent.end(segment.total) {
+            self.end_pending(at, what);
             self.notices.push(flow, Notice::of(what, segment.transfer));
         }
     }
@@ -214,12 +216,14 @@ impl Bulk {
             What::Waiting => return,
             _ => {}
         }
-        let is_it = |over: &Over| over.is(endpoint, flow, notice.transfer);
-        if let Some(at) = self.sending.iter().position(|sending| is_it(&sending.over)) {
-            let result = TransferError::of(notice.what, self.sending[at].sent());
-            self.end_sending(at, result);
-        } else if let Some(at) = self.asked.iter().position(|asked| is_it(&asked.over) && notice.what != What::Done) {
-            self.end_asked(at, notice.what);
+        let is_it = |completion: &Completion| completion.is(endpoint, flow, notice.transfer);
+        if let Some(at) = self.outgoing.iter().position(|outgoing| is_it(&outgoing.completion)) {
+            let result = TransferError::of(notice.what, self.outgoing[at].sent());
+            self.end_outgoing(at, result);
+        } else if let Some(at) =
+            self.pending.iter().position(|pending| is_it(&pending.completion) && notice.what != What::Done)
+        {
+            self.end_pending(at, notice.what);
         } else {
             self.counters.senseless += 1;
         }
@@ -227,9 +231,9 @@ impl Bulk {
 
     /// A peer does not want it any more. It may say so before its wish has come.
     fn on_cancel(&mut self, endpoint: EndpointId, flow: FlowId, transfer: u32) {
-        let is_it = |over: &Over| over.is(endpoint, flow, transfer | ANSWER);
-        match self.sending.iter_mut().find(|sending| is_it(&sending.over)) {
-            Some(sending) => _ = sending.cancel(),
+        let is_it = |completion: &Completion| completion.is(endpoint, flow, transfer | ANSWER);
+        match self.outgoing.iter_mut().find(|outgoing| is_it(&outgoing.completion)) {
+            Some(outgoing) => _ = outgoing.cancel(),
             None => self.remember_refused(flow, transfer | ANSWER),
         }
     }
@@ -240,7 +244,7 @@ impl Bulk {
         if self.refused.contains(&(flow, transfer | ANSWER)) {
             return self.notices.push(flow, Notice::of(What::Cancelled, transfer));
         }
-        let memory = if self.sending.len() < MOST && length <= LONGEST {
+        let memory = if self.outgoing.len() < MAX_TRANSFERS && length <= MAX_TRANSFER {
             self.regions.find(endpoint, region, |rights: Rights| rights.read, offset, length)
         } else {
             Err(What::Busy)
@@ -249,9 +253,9 @@ impl Bulk {
             Ok(memory) => {
                 let (kind, transfer) = (TransferKind::Served, transfer | ANSWER);
                 let (region, offset_there) = (into, into_offset);
-                let over =
-                    Over { kind, endpoint, flow, transfer, region, offset: offset_there, length, result: Ok(()) };
-                self.sending.push_back(Sending::new(over, Source::Region(memory), offset));
+                let completion =
+                    Completion { kind, endpoint, flow, transfer, region, offset: offset_there, length, result: Ok(()) };
+                self.outgoing.push_back(OutgoingTransfer::new(completion, Source::Region(memory), offset));
             }
             Err(why) => {
                 self.counters.refused += 1;
@@ -261,7 +265,7 @@ impl Bulk {
     }
 }
 
-/// Into the memory, if all of it fits and nobody has it borrowed.
+/// Copies the data into the memory, if all of it fits and the memory is not borrowed.
 fn deposit(memory: &Memory, at: u64, data: &[u8]) -> Result<(), What> {
     let mut bytes = memory.try_borrow_mut().map_err(|_| What::Busy)?;
     let at = usize::try_from(at).map_err(|_| What::OutOfBounds)?;

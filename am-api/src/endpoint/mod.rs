@@ -1,5 +1,12 @@
 //! Endpoints: where messages arrive, and whose handlers they run.
 
+mod call;
+mod connection_event;
+mod handler;
+mod message;
+mod returned;
+mod transfer;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
@@ -8,12 +15,17 @@ use am_engine::{Idle, Look};
 use am_proto::{EndpointId, Time};
 use am_wire::control::Name;
 
-use crate::awaited::Deadlines;
-use crate::handler::Handlers;
+pub use call::{CallError, CallId, Outcome};
+pub use connection_event::ConnectionEvent;
+pub(crate) use handler::Handlers;
+pub(crate) use message::Head;
+pub use message::{Message, Request};
+pub use returned::Returned;
+pub use transfer::Transfer;
+
 use crate::node_state::{NodeRc, borrow_to_drop};
-use crate::{
-    Connection, ConnectionEvent, HandlerId, Late, Message, NotOpen, Request, RequestError, Returned, Transfer,
-};
+use crate::{Connection, HandlerId, NotOpen, RequestError};
+use call::Calls;
 
 /// An endpoint of a node, with the handlers of the messages that arrive for it.
 ///
@@ -25,8 +37,7 @@ pub struct Endpoint<S> {
     name: Name,
     /// Borrowed while handlers run, which see the endpoint shared: they cannot poll it.
     pub(crate) handlers: RefCell<Handlers<S>>,
-    /// Requests that are to be answered in time.
-    pub(crate) deadlines: RefCell<Deadlines>,
+    pub(crate) calls: RefCell<Calls>,
     idle: Idle,
     /// Turns in a row that found nothing.
     idle_turns: u32,
@@ -37,8 +48,8 @@ const MAX_SLEEP_WITH_KEPT: Duration = Duration::from_millis(1);
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(node: NodeRc, id: EndpointId, name: Name, idle: Idle) -> Self {
-        let (handlers, deadlines) = (RefCell::default(), RefCell::default());
-        Endpoint { node, id, name, handlers, deadlines, idle, idle_turns: 0 }
+        let (handlers, calls) = (RefCell::default(), RefCell::default());
+        Endpoint { node, id, name, handlers, calls, idle, idle_turns: 0 }
     }
 
     /// The endpoint's name.
@@ -56,7 +67,8 @@ impl<S> Endpoint<S> {
         self.handlers.get_mut().replies.set(handler, Box::new(run));
     }
 
-    /// Run this for messages of this endpoint that could not be delivered. Without it they are only counted (`returned`).
+    /// Run this for messages of this endpoint that could not be delivered; [calls](Endpoint::try_call) have their
+    /// [outcome](Endpoint::on_outcome) instead. Without it they are only counted (`returned`).
     pub fn on_returned(&mut self, run: impl FnMut(&mut S, Returned<'_, S>) + 'static) {
         self.handlers.get_mut().returned = Some(Box::new(run));
     }
@@ -70,21 +82,6 @@ impl<S> Endpoint<S> {
     /// Run this when a bulk transfer of this endpoint or of a peer ends, however it ends.
     pub fn on_transfer(&mut self, run: impl FnMut(&mut S, Transfer<'_, S>) + 'static) {
         self.handlers.get_mut().transfer = Some(Box::new(run));
-    }
-
-    /// [`on_reply`](Endpoint::on_reply) for what answers [`Endpoint::request_within`]: its first word is the request's id. An
-    /// answer to nothing that waits is dropped and counted (`late_answers`).
-    pub fn on_answer(&mut self, handler: HandlerId, mut run: impl FnMut(&mut S, Message<'_, S>) + 'static) {
-        self.on_reply(handler, move |state, answer| {
-            if answer.endpoint().is_in_time(&answer) {
-                run(state, answer);
-            }
-        });
-    }
-
-    /// Run this for each [`Endpoint::request_within`] that was not answered in time, and has not come back.
-    pub fn on_late(&mut self, run: impl FnMut(&mut S, Late<'_, S>) + 'static) {
-        self.handlers.get_mut().late = Some(Box::new(run));
     }
 
     /// Run this when a connection of this endpoint opens, fails or ends; not when this side closes it.
@@ -106,7 +103,7 @@ impl<S> Endpoint<S> {
         let mut node = self.node.borrow_mut();
         let received = node.inhale(look);
         let mut handled = 0;
-        if node.has_work() || self.deadlines.borrow().next() <= node.engine.core().now() {
+        if node.has_work() || self.calls.borrow().next() <= node.engine.core().now() {
             drop(node);
             handled = self.dispatch(state);
             node = self.node.borrow_mut();
@@ -211,7 +208,7 @@ impl<S> Endpoint<S> {
     fn rest(&mut self, until: Time) {
         let mut node = self.node.borrow_mut();
         let (now, due) = (node.engine.core().now(), node.engine.sleep_until());
-        let until = until.min(self.deadlines.borrow().next());
+        let until = until.min(self.calls.borrow().next());
         let until = if node.kept.is_empty() { until } else { until.min(now + MAX_SLEEP_WITH_KEPT) };
         if self.idle.wait(now, due.min(until), node.transport.caps().wake.as_deref()) {
             let now = node.clock.now();

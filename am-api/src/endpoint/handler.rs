@@ -1,23 +1,24 @@
 //! Handlers: what a message runs where it arrives.
 
-use crate::{ConnectionEvent, HandlerId, Late, Message, Request, Returned, Transfer};
+use crate::{ConnectionEvent, HandlerId, Message, Outcome, Request, Returned, Transfer};
 
 pub(crate) type OnRequest<S> = Box<dyn FnMut(&mut S, Request<'_, S>)>;
 pub(crate) type OnMessage<S> = Box<dyn FnMut(&mut S, Message<'_, S>)>;
 pub(crate) type OnReturned<S> = Box<dyn FnMut(&mut S, Returned<'_, S>)>;
 pub(crate) type OnTransfer<S> = Box<dyn FnMut(&mut S, Transfer<'_, S>)>;
-pub(crate) type OnLate<S> = Box<dyn FnMut(&mut S, Late<'_, S>)>;
+pub(crate) type OnOutcome<S> = Box<dyn FnMut(&mut S, Outcome<'_, S>)>;
 pub(crate) type OnConnection<S> = Box<dyn FnMut(&mut S, ConnectionEvent<'_, S>)>;
 
 /// What an endpoint runs for what arrives. Boxed when set up, called ever after.
 pub(crate) struct Handlers<S> {
     pub(crate) requests: Table<OnRequest<S>>,
     pub(crate) replies: Table<OnMessage<S>>,
+    /// Of calls: all but answers, which are replies.
+    pub(crate) outcomes: Table<OnOutcome<S>>,
     pub(crate) unhandled: Option<OnMessage<S>>,
     pub(crate) returned: Option<OnReturned<S>>,
     pub(crate) connection: Option<OnConnection<S>>,
     pub(crate) transfer: Option<OnTransfer<S>>,
-    pub(crate) late: Option<OnLate<S>>,
 }
 
 impl<S> Default for Handlers<S> {
@@ -25,11 +26,11 @@ impl<S> Default for Handlers<S> {
         Handlers {
             requests: Table::new(),
             replies: Table::new(),
+            outcomes: Table::new(),
             unhandled: None,
             returned: None,
             connection: None,
             transfer: None,
-            late: None,
         }
     }
 }

@@ -1,0 +1,85 @@
+//! A request with a deadline, and a connection that is made again: the server is restarted twice, and every number is
+//! squared. Both sides run in this process, over `sim:1` or the transport that is given: `call shm:lab`.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use am_api::{Connection, Endpoint, HandlerId, Node, NotOpen, Request};
+
+const SQUARE: HandlerId = HandlerId(0);
+const DEADLINE: Duration = Duration::from_millis(500);
+const ATTEMPTS: u32 = 20;
+
+/// What became of the last call.
+type State = Option<Result<u64, String>>;
+
+/// The node "beta", which leaves after every third answer.
+fn serve(on: &str, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    while !stop.load(SeqCst) {
+        let node = Node::open("beta", on)?;
+        let mut endpoint = node.endpoint::<u64>("squares")?;
+        endpoint.on_request(SQUARE, |answers, Request { message, token }| {
+            let (id, number) = (message.word(0), message.word(1));
+            // An answer's first word is the call's id.
+            *answers += u64::from(token.reply(SQUARE, &[id, number * number], b"").is_ok());
+        });
+        let mut answers = 0;
+        while answers < 3 && !stop.load(SeqCst) {
+            endpoint.wait(&mut answers, Duration::from_millis(50));
+        }
+    }
+    Ok(())
+}
+
+/// Call until there is an answer. The handler may run twice for one number: squaring it again does no harm.
+fn square(endpoint: &mut Endpoint<State>, to: &mut Connection, number: u64) -> Result<u64, Box<dyn Error>> {
+    for _ in 0..ATTEMPTS {
+        let mut state = None;
+        match endpoint.wait_open(&mut state, *to, DEADLINE) {
+            Ok(()) => {}
+            Err(NotOpen::Connecting) => continue,
+            Err(why) => {
+                println!("connecting again: {why}");
+                endpoint.close(*to);
+                *to = endpoint.connect("beta", "squares")?;
+                continue;
+            }
+        }
+        if endpoint.try_call(*to, SQUARE, &[number], b"", DEADLINE).is_ok() {
+            endpoint.wait_until(&mut state, 2 * DEADLINE, Option::is_some);
+        }
+        match state {
+            Some(Ok(square)) => return Ok(square),
+            Some(Err(why)) => println!("calling again: {why}"),
+            None => {}
+        }
+    }
+    Err(format!("no answer to {number}").into())
+}
+
+fn ask(on: &str) -> Result<(), Box<dyn Error>> {
+    let node = Node::open("alpha", on)?;
+    let mut endpoint = node.endpoint("asks")?;
+    // The one place that reports what became of a call.
+    endpoint.on_outcome(SQUARE, |state: &mut State, outcome| {
+        *state = Some(outcome.result.map(|answer| answer.word(1)).map_err(|error| error.to_string()));
+    });
+    let mut to = endpoint.connect("beta", "squares")?;
+    for number in 1..=9 {
+        println!("{number} squared is {}", square(&mut endpoint, &mut to, number)?);
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let on = std::env::args().nth(1).unwrap_or("sim:1".to_owned());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&on, &stop).unwrap_or_else(|error| eprintln!("beta: {error}")));
+        let asked = ask(&on);
+        stop.store(true, SeqCst);
+        asked
+    })
+}

@@ -1,0 +1,278 @@
+//! Calls: requests with a deadline. What becomes of a call is told in one place, once.
+//!
+//! ```text
+//!   try_call(to, SQUARE, words, .., within) ── id, words ──▶ on_request(SQUARE)
+//!   on_outcome(SQUARE)   an answer            ◀── id, .. ────── token.reply(SQUARE, &[message.word(0), ..], ..)
+//!                        Returned, Ended      its connection ended first
+//!                        TimedOut             its time is over
+//! ```
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use am_proto::{FlowId, ReturnReason, Time};
+use am_wire::MAX_WORDS;
+use slotmap::{DefaultKey, Key, KeyData, SlotMap};
+
+use crate::{Connection, Endpoint, HandlerId, Message, RequestError, Returned};
+
+/// A call of this endpoint: what [`Endpoint::try_call`] returned, and the first word of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+/// What became of a call: what [`Endpoint::on_outcome`]'s handler gets, once for each call.
+pub struct Outcome<'a, S> {
+    /// What [`Endpoint::try_call`] returned.
+    pub id: CallId,
+    /// The connection that the call was sent on.
+    pub to: Connection,
+    /// The handler that it named.
+    pub handler: HandlerId,
+    /// The answer, or why there is none.
+    pub result: Result<Message<'a, S>, CallError<'a, S>>,
+    /// The endpoint: handlers send through it.
+    pub endpoint: &'a Endpoint<S>,
+}
+
+/// Why a call has no answer.
+pub enum CallError<'a, S> {
+    /// It could not be delivered. Its [fate](Returned::fate) says whether it may have been handled.
+    Returned(Returned<'a, S>),
+    /// The peer's node received it, and the connection ended without an answer. It may have been handled.
+    Ended(ReturnReason),
+    /// Its time is over. It may have been handled, or be handled later; an answer that arrives later is dropped and counted
+    /// (`late_answers`). A program that sends it again needs a handler that may run twice.
+    TimedOut,
+}
+
+impl<S> fmt::Debug for Outcome<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("id", &self.id)
+            .field("to", &self.to)
+            .field("handler", &self.handler)
+            .field("result", &self.result)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> fmt::Debug for CallError<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::Returned(returned) => f.debug_tuple("Returned").field(returned).finish(),
+            CallError::Ended(reason) => f.debug_tuple("Ended").field(reason).finish(),
+            CallError::TimedOut => f.write_str("TimedOut"),
+        }
+    }
+}
+
+impl<S> fmt::Display for CallError<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::Returned(returned) => write!(f, "it came back: {}", returned.reason),
+            CallError::Ended(reason) => write!(f, "no answer, and the connection ended: {reason}"),
+            CallError::TimedOut => f.write_str("no answer in time"),
+        }
+    }
+}
+
+impl<S> Endpoint<S> {
+    /// A [`try_request`](Endpoint::try_request) with one outcome within this time. [`on_outcome`](Endpoint::on_outcome)'s handler
+    /// gets it: an answer, or a [`CallError`].
+    ///
+    /// The id that this returns is the first word of the request; the words given here, at most 3, follow it. The handler at
+    /// the other side replies with that word as its first, and names the same handler.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use am_api::{Connection, Endpoint, HandlerId, Request, RequestError};
+    ///
+    /// const SQUARE: HandlerId = HandlerId(0);
+    ///
+    /// fn serve(endpoint: &mut Endpoint<()>) {
+    ///     endpoint.on_request(SQUARE, |(), Request { message, token }| {
+    ///         let (id, number) = (message.word(0), message.word(1));
+    ///         token.reply(SQUARE, &[id, number * number], b"").unwrap_or_else(|error| eprintln!("{error}"));
+    ///     });
+    /// }
+    ///
+    /// fn listen(endpoint: &mut Endpoint<Vec<String>>) {
+    ///     endpoint.on_outcome(SQUARE, |log, outcome| match outcome.result {
+    ///         Ok(answer) => log.push(format!("{}: {}", outcome.id.0, answer.word(1))),
+    ///         Err(error) => log.push(format!("{}: {error}", outcome.id.0)),
+    ///     });
+    /// }
+    ///
+    /// fn ask(endpoint: &Endpoint<Vec<String>>, to: Connection) -> Result<(), RequestError> {
+    ///     endpoint.try_call(to, SQUARE, &[12], b"", Duration::from_millis(200)).map(|_id| ())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Endpoint::try_request`]: it was not sent, and has no other outcome.
+    pub fn try_call(
+        &self,
+        to: Connection,
+        handler: HandlerId,
+        words: &[u64],
+        payload: &[u8],
+        within: Duration,
+    ) -> Result<CallId, RequestError> {
+        let mut all = [0; MAX_WORDS];
+        let (count, most) = (words.len() + 1, MAX_WORDS - 1);
+        let too_many = RequestError::TooManyWords { count: words.len(), most };
+        all.get_mut(1..count).ok_or(too_many)?.copy_from_slice(words);
+        let due = self.node.borrow().clock.now() + within;
+        let mut calls = self.calls.borrow_mut();
+        let id = calls.add(Call { flow: to.0, handler }, due);
+        all[0] = id.0;
+        self.try_request(to, handler, &all[..count], payload).inspect_err(|_| _ = calls.take(id, |_| true))?;
+        Ok(id)
+    }
+
+    /// Run this for the outcome of each [`try_call`](Endpoint::try_call) that names `handler`. It takes the place of
+    /// [`on_reply`](Endpoint::on_reply) for that handler. A reply that answers no waiting call is dropped and counted
+    /// (`late_answers`). What comes back after its time is over goes to [`on_returned`](Endpoint::on_returned).
+    pub fn on_outcome(&mut self, handler: HandlerId, run: impl FnMut(&mut S, Outcome<'_, S>) + 'static) {
+        let for_answers = Rc::new(RefCell::new(run));
+        let for_errors = for_answers.clone();
+        self.on_reply(handler, move |state, answer| {
+            let (id, to, endpoint) = (CallId(answer.word(0)), answer.from(), answer.endpoint());
+            if endpoint.calls.borrow_mut().take(id, |call| call.flow == to.0) {
+                for_answers.borrow_mut()(state, Outcome { id, to, handler, result: Ok(answer), endpoint });
+            } else {
+                endpoint.node.borrow_mut().tally.late_answers += 1;
+            }
+        });
+        let run = move |state: &mut S, outcome: Outcome<'_, S>| for_errors.borrow_mut()(state, outcome);
+        self.node.borrow_mut().events.add(self.id);
+        self.handlers.get_mut().outcomes.set(handler, Box::new(run));
+    }
+
+    /// A connection ended, and the calls on it with it.
+    pub(crate) fn end_calls(&self, on: Connection, reason: ReturnReason) {
+        let now = self.node.borrow().engine.core().now();
+        self.calls.borrow_mut().ended(on.0, reason, now);
+    }
+
+    /// A request of this endpoint came back: whether it is a call that waited, which it does no more.
+    pub(crate) fn take_returned_call(&self, request: &Message<'_, S>) -> bool {
+        let (flow, handler) = (request.from().0, request.handler());
+        let is_it = |call: &Call| (call.flow, call.handler) == (flow, handler);
+        self.calls.borrow_mut().take(CallId(request.word(0)), is_it)
+    }
+
+    /// The next call that has no answer: its time is over, or its connection ended and nothing more of it can arrive.
+    pub(crate) fn next_unanswered(&self) -> Option<Outcome<'_, S>> {
+        let (mut calls, mut node) = (self.calls.borrow_mut(), self.node.borrow_mut());
+        let core = node.core();
+        let (id, call, error) = match calls.pop_due(core.now()) {
+            Some((id, call)) => (id, call, CallError::TimedOut),
+            None => {
+                let &(flow, reason) = calls.ended.last()?;
+                if core.has_unacknowledged(flow) || core.has_returned_to(self.id) || core.has_deliveries() {
+                    calls.next = calls.next.min(core.now() + RECHECK);
+                    return None;
+                }
+                let (id, call) = calls.take_on(flow)?;
+                (id, call, CallError::Ended(reason))
+            }
+        };
+        Some(Outcome { id, to: Connection(call.flow), handler: call.handler, result: Err(error), endpoint: self })
+    }
+}
+
+/// A call that waits for its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    flow: FlowId,
+    handler: HandlerId,
+}
+
+/// The calls of an endpoint that wait. No call allocates when as many waited before.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    waiting: SlotMap<DefaultKey, Call>,
+    /// When each is due, and some that have had their outcome.
+    due: BinaryHeap<Reverse<(Time, DefaultKey)>>,
+    /// When to look at them next.
+    next: Time,
+    /// Connections that ended while calls on them waited.
+    ended: Vec<(FlowId, ReturnReason)>,
+}
+
+/// The heap may have so many more entries than there are waiting calls.
+const MAX_STALE: usize = 64;
+
+/// While a connection that ended has messages that may still come back, how often to look.
+const RECHECK: Duration = Duration::from_millis(1);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Calls { waiting: SlotMap::new(), due: BinaryHeap::new(), next: Time::NEVER, ended: Vec::new() }
+    }
+}
+
+impl Calls {
+    fn add(&mut self, call: Call, due: Time) -> CallId {
+        let Calls { waiting, due: heap, .. } = self;
+        let key = waiting.insert(call);
+        if heap.len() > 2 * waiting.len() + MAX_STALE {
+            heap.retain(|Reverse((_, key))| waiting.contains_key(*key));
+        }
+        heap.push(Reverse((due, key)));
+        self.next = self.next.min(due);
+        CallId(key.data().as_ffi())
+    }
+
+    /// Whether this one waited; it does no more.
+    fn take(&mut self, CallId(id): CallId, is_it: impl Fn(&Call) -> bool) -> bool {
+        let key = DefaultKey::from(KeyData::from_ffi(id));
+        self.waiting.get(key).is_some_and(is_it) && self.waiting.remove(key).is_some()
+    }
+
+    /// When to look at them next.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    /// One whose time is over.
+    fn pop_due(&mut self, now: Time) -> Option<(CallId, Call)> {
+        while let Some(&Reverse((_, key))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) {
+            self.due.pop();
+            if let Some(call) = self.waiting.remove(key) {
+                return Some((CallId(key.data().as_ffi()), call));
+            }
+        }
+        self.next = self.due.peek().map_or(Time::NEVER, |Reverse((due, _))| *due);
+        None
+    }
+
+    /// This connection ended: nothing can be answered any more once all that was on its way is here.
+    pub(crate) fn ended(&mut self, flow: FlowId, reason: ReturnReason, now: Time) {
+        if self.waiting.values().any(|call| call.flow == flow) {
+            self.ended.push((flow, reason));
+            self.next = now;
+        }
+    }
+
+    /// One on this connection, which has ended; after the last one the connection is forgotten.
+    fn take_on(&mut self, flow: FlowId) -> Option<(CallId, Call)> {
+        let found = self.waiting.iter().find(|(_, call)| call.flow == flow).map(|(key, call)| (key, *call));
+        if found.is_none() {
+            self.ended.retain(|(ended, _)| *ended != flow);
+        }
+        if found.is_some() || !self.ended.is_empty() {
+            self.next = Time::default();
+        }
+        found.map(|(key, call)| {
+            self.waiting.remove(key);
+            (CallId(key.data().as_ffi()), call)
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! The credits of messages that handlers keep.
+
+use std::cell::Cell;
+
+use am_proto::FlowId;
+use am_ring::{Lender, Loan};
+use am_wire::Class;
+
+/// The credits of kept messages. A message may be dropped on any thread, but only the node's may return its credit.
+#[derive(Debug)]
+pub(crate) struct KeptCredits {
+    lender: Lender,
+    /// By place in `lender`: whose credit it is.
+    owners: Box<[Option<(FlowId, Class)>]>,
+}
+
+impl KeptCredits {
+    /// Room for so many messages.
+    pub(crate) fn new(count: usize) -> Self {
+        KeptCredits { lender: Lender::new(count), owners: vec![None; count].into() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lender.is_empty()
+    }
+
+    /// A handle on this message's credit, the first or one more. `None` if more messages are kept than can be in flight:
+    /// that credit returns at once.
+    pub(crate) fn hold(&mut self, kept: &Cell<Option<usize>>, flow: FlowId, class: Class) -> Option<Loan> {
+        if let Some(place) = kept.get() {
+            return self.lender.lend_again(place);
+        }
+        let loan = self.lender.lend()?;
+        self.owners[loan.place()] = Some((flow, class));
+        kept.set(Some(loan.place()));
+        Some(loan)
+    }
+
+    /// The credit of a message that was dropped.
+    pub(crate) fn next_dropped(&mut self) -> Option<(FlowId, Class)> {
+        self.owners[self.lender.come_back()?].take()
+    }
+}

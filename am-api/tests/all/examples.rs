@@ -1,0 +1,105 @@
+//! Each example does what it says. `ping` is in `anywhere`, `verify` in `verified`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Output, Stdio, id};
+use std::time::Duration;
+
+use am_api::{HandlerId, Node};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::common::LONG;
+use crate::example::{Running, example};
+
+/// What an example prints, which ends well.
+fn printed(name: &str, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = example(name).args(arguments).output().expect("started");
+    let (printed, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success() && errors.is_empty(), "{name}: {errors}{printed}");
+    printed.into_owned()
+}
+
+#[test]
+fn call_squares_all_numbers_though_its_server_restarts() {
+    for on in ["sim:1", &format!("shm:am-call-{}", id())] {
+        let printed = printed("call", &[on]);
+        assert!((1..=9).all(|n| printed.contains(&format!("{n} squared is {}\n", n * n))), "{printed}");
+        assert!(printed.matches(" again: ").count() >= 2, "{printed}");
+    }
+}
+
+#[test]
+fn bulk_gets_back_what_it_put() {
+    for on in ["sim:1", &format!("shm:am-bulk-{}", id())] {
+        let printed = printed("bulk", &[on]);
+        assert!(printed.contains("the same") && printed.contains("Deposited"), "{printed}");
+    }
+}
+
+#[test]
+fn clients_have_a_sum_each() {
+    let printed = printed("clients", &[]);
+    assert_eq!(printed.matches("has left with 500500").count(), 4, "{printed}");
+}
+
+#[test]
+fn transports_are_chosen_by_peer() {
+    let printed = printed("transports", &[]);
+    assert!(printed.contains("alpha asks beta/main by shm:"), "{printed}");
+    assert!(printed.contains("gamma asks beta/main by udp:"), "{printed}");
+}
+
+#[test]
+fn own_loop_is_never_held_up() {
+    assert!(printed("own_loop", &[]).contains("round 200 of 200"));
+}
+
+/// Interrupted among requests: what was handled does not come back.
+#[test]
+fn shutdown_loses_nothing() {
+    const ECHO: HandlerId = HandlerId(0);
+    #[derive(Default)]
+    struct Seen {
+        answers: u64,
+        back: u64,
+    }
+    let mut child = example("shutdown").arg("udp:127.0.0.1:0").stdout(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut server = Running(child);
+    let mut first = String::new();
+    lines.read_line(&mut first).expect("a line");
+    let address = first.strip_prefix("serving on ").and_then(|line| line.split_once(';')).expect("an address").0;
+
+    let node = Node::open("alpha", "udp:127.0.0.1:0").unwrap();
+    node.add_peer_address(address).unwrap();
+    let mut endpoint = node.endpoint::<Seen>("main").unwrap();
+    endpoint.on_reply(ECHO, |seen, _| seen.answers += 1);
+    endpoint.on_returned(|seen, _| seen.back += 1);
+    let mut seen = Seen::default();
+    let to = loop {
+        let to = endpoint.connect("beta", "main").unwrap();
+        if endpoint.wait_open(&mut seen, to, LONG).is_ok() {
+            break to;
+        }
+        endpoint.close(to);
+    };
+    let mut sent = 0;
+    while endpoint.request(&mut seen, to, ECHO, &[sent], b"hello").is_ok() {
+        sent += 1;
+        if sent == 1000 {
+            kill(Pid::from_raw(server.0.id() as i32), Signal::SIGINT).expect("it is there");
+        }
+    }
+    while endpoint.wait(&mut seen, Duration::from_millis(200)) > 0 {}
+    assert!(server.0.wait().expect("its end").success());
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).expect("text");
+    let handled: u64 = rest.trim().strip_prefix("handled ").and_then(|count| count.parse().ok()).expect("a count");
+    assert!(
+        (seen.answers..=sent - seen.back).contains(&handled),
+        "{} <= {handled} <= {sent} - {}",
+        seen.answers,
+        seen.back
+    );
+    assert!(handled >= 1000 - am_api::WINDOW as u64);
+}
