@@ -109,7 +109,7 @@ impl NamedLink {
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
         let on: Name = on.join("+").parse().map_err(|error| Error::Usage(format!("--on: {error}")))?;
-        let address = if on.scheme() == "dpdk" && !is_several { am_dpdk::address(&on)? } else { [0; 6] };
+        let address = if on.scheme() == "dpdk" && !is_several { dpdk::address(&on)? } else { [0; 6] };
         Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core, is_several })
     }
 
@@ -144,7 +144,7 @@ impl NamedLink {
                 let side = (self.side, Gather::like_ours(how));
                 Box::new(Tcp::open(side, LOOPBACK, mtu, (&here, peer), mode, watch)?)
             }
-            "dpdk" => Box::new(am_dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
+            "dpdk" => Box::new(dpdk::open(self.side, &self.name()?, (&here, peer), watch)?),
             "sim" => Box::new(simulated::open(&self.name()?, watch)?),
             _ => return Err(self.not_here(Via::Raw)),
         })
@@ -163,7 +163,7 @@ impl NamedLink {
         if row.is_kernel() || scheme != "dpdk" {
             return Err(self.not_here(Via::Row(row)));
         }
-        Ok(Box::new(Bare::new(am_dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row)))
+        Ok(Box::new(Bare::new(dpdk::open(self.side, &self.name()?, (&self.here()?, peer), watch)?, row)))
     }
 
     fn not_here(&self, via: Via) -> Error {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use am_wire::frame::ETHERNET;
 use nix::unistd::geteuid;
-use wire::frame::ETHERNET;
 
 use crate::cores::{Cores, pin};
 use crate::error::Error;

@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ::wire::Address;
-use ::wire::frame::ETHERNET;
 use am_transport::loopback::{Options, Plug, wire};
+use am_wire::Address;
+use am_wire::frame::ETHERNET;
 
 use super::threads::{self, lost};
 use crate::ablation::queues::Queues;

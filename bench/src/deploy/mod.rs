@@ -15,8 +15,8 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
-use ::wire::control::Control;
-use ::wire::frame::ETHERNET;
+use am_wire::control::Control;
+use am_wire::frame::ETHERNET;
 
 /// How long to wait for an answer to a plan.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ::dpdk::Options;
-use ::dpdk::raw::{BATCH, Raw};
+use am_dpdk::Options;
+use am_dpdk::raw::{BATCH, Raw};
 use am_transport::Name;
 
 use super::am::facility;
