@@ -1,4 +1,4 @@
-//! How messages are handed over, and what may stand beside what.
+//! How messages are handed to the system, and which measurements may be compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,11 @@ pub(crate) enum Batching {
     Single,
     /// Many with each; every message has a frame or datagram of its own. On a stream: many with each write.
     Bursts,
-    /// Many with each, and they share frames. On a stream: as many with each write as ours have in their frames.
+    /// Many with each, and they share frames. On a stream: as many with each write as `am` has in a frame.
     Shared,
 }
 
 impl Batching {
-    /// As in a sentence.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Batching::Single => "one at a time",
@@ -28,7 +27,7 @@ impl Batching {
         }
     }
 
-    /// Of this port in this bench: a round trip has one message on its way, and a transfer is cut into frames that are full.
+    /// The batching of a driver in a bench. A round trip has one message in flight; a transfer is cut into full frames.
     pub(crate) fn of(port: &dyn Port, bench: Bench) -> Batching {
         match bench {
             Bench::Latency | Bench::Volley => Batching::Single,
@@ -41,14 +40,14 @@ impl Batching {
 /// Why two measurements have no ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unequal {
-    /// Their messages have these sizes.
+    /// The sizes of their messages differ.
     Sizes(usize, usize),
-    /// Their messages were handed over so.
+    /// Their batching differs.
     Batching(Batching, Batching),
 }
 
 impl Unequal {
-    /// What is not equal of these two; `None` where a ratio says something of what carried them.
+    /// What differs between two measurements; `None` if their ratio compares the drivers alone.
     pub(crate) fn of(one: (Cut, Batching), other: (Cut, Batching)) -> Option<Unequal> {
         if one.0.size != other.0.size {
             return Some(Unequal::Sizes(one.0.size, other.0.size));
@@ -56,7 +55,6 @@ impl Unequal {
         (one.1 != other.1).then_some(Unequal::Batching(one.1, other.1))
     }
 
-    /// The reason.
     pub(crate) fn words(self) -> String {
         match self {
             Unequal::Sizes(one, other) => format!("messages of {one} B beside {other} B"),

@@ -1,37 +1,37 @@
-//! What a data message holds, and whether a message that arrived holds that.
+//! The content of data messages, and its check at the receiver.
 //!
-//! Both sides know the bytes of each message beforehand, so a sender that prepares its frames
-//! once still does so. The receiver compares the length of every message, and all bytes of one
-//! message in [`SHARE`]: every via is checked in the same way, and the check costs each the same.
+//! Both sides know the bytes of each message in advance, so a sender that prepares its frames once can still do so. The
+//! receiver compares the length of every message, and all bytes of one message in [`SHARE`]. Every driver is checked in
+//! the same way, at the same cost.
 
 use am_wire::frame::{ETHERNET, SMALLEST};
 
 use crate::measure::Arrived;
 
-/// The bytes of one message in so many are compared, now an earlier, now a later one of them: a fault may strike every
-/// second message, or one slot of a ring. Of a bulk transfer, one byte in so many.
+/// All bytes of one message in this many are compared, at a position that varies: a fault may strike every second
+/// message, or one slot of a ring. Of a bulk transfer, one byte in this many is compared.
 pub(crate) const SHARE: u64 = 16;
 
-/// The bytes of messages that a sender makes in place, without a source to copy from.
+/// The bytes of a message that its sender builds in place, without a source to copy from.
 pub(crate) const MADE: u8 = 0xa5;
 
 /// The messages of one measurement, and the one that is arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     bytes: Vec<u8>,
-    /// Messages that have arrived,
+    /// Messages that have arrived.
     seen: u64,
-    /// and the number of the one that is compared next.
+    /// The number of the next message that is compared.
     compared: u64,
-    /// Bytes of the next one that have arrived,
+    /// Bytes of the present message that have arrived.
     at: usize,
-    /// and whether one of them is wrong.
+    /// Whether one of them is wrong.
     is_spoilt: bool,
 }
 
 impl Content {
-    /// Messages of so many bytes, no two of which in a row are alike. The first byte is 0, so
-    /// that a message differs from a note where both share a socket.
+    /// Messages of this size, without repetition in their bytes. The first byte is 0, which tells a message from a
+    /// control message on a shared socket.
     pub(crate) fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
         Stream::new(size as u64, 0).fill(&mut bytes);
@@ -39,7 +39,7 @@ impl Content {
         Content { bytes, ..Content::default() }
     }
 
-    /// Messages of so many bytes that are made in place.
+    /// Messages of this size that are built in place.
     pub(crate) fn made(size: usize) -> Content {
         Content { bytes: vec![MADE; size], ..Content::default() }
     }
@@ -57,14 +57,14 @@ impl Content {
         &frame[ETHERNET..end]
     }
 
-    /// A message has arrived.
+    /// Count a whole message.
     #[inline]
     pub(crate) fn count(&mut self, message: &[u8], arrived: &mut Arrived) {
         self.piece(message);
         self.end(arrived);
     }
 
-    /// A piece of a message has arrived.
+    /// Compare a piece of a message.
     #[inline]
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.seen == self.compared {
@@ -73,13 +73,13 @@ impl Content {
         self.at += piece.len();
     }
 
-    /// Bytes of the message that are yet to come.
+    /// Bytes of the present message that have not arrived.
     #[inline]
     pub(crate) fn missing(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The piece before was the last one.
+    /// Count the message that the last piece completed.
     #[inline]
     pub(crate) fn end(&mut self, arrived: &mut Arrived) {
         arrived.messages += 1;
@@ -93,7 +93,7 @@ impl Content {
     }
 }
 
-/// Bytes that depend on a seed and a number.
+/// A stream of bytes that depends on a seed and a number.
 pub(crate) struct Stream(u64);
 
 impl Stream {
@@ -107,7 +107,7 @@ impl Stream {
         (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()
     }
 
-    /// As many as there is room for.
+    /// Fill `bytes`.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
             piece.copy_from_slice(&self.next()[..piece.len()]);
@@ -117,7 +117,7 @@ impl Stream {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Numbers that look like dice (splitmix64's last step).
+/// Scrambles a number (splitmix64's last step).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -129,7 +129,7 @@ pub(crate) fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// How many of these messages in a row are wrong.
+    /// The number of wrong messages.
     fn wrong(content: &mut Content, messages: impl IntoIterator<Item = Vec<u8>>) -> u64 {
         let mut arrived = Arrived::default();
         messages.into_iter().for_each(|message| content.count(&message, &mut arrived));

@@ -1,4 +1,4 @@
-//! The demonstration: one table, and words to it.
+//! The demonstration: a table with explanations.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{measure, out, print};
 const TIME: Duration = Duration::from_millis(100);
 const BENCHES: [Bench; 2] = [Bench::Latency, Bench::Bandwidth];
 
-/// Show it over a cable or, where something is missing for that, in memory.
+/// Measure over a cable, or in memory if a cable cannot be made.
 ///
 /// # Errors
-/// Neither works, or it was interrupted.
+/// Neither works, or a signal arrived.
 pub(crate) fn show(options: &Options, watch: &Watch) -> Result<(), Error> {
     say(options, INTRODUCTION)?;
     let (session, place) = match over(&Where::Veth(1500), options, watch) {

@@ -1,4 +1,4 @@
-//! The command line's grammar, with a help for each command that offers what it takes.
+//! The grammar of the command line. The help of each command shows the options that it takes.
 
 use std::io::{ErrorKind, Write, stdout};
 
@@ -7,23 +7,23 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use crate::cli::Cli;
 use crate::error::Error;
 
-/// What the demonstration decides itself.
+/// The demonstration chooses these itself.
 const NOT_FOR_DEMO: [&str; 7] = ["hosts", "serve", "peer", "on", "name", "mtu", "trace"];
 
-/// The ablation has rows and sizes of its own.
+/// The ablation has its own rows and sizes.
 const NOT_FOR_ABLATION: [&str; 3] = ["via", "size", "trace"];
 
-/// So has the torture, and no rounds; both sides are here.
+/// `stress` has its own messages, and no rounds; both sides are here.
 const NOT_FOR_TORTURE: [&str; 10] =
     ["serve", "peer", "on", "name", "via", "size", "rounds", "time", "warm_up", "trace"];
 
-/// Both rows of what comes back are ours, and both sides are here.
+/// Both rows of `bounce` are ours, and both sides are here.
 const NOT_FOR_BOUNCE: [&str; 7] = ["serve", "peer", "on", "name", "via", "bundles", "trace"];
 
-/// So has the comparison, on hosts of its own.
+/// The comparison has its own rows and hosts.
 const NOT_FOR_COMPARE: [&str; 8] = ["hosts", "serve", "peer", "on", "name", "via", "bundles", "trace"];
 
-/// What an option means for one command, where that is not what it means for most: command, option, help.
+/// The help of options with another meaning for one command: command, option, help.
 const MEANS: [(&str, &str, &str); 12] = [
     ("latency", "size", "Payload bytes of a message (64K, 1M), or `full` for as many as a frame holds [default: 16]"),
     ("latency", "time", "Length of one measurement [default: 0.25]"),
@@ -39,14 +39,14 @@ const MEANS: [(&str, &str, &str); 12] = [
     ("torture", "hosts", "Both hosts on this machine, two processes: any but loopback and sim [default: veth]"),
 ];
 
-/// The near side says what is measured, and how much.
+/// The near side chooses what to measure.
 const NOT_FOR_SERVE: [&str; 13] =
     ["hosts", "serve", "peer", "mtu", "via", "size", "bundles", "rounds", "time", "warm_up", "json", "save", "trace"];
 
-/// What the user said; where that has no sense, or asks for help, the exit code once it was answered.
+/// Parse the command line. If it is wrong, or asks for help, print the answer and return the exit code.
 ///
 /// # Errors
-/// The help could not be written, as on a full disk.
+/// The help cannot be written, as on a full disk.
 pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
     match grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Ok(Ok(cli)),
@@ -54,11 +54,11 @@ pub(crate) fn read() -> Result<Result<Cli, u8>, Error> {
     }
 }
 
-/// Say what is wrong, or the help that was asked for.
+/// Print the error, or the help.
 fn answer(error: &clap::Error) -> Result<u8, Error> {
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     match error.print().and_then(|()| stdout().flush()) {
-        // Whoever read it has gone; and what cannot be said on standard error cannot be said.
+        // The reader is gone; or standard error, which fails, is the only place for an error.
         Err(why) if why.kind() != ErrorKind::BrokenPipe && !error.use_stderr() => {
             Err(Error::System { doing: "writing the help", source: why })
         }
@@ -66,8 +66,8 @@ fn answer(error: &clap::Error) -> Result<u8, Error> {
     }
 }
 
-/// An option stands for every command that has none of the same name. Those that
-/// are hidden still parse, so that they can be refused with a reason.
+/// An option is valid for every command unless the command has its own of that name. Hidden options still parse, so
+/// that a command can refuse them with a reason.
 fn grammar() -> Command {
     let grammar = Cli::command();
     let hidden = |names: &[&str]| -> Vec<Arg> {
@@ -99,7 +99,7 @@ mod tests {
         grammar().debug_assert();
     }
 
-    /// Whether a command's help has an option.
+    /// Whether a command's help shows an option.
     fn offers(command: &str, option: &str) -> bool {
         let line = ["am-bench", command, "--help"];
         let help = grammar().try_get_matches_from(line).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What goes by a via, as far as that is known before it is open.
+//! The limit of a driver's messages, as far as it is known before the driver is open.
 
 use am_wire::Framing;
 
@@ -6,15 +6,15 @@ use crate::plan::{How, Place};
 use crate::via::Via;
 use crate::via::datagram::Layout;
 
-/// No frame of this via carries more payload between these places; `None` where that is not known.
+/// The most payload that a frame of this driver carries between these sides; `None` if it is unknown.
 pub(crate) fn most(via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
     let mtu = far.carries(near.mtu?);
     match via {
-        // What the network lets through shows once it is open.
+        // The network's limit is known once it is open.
         Via::Am => Some(mtu.saturating_sub(how.framing.fixed().map_or(0, Framing::cost))),
         Via::Raw => Some(mtu),
         Via::Udp => near.ip_towards(far).map(|(own, _)| Layout::new(mtu, own.is_ipv4()).largest),
-        // They have sizes of their own.
+        // These have their own limits.
         Via::Cacheline | Via::Row(_) => None,
     }
 }

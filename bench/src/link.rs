@@ -1,4 +1,4 @@
-//! Opens vias on an interface.
+//! Opens drivers on an interface.
 
 use std::time::{Duration, Instant};
 
@@ -36,16 +36,16 @@ impl InterfaceLink {
     /// The side on this interface of the calling thread's host, for a node called `name`.
     ///
     /// # Errors
-    /// The interface is not there, or cannot be used.
+    /// The interface does not exist, or cannot be used.
     pub(crate) fn new(side: Side, name: &str, interface: &str, core: Option<usize>) -> Result<InterfaceLink, Error> {
         let interface = Interface::find(interface)?;
         Ok(InterfaceLink { side, interface, name: name.to_owned(), core })
     }
 
-    /// A node of ours on the interface, alone, that measures nothing: it sleeps while nothing comes.
+    /// Open a node on the interface that measures nothing. It sleeps while it is idle.
     ///
     /// # Errors
-    /// What is in the way.
+    /// Why it cannot be opened.
     pub(crate) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
         node_that(Idle::default(), &self.name, how, Box::new(self.transport(how, watch)?))
     }
@@ -55,7 +55,7 @@ impl InterfaceLink {
         once_free(watch, || Ok(am_afxdp::open(&options)?))
     }
 
-    /// What this side is called, and its interface.
+    /// The names of the node and of its interface.
     pub(crate) fn names(&self) -> (&str, &str) {
         (&self.name, &self.interface.name)
     }
@@ -96,12 +96,11 @@ impl InterfaceLink {
     }
 }
 
-/// The socket of the via before may keep its queue for a moment after it was
-/// closed, and on a busy machine for longer. A NIC whose link came back a moment
-/// ago may not use its IPv6 address yet.
+/// The socket of the driver before may keep its queue for a moment after it was closed, on a busy machine for longer. A
+/// NIC whose link has just come up cannot use its IPv6 address yet.
 const RELEASED: Duration = Duration::from_secs(3);
 
-/// Open, and again while the queue is in use, or an address not yet.
+/// Open; try again while the queue is in use, or an address is not usable yet.
 pub(crate) fn once_free<T>(watch: &Watch, mut open: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let begin = Instant::now();
     loop {
@@ -120,7 +119,7 @@ impl Placed for InterfaceLink {
 
 impl Link for InterfaceLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
-        // A server lives longer than its interface's MTU and address.
+        // The interface of a server may get another MTU or address.
         self.interface = Interface::find(&self.interface.name)?;
         Ok(match via {
             Via::Am => Box::new(self.am(peer, how, watch)?),

@@ -1,5 +1,4 @@
-//! Opens vias on a transport that is named: two processes of one machine, and
-//! what joins them.
+//! Opens drivers on a transport that is named: between two processes of one machine, or two machines.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::thread::sleep;
@@ -30,43 +29,41 @@ use crate::via::simulated;
 use crate::via::udp::Udp;
 use crate::watch::Watch;
 
-/// The interface whose IP addresses the bare sockets have.
+/// The interface whose IP addresses the bare sockets use.
 const LOOPBACK: &str = "lo";
 
-/// In a name: the number of the via that is opened, for what each has to make anew.
+/// A placeholder in names: the number of the driver that is opened, for transports that need a new name each time.
 pub(crate) const STAGE: &str = "%stage";
 
-/// What a bare socket's frame carries where nobody says otherwise.
+/// The default payload of a bare socket's frame.
 const ETHERNETS: u32 = 1500;
 
-/// Devices that find the other side when they are opened.
+/// Devices that meet their other end when they are opened.
 const MEET: [&str; 2] = ["dpdk:net_memif", "dpdk:net_virtio_user"];
 
-/// The other side opens its end within so long, and is looked for so often.
+/// How long the other side may take to open its end, and how often this side tries.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// One side.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedLink {
     side: Side,
-    /// What the node is called.
     node: String,
-    /// Its transport, as it was named.
+    /// Its transport, as named on the command line.
     on: Name,
-    /// Its link address, where it has one that is the same whenever it is open; else all zero.
+    /// Its link address if it is fixed; else all zero.
     address: [u8; 6],
-    /// Vias opened so far: both sides open the same ones.
+    /// The number of drivers opened so far. Both sides open the same ones.
     opened: usize,
     core: Option<usize>,
-    /// The name is of several, joined.
+    /// Whether the name is of several transports.
     is_several: bool,
 }
 
-/// The transport of this name. One side of some devices is there before the other, which has to try again.
+/// Open the transport of this name. With some devices one side is ready before the other, which has to try again.
 ///
 /// # Errors
-/// What is in the way.
+/// Why it cannot be opened.
 pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
     let (text, begin) = (name.to_string(), Instant::now());
     let meets = MEET.iter().any(|device| text.starts_with(device));
@@ -82,8 +79,8 @@ pub(crate) fn open(name: &Name, watch: &Watch) -> Result<Box<dyn Transport>, Err
     }
 }
 
-/// With a port that is free, where the name leaves the choice to the kernel: each via opens it anew, and the other side is to
-/// find all of them at one place.
+/// Replace port 0 by a free port. Each driver opens it again, and the other side has to find all of them at one
+/// address.
 fn with_port(name: &str) -> Result<String, Error> {
     let (scheme, rest) = name.split_once(':').unwrap_or((name, ""));
     let (place, settings) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
@@ -104,7 +101,7 @@ impl NamedLink {
     /// The side of a node called `node` on this transport.
     ///
     /// # Errors
-    /// The text names no transport, or a NIC that DPDK does not get.
+    /// The text names no transport, or DPDK cannot open the NIC.
     pub(crate) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<NamedLink, Error> {
         let on: Vec<String> = am_api::transports::split(on).into_iter().map(with_port).collect::<Result<_, _>>()?;
         let is_several = on.len() > 1;
@@ -113,28 +110,26 @@ impl NamedLink {
         Ok(NamedLink { side, node: node.to_owned(), on, address, opened: 0, core, is_several })
     }
 
-    /// What the node is called.
     pub(crate) fn node(&self) -> &str {
         &self.node
     }
 
-    /// Its transport, as it was named.
     pub(crate) fn on(&self) -> String {
         self.on.to_string()
     }
 
-    /// The name of what the next via is opened on.
+    /// The name of the next driver's transport.
     fn name(&self) -> Result<Name, Error> {
         let name = self.on.to_string().replace(STAGE, &self.opened.to_string());
         name.parse().map_err(|error: am_transport::NameError| Error::Usage(error.to_string()))
     }
 
-    /// The transport that the next via is opened on.
+    /// The transport of the next driver.
     pub(crate) fn transport(&self, watch: &Watch) -> Result<Box<dyn Transport>, Error> {
         open(&self.name()?, watch)
     }
 
-    /// The same without us: a bare socket, or bare frames.
+    /// The transport without our protocol: a bare socket, or bare frames.
     fn raw(&self, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         let here = self.here()?;
         let (mtu, mode) = (peer.carries(here.mtu.unwrap_or(ETHERNETS)), "kernel".to_owned());
@@ -156,7 +151,7 @@ impl NamedLink {
             return self.raw(peer, how, watch);
         }
         if row.is_of_queues() {
-            // Who is there shows when they are heard.
+            // The address of the other side is known once it sends.
             let queues = Queues::new(self.transport(watch)?, Address::BROADCAST, row);
             return Ok(Box::new(queues.carrying(peer)));
         }
@@ -186,7 +181,7 @@ impl Placed for NamedLink {
             core: self.core,
             mtu: match self.on.scheme() {
                 _ if self.is_several => None,
-                // What its transport takes where nobody says otherwise.
+                // The transport's default.
                 "tcp" if frame.is_none() => Some(Joint::Tcp.mtu()),
                 _ => frame.and_then(|frame| u32::try_from(frame.checked_sub(ETHERNET)?).ok()),
             },
@@ -209,7 +204,7 @@ impl Link for NamedLink {
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error> {
         self.opened += 1;
         match via {
-            // What the near side asks for is its own to know.
+            // The near side may ask for what this side does not have.
             other if self.is_several && other != Via::Am => Err(self.not_here(other)),
             Via::Am => Ok(Box::new(Am::over(self.transport(watch)?, self.side, &self.node, peer, how, watch)?)),
             Via::Raw => self.raw(peer, how, watch),
@@ -224,15 +219,16 @@ impl Link for NamedLink {
         }
     }
 
-    /// No link goes down here when a via is opened. A near side that could not open its own has left without a word.
+    /// No link goes down here when a driver is opened. A near side that cannot open its own leaves without a message.
     fn patience(&self) -> Patience {
         let usual = Patience::default();
         if self.on.scheme() == "dpdk" { usual } else { Patience { open: THERE, ..usual } }
     }
 
     fn close(&mut self, port: Box<dyn Port>) {
-        // Who stays to say farewell closes first: where transports open at once, the next would be connected to what is
-        // about to close, and DPDK's memif takes the memory away from a side that still looks into it, which ends the process.
+        // The side that stays to confirm the end closes first. Otherwise a transport that opens at once would connect
+        // the next driver to the end that is about to close; and DPDK's memif would unmap memory that the other side
+        // still reads, which kills the process.
         sleep(2 * STAY);
         drop(port);
     }

@@ -1,11 +1,12 @@
-//! What nodes are called.
+//! The names of nodes.
 
 use am_wire::control::Name;
 
 use crate::error::Error;
 
 /// # Errors
-/// [`Error::Usage`] for what no node can be called.
+///
+/// [`Error::Usage`] if no node can have this name.
 pub(crate) fn check(name: &str) -> Result<(), Error> {
     match Name::new(name) {
         Some(_) => Ok(()),
@@ -16,7 +17,7 @@ pub(crate) fn check(name: &str) -> Result<(), Error> {
     }
 }
 
-/// The host's name, as far as a node's may be as long.
+/// The host's name, cut to the length of a node's.
 pub(crate) fn of_this_host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().filter(char::is_ascii).take(Name::LONGEST).collect();

@@ -1,4 +1,4 @@
-//! Where this side is: its interface's addresses, as the other side must know them.
+//! The addresses of this side's interface, as the other side needs them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::plan::Place;
 use crate::via::udp::socket_address;
 
-/// The place of a node called `name` on this interface.
+/// The description of a node called `name` on this interface.
 ///
 /// # Errors
-/// [`Error::System`] where the system does not tell.
+/// [`Error::System`] if the system does not list them.
 pub(crate) fn here(name: &str, interface: &Interface, core: Option<usize>) -> Result<Place, Error> {
     let all = getifaddrs().map_err(|e| Error::System { doing: "asking for IP addresses", source: e.into() })?;
     let mine: Vec<InterfaceAddress> = all.filter(|entry| entry.interface_name == interface.name).collect();
     let mut unusable = None;
-    // What a socket cannot use now is not told: the other side would wait for it.
+    // The other side would wait for an address that is not usable now.
     let mut usable = |ip: IpAddr| {
         // The kernel refuses an IPv6 address until it knows that no other host has it.
         let failed = UdpSocket::bind(socket_address(ip, interface.index)).err();

@@ -1,17 +1,15 @@
-//! A bar on standard error while it takes its time; nothing where nobody looks.
+//! A progress bar on standard error, on terminals only.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::plan::Bench;
 use crate::via::Via;
 
-/// How far it is.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Of so many measurements. Drawn on a terminal only, and never while
-    /// something is measured: the bar has no thread of its own.
+    /// A bar for this many measurements. It has no thread, so it is never drawn during a measurement.
     pub(crate) fn new(measurements: usize, quiet: bool) -> Progress {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(measurements as u64), target);
@@ -21,17 +19,17 @@ impl Progress {
         Progress(bar)
     }
 
-    /// This comes now.
+    /// Show the measurement that begins.
     pub(crate) fn now(&self, bench: Bench, via: Via) {
         self.0.set_message(format!("{bench} by {via}"));
     }
 
-    /// This comes now, in other words.
+    /// Show a text.
     pub(crate) fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
-    /// One more is done.
+    /// Count one more measurement.
     pub(crate) fn done(&self) {
         self.0.inc(1);
     }

@@ -1,4 +1,4 @@
-//! The rights that a measurement needs, asked for before anything is made.
+//! Checks the rights that a measurement needs, before anything is made.
 
 use std::env;
 
@@ -7,7 +7,7 @@ use caps::{CapSet, Capability, has_cap};
 use crate::error::Error;
 use crate::via::Via;
 
-/// A right, and what for.
+/// A right, and its purpose.
 type Right = (Capability, &'static str);
 
 const HOSTS: [Right; 2] = [
@@ -20,13 +20,13 @@ const AF_XDP: [Right; 3] = [
     (Capability::CAP_BPF, "to load XDP programs"),
 ];
 
-/// Make sure of what `--hosts veth` needs (`hosts`), and what these vias do.
+/// Check what `--hosts veth` needs (`hosts`), and what these drivers need.
 ///
 /// # Errors
-/// [`Error::Capability`] names all that are missing and, where there is one, the line that grants them.
+/// [`Error::Capability`] names all missing ones and, if there is one, the command that grants them.
 pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
-    // Frames take more locked memory than the usual limit allows. Hosts are
-    // set up by `ip`, which does not get what a file is granted.
+    // Frames need more locked memory than the usual limit allows. Hosts are set up by `ip`, which does not get the
+    // capabilities of our file.
     let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
     // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
@@ -43,7 +43,7 @@ fn needed(hosts: bool, vias: &[Via]) -> Vec<Right> {
     needed
 }
 
-/// `besides`: what else to grant, where the program alone can be given rights.
+/// `besides` is granted too, if the program's file can get rights.
 fn missing(needed: &[Right], besides: Option<Capability>, has: impl Fn(Capability) -> bool) -> Result<(), Error> {
     let missing: Vec<String> =
         needed.iter().filter(|(right, _)| !has(*right)).map(|(right, purpose)| format!("{right} {purpose}")).collect();
@@ -79,7 +79,7 @@ mod tests {
         assert!(missing(&AF_XDP, None, |_| true).is_ok());
     }
 
-    /// `ip`, which sets up hosts, would not have what is granted to this program.
+    /// `ip`, which sets up hosts, would not get the capabilities of this program's file.
     #[test]
     fn hosts_are_made_as_root() {
         let text = missing(&HOSTS, None, |_| false).unwrap_err().to_string();

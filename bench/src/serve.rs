@@ -1,4 +1,4 @@
-//! The far side: follows one plan after the other.
+//! The far side: carries out one plan after the other.
 
 use crate::error::Error;
 use crate::measure::far;
@@ -6,7 +6,7 @@ use crate::plan::{Answer, Place, Plan, VERSION};
 use crate::session::Link;
 use crate::watch::Watch;
 
-/// What the far side, which is `here`, says to a plan.
+/// The far side's answer to a plan; `here` describes the far side.
 pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
     if plan.version != VERSION {
         return Answer::Refused(format!(
@@ -26,10 +26,10 @@ pub(crate) fn answer(plan: &Plan, here: Result<Place, Error>) -> Answer {
     }
 }
 
-/// Open each via in its turn and answer on it.
+/// Open each driver in turn, and serve it.
 ///
 /// # Errors
-/// The near side gave up or is lost, or a via cannot be opened.
+/// The near side left early or is lost, or a driver cannot be opened.
 pub(crate) fn follow(plan: &Plan, link: &mut dyn Link, watch: &Watch) -> Result<(), Error> {
     for (_, via) in plan.stages() {
         let mut port = link.open(via, &plan.near, plan.how, watch)?;

@@ -1,4 +1,4 @@
-//! The near side: every via has its turn, in rounds, at everything asked for.
+//! The near side: measures everything that was ordered, with each driver in turn, in rounds.
 
 use std::time::{Duration, Instant};
 
@@ -19,48 +19,48 @@ use crate::stats::{Measured, Outcome};
 use crate::via::Via;
 use crate::watch::Watch;
 
-/// The way to the far side, before a via is open.
+/// The channel to the far side for plans, before a driver is open.
 pub(crate) trait Control {
-    /// Ask the far side to follow this plan; returns where it is.
+    /// Ask the far side to carry out this plan. Returns its description.
     ///
     /// # Errors
-    /// It says no, or nothing.
+    /// It refuses, or does not answer.
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error>;
 
-    /// Processor time of both sides' processes so far, where that is known.
+    /// The processor time of both sides' processes so far, if it is known.
     fn worked(&self) -> Option<Duration> {
         None
     }
 }
 
-/// What opens vias on one side, once it is known where the other side is.
+/// Opens drivers on one side.
 pub(crate) trait Link {
-    /// Open this via. Before the next is opened, this one is dropped, so that
-    /// each has the wire as it would be alone.
+    /// Open this driver. The one before is closed by then, so that each has the wire to itself.
     ///
     /// # Errors
     /// What is missing for it.
     fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
 
-    /// How long the far side waits for the near one here.
+    /// How long the far side waits for the near side.
     fn patience(&self) -> Patience {
         Patience::default()
     }
 
-    /// No frame of this via carries more payload between these places; `None` where that is not known before it is open.
+    /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown before it is
+    /// open.
     fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
         most(via, how, near, far)
     }
 
-    /// The near side is done with a via: for those whose sides cannot close in any order.
+    /// Close the near side of a driver. With some transports the order of the sides matters.
     fn close(&mut self, port: Box<dyn Port>) {
         drop(port);
     }
 }
 
-/// A link that knows where its side is.
+/// A link that knows its own side.
 pub(crate) trait Placed: Link {
-    /// Where this side is now: IP addresses come and go, and MTUs change.
+    /// The present description of this side: IP addresses and MTUs change.
     ///
     /// # Errors
     /// The system does not tell, or the interface is gone.
@@ -70,17 +70,17 @@ pub(crate) trait Placed: Link {
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// By these.
+    /// The drivers.
     pub(crate) vias: Vec<Via>,
-    /// Nobody asked for kernel UDP by name.
+    /// Whether kernel UDP may be left out, because the user did not name it.
     pub(crate) without_udp_if_need_be: bool,
-    /// These, at these sizes.
+    /// The benches, each with its sizes.
     pub(crate) benches: Vec<(Bench, Vec<Size>)>,
-    /// With so many frames lost, one after the other.
+    /// The losses, one after the other.
     pub(crate) losses: Vec<Loss>,
-    /// By vias that are opened so.
+    /// How drivers are opened.
     pub(crate) how: How,
-    /// So much.
+    /// How much.
     pub(crate) amount: Amount,
 }
 
@@ -90,7 +90,7 @@ impl Order {
         Plan { version: VERSION, near: near.clone(), how: self.how, vias, rounds }
     }
 
-    /// Whether every size fits its via between these places, as far as that is known before anything is open.
+    /// Whether every size fits its driver between these sides, as far as that is known before it is open.
     fn fits(&self, link: &dyn Link, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
         let Some(most) = link.most(via, self.how, near, far) else { return Ok(()) };
         let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
@@ -101,31 +101,32 @@ impl Order {
         too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { via, size, most }))
     }
 
-    /// What the far side need not be asked for. Kernel UDP may yet be left out.
+    /// What can be checked without the far side. Kernel UDP may still be left out.
     fn fits_here(&self, link: &dyn Link, near: &Place) -> Result<(), Error> {
         let sure = self.vias.iter().filter(|via| !(via.is_kernel() && self.without_udp_if_need_be));
         sure.into_iter().try_for_each(|via| self.fits(link, near, near, *via))
     }
 
-    /// What a frame of each via carries, as far as that is known before it is open, so that full ones are equal.
+    /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
+    /// full frames equal.
     fn common(&self, link: &dyn Link, near: &Place, far: &Place) -> Option<usize> {
-        // A framing that is yet to be found out may cost as much as one does.
+        // An unknown framing may cost as much as the largest.
         let unknown = if self.how.framing.fixed().is_none() { Framing::Plain.cost() } else { 0 };
         let carries = |via: &Via| {
             let most = link.most(*via, self.how, near, far)?;
             Some(most.saturating_sub(if *via == Via::Am { unknown } else { 0 }))
         };
-        // One alone has nothing to be equal to.
+        // One driver needs no equal size.
         let vias = if self.vias.len() > 1 { &self.vias[..] } else { &[] };
         vias.iter().filter_map(carries).min()
     }
 
-    /// How many measurements that makes.
+    /// The number of measurements.
     pub(crate) fn count(&self) -> usize {
         self.amount.rounds * self.vias.len() * self.steps().count()
     }
 
-    /// With the number of each among those of its bench.
+    /// The measurements, each with its number within its bench.
     fn steps(&self) -> impl Iterator<Item = (Bench, usize, Size, Loss)> {
         self.benches.iter().flat_map(|(bench, sizes)| {
             let each = sizes.iter().flat_map(|size| self.losses.iter().map(move |loss| (*size, *loss)));
@@ -134,21 +135,20 @@ impl Order {
     }
 }
 
-/// What a session brings home.
+/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Every measurement.
     pub(crate) all: Vec<Measured>,
-    /// Where both sides ran.
+    /// The cores of both sides.
     pub(crate) cores: Cores,
-    /// Payload bytes of a frame between them, where that is known.
+    /// The payload of a frame between them, if it is known.
     pub(crate) mtu: Option<u32>,
-    /// Whether that is all that was asked for, and if not, why.
+    /// Why it ended early, if it did.
     pub(crate) end: Result<(), Error>,
 }
 
 impl Session {
-    /// What there is; an error that came before there was anything is all there is.
+    /// The session; an error before the first measurement is an error of its own.
     fn new(all: Vec<Measured>, cores: Cores, mtu: Option<u32>, end: Result<(), Error>) -> Result<Session, Error> {
         match end {
             Err(error) if all.is_empty() => Err(error),
@@ -157,10 +157,10 @@ impl Session {
     }
 }
 
-/// Measure it all.
+/// Measure everything.
 ///
 /// # Errors
-/// Whatever ended it before anything was measured; afterwards it is the session's `end`.
+/// The reason for an end before the first measurement. A later one is the session's `end`.
 pub(crate) fn run(
     order: &Order,
     near: &Place,
@@ -181,7 +181,7 @@ pub(crate) fn run(
         let mut port = link.open(via, &far, order.how, watch)?;
         mtu = mtu.or(u32::try_from(port.largest()).ok());
         let stage = Stage { via, round, order, common, worked: &|| control.worked(), progress, watch };
-        // Only now is there a way to tell the far side that something does not fit.
+        // Only an open driver can tell the far side that something does not fit.
         let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(port.as_mut(), &mut all));
         let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
         let over = over.inspect_err(|why| give_up(port.as_mut(), via, why));
@@ -191,18 +191,18 @@ pub(crate) fn run(
     Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
 }
 
-/// Cores that were busy between two looks at the processor time.
+/// The busy cores between two readings of the processor time.
 fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Option<f64> {
     let worked = after?.checked_sub(before?)?;
     (!time.is_zero()).then(|| worked.as_secs_f64() / time.as_secs_f64())
 }
 
-/// One via's turn.
+/// One driver's turn.
 struct Stage<'a> {
     via: Via,
     round: usize,
     order: &'a Order,
-    /// What a full frame carries by all of them.
+    /// The payload of a full frame of every driver.
     common: Option<usize>,
     worked: &'a dyn Fn() -> Option<Duration>,
     progress: &'a Progress,

@@ -1,16 +1,16 @@
-//! How long a message is, and how it goes where one data message does not hold it.
+//! The size of a message, and the data messages and frames that carry it.
 
 use crate::error::Error;
 use crate::measure::Port;
 use crate::via::Via;
 
-/// The largest that can be asked for: both sides keep several such transfers in memory.
+/// The limit of `--size`. Both sides keep several transfers of this size in memory.
 pub(crate) const LARGEST: usize = 1 << 28;
 
 /// The largest message of a sweep.
 pub(crate) const MOST: usize = 64 << 10;
 
-/// Before and after these many frames a sweep looks closely.
+/// A sweep has sizes before and after each of these numbers of full frames.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// The sizes of a sweep: powers of two, and the neighbours of the steps.
@@ -19,23 +19,22 @@ pub(crate) fn swept() -> Vec<Size> {
     powers.chain(STEPS.iter().flat_map(|frames| [0, 1].map(|more| Size::Filling(*frames, more)))).collect()
 }
 
-/// How long a message is.
+/// A size as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// So many bytes of the user's.
+    /// This many bytes.
     Bytes(usize),
-    /// As many as one frame holds, by each via's own count.
+    /// As many bytes as one frame of each driver holds.
     Full,
-    /// As many as one frame holds by all vias of the session, so that their messages are equal.
+    /// As many bytes as one frame of every driver of the session holds, so that their messages are equal.
     Common(usize),
-    /// So many bytes in one bulk transfer; where there are none, as many frames as hold them.
+    /// This many bytes in one bulk transfer; without bulk transfers, in as many frames as needed.
     Bulk(usize),
-    /// So many bytes in one data message, however many frames it takes; left out where none is as long.
+    /// This many bytes in one data message of any number of frames; skipped if no data message is as long.
     Whole(usize),
-    /// So many bytes, in as many data messages as it takes.
+    /// This many bytes, in as many data messages as needed.
     Swept(usize),
-    /// As many as so many frames hold, and so many more: of a sweep, whose
-    /// steps are where one more frame begins.
+    /// As many bytes as this many frames hold, and this many more. A sweep has a step where one more frame begins.
     Filling(usize, usize),
 }
 
@@ -61,34 +60,32 @@ impl std::str::FromStr for Size {
     }
 }
 
-/// A message as it goes. The pieces are of one length, the shortest of which so
-/// many make up the message: where a piece takes a time for itself and a time for each
-/// byte, as it does within a frame, that is the time of full pieces and a rest.
+/// How a message is carried. Its pieces have one length, the shortest that suffices. If a piece takes a constant time
+/// and a time for each byte, as within a frame, the sum equals that of full pieces and a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Its bytes.
     pub(crate) size: usize,
-    /// Data messages that carry it,
+    /// The data messages that carry it.
     pub(crate) pieces: usize,
-    /// of so many bytes each.
+    /// The bytes of each data message.
     pub(crate) piece: usize,
-    /// Frames that all of them take.
+    /// The frames of all data messages.
     pub(crate) frames: usize,
-    /// It fills them all.
+    /// Whether it fills them all.
     pub(crate) full: bool,
 }
 
 impl Size {
-    /// How a message of this size goes by this port; `None` where a sweep leaves it out.
+    /// How a message of this size is carried by this channel; `None` if it is skipped.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for what was asked for by name and fits no frame.
+    /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
     pub(crate) fn cut(self, via: Via, port: &dyn Port) -> Result<Option<Cut>, Error> {
         let most = port.largest();
         let one = |size| Ok(Some(Cut { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
             Size::Full => one(most),
-            // Where a frame turns out to hold less than was known before it was open, that.
+            // A frame may hold less than was known before the driver was open.
             Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
             Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
@@ -109,7 +106,7 @@ impl Size {
     }
 }
 
-/// A message for which there is no transfer, in as few frames as hold it.
+/// The layout without bulk transfers: as few frames as hold the message.
 fn in_frames(size: usize, most: usize) -> Cut {
     let frames = size.div_ceil(most.max(1)).max(1);
     Cut { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }

@@ -1,9 +1,7 @@
-//! From single measurements to what is reported: one row a via, bench and
-//! size, and how the vias compare.
+//! From single measurements to the report: one row for each driver, bench and size, and the ratios between drivers.
 //!
-//! A ratio is taken within each round, between measurements that were made
-//! right after each other, and the median of those is reported: what makes
-//! the whole machine faster or slower for a while drops out.
+//! A ratio is taken within a round, between measurements made right after each other. The report has the median of the
+//! rounds' ratios, so slow and fast phases of the machine cancel out.
 
 use crate::batching::{Batching, Unequal};
 use crate::loss::Loss;
@@ -13,47 +11,37 @@ use crate::plan::Bench;
 use crate::size::Cut;
 use crate::via::Via;
 
-/// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
-    /// In which round.
     pub(crate) round: usize,
-    /// What.
     pub(crate) bench: Bench,
-    /// Which of the sizes and losses that were asked for; vias are compared by this,
-    /// since a full frame holds different sizes by different vias.
+    /// The position of the size and the loss in the order. Drivers are compared by it, since a full frame holds
+    /// different sizes.
     pub(crate) nth_size: usize,
-    /// The messages, and how they went.
+    /// The messages, and how they were carried.
     pub(crate) cut: Cut,
-    /// Frames that were lost on purpose.
+    /// The frames lost on purpose.
     pub(crate) loss: Loss,
-    /// By which via.
     pub(crate) via: Via,
-    /// In which mode.
     pub(crate) mode: String,
-    /// Where the XDP program ran, where there was one.
+    /// Where the XDP program ran, if there was one.
     pub(crate) xdp: Option<&'static str>,
-    /// In which framing.
     pub(crate) framing: &'static str,
     /// How messages were handed over.
     pub(crate) batching: Batching,
-    /// Cores that both sides together kept busy, where that is known.
+    /// The cores that both sides together kept busy, if it is known.
     pub(crate) busy: Option<f64>,
-    /// What came out.
     pub(crate) outcome: Outcome,
 }
 
-/// What comes out of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// Of a latency.
     Latency(Latency),
-    /// Of a bandwidth or a rate.
     Throughput(Throughput),
 }
 
 impl Measured {
-    /// The figure by which vias are compared.
+    /// The figure that is compared.
     pub(crate) fn figure(&self) -> f64 {
         match &self.outcome {
             Outcome::Latency(latency) => latency.round_trips.value_at_quantile(0.5) as f64,
@@ -62,18 +50,18 @@ impl Measured {
         }
     }
 
-    /// A second.
+    /// Messages a second.
     fn messages(&self, counted: &Throughput) -> f64 {
         counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
     }
 
-    /// The user's bytes a second, of those that arrived: pieces of one length may be longer than the message.
+    /// Bytes of the messages a second, by those that arrived. Pieces of one length may be longer than the message.
     fn bytes(&self, counted: &Throughput) -> f64 {
         let share = self.cut.size as f64 / (self.cut.pieces * self.cut.piece) as f64;
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
-    /// How much a second; of a latency there is none.
+    /// The rates; `None` of a latency.
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
@@ -93,7 +81,7 @@ impl Measured {
     }
 }
 
-/// All rounds of one via, bench and size.
+/// All rounds of one driver, bench and size.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) bench: Bench,
@@ -106,13 +94,12 @@ pub(crate) struct Row {
     pub(crate) framing: &'static str,
     pub(crate) batching: Batching,
     pub(crate) figures: Figures,
-    /// The figure that is compared, by round.
+    /// The compared figure of each round.
     pub(crate) by_round: Vec<f64>,
-    /// Messages that never arrived, all rounds together.
+    /// Messages that never arrived, in all rounds.
     pub(crate) lost: u64,
 }
 
-/// What a row says.
 #[derive(Clone, Debug)]
 pub(crate) enum Figures {
     /// Every round trip of all rounds.
@@ -121,7 +108,7 @@ pub(crate) enum Figures {
     Rates(Rates),
 }
 
-/// How much a second.
+/// Amounts a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) messages: f64,
@@ -129,7 +116,7 @@ pub(crate) struct Rates {
     pub(crate) bytes: f64,
 }
 
-/// The rows: by bench, by size, and the vias in the order of the first round.
+/// The rows: by bench, by size, and drivers in the order of the first round.
 pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for one in all {
@@ -142,7 +129,7 @@ pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
 }
 
 impl Row {
-    /// The row that `first` is of.
+    /// The row of a measurement.
     fn of(first: &Measured, all: &[Measured]) -> Row {
         let key = |one: &Measured| (one.bench, one.nth_size, one.via);
         let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
@@ -185,11 +172,11 @@ impl Rates {
     }
 }
 
-/// Which vias are compared, in the order in which they are reported.
+/// The pairs of drivers that are compared, in the order of the report.
 const PAIRS: [(Via, Via); 5] =
     [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw), (Via::Am, Via::Cacheline)];
 
-/// One via's figure divided by another's.
+/// One driver's figure divided by another's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) over: Via,
@@ -201,16 +188,16 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// As in JSON: `am_over_raw`.
+    /// The name in JSON: `am_over_raw`.
     pub(crate) fn name(&self) -> String {
         format!("{}_over_{}", self.over, self.under)
     }
 }
 
-/// Two vias that ran, and why they have no ratio.
+/// Two drivers without a ratio, and the reason.
 pub(crate) type Apart = (Via, Via, Unequal);
 
-/// The pairs of one bench and size that ran with other sizes, or in other batches.
+/// The pairs of one bench and size whose sizes or batching differ.
 pub(crate) fn apart(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<Apart> {
     let of = |via| {
         let row = rows.iter().find(|row| (row.bench, row.nth_size, row.via) == (bench, nth_size, via))?;
@@ -220,7 +207,7 @@ pub(crate) fn apart(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<Apart> {
     PAIRS.into_iter().filter_map(apart).collect()
 }
 
-/// The ratios of one bench and size: one for each pair that ran with equal sizes and in equal batches.
+/// The ratios of one bench and size: one for each pair with equal sizes and equal batching.
 pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
     let rows = rows(all);
     let apart = apart(&rows, bench, nth_size);
@@ -232,7 +219,7 @@ pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Rat
     PAIRS.into_iter().filter(is_fair).filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
 }
 
-/// What a via keeps of its figure where frames are lost.
+/// The share of its figure that a driver retains while frames are lost.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) via: Via,
@@ -244,7 +231,7 @@ pub(crate) struct Kept {
     pub(crate) range: (f64, f64),
 }
 
-/// For each via, size and loss of a bench, in the order in which they were measured.
+/// The shares of each driver, size and loss of a bench, in the order of measurement.
 pub(crate) fn kept(all: &[Measured], bench: Bench) -> Vec<Kept> {
     let mut kept: Vec<Kept> = Vec::new();
     for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
@@ -273,7 +260,7 @@ fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Optio
     Some(Ratio { over, under, median: median(&ratios)?, range })
 }
 
-/// The middle one, or the mean of the two in the middle; `None` of nothing.
+/// The middle value, or the mean of the two in the middle; `None` of nothing.
 pub(crate) fn median(of: &[f64]) -> Option<f64> {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -288,7 +275,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A measurement whose figure is `figure`, in its bench's unit.
+    /// A measurement with this figure, in its bench's unit.
     pub(crate) fn measured(bench: Bench, nth_size: usize, via: Via, round: usize, figure: u64) -> Measured {
         let outcome = match bench {
             Bench::Latency => {
@@ -332,7 +319,7 @@ pub(crate) mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        // The machine gets ten times slower in the second round; the ratio stays.
+        // The machine is ten times slower in the second round, and the ratio stays.
         let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
             .into_iter()
             .flat_map(|(round, am, raw)| {
@@ -346,7 +333,8 @@ pub(crate) mod tests {
         assert!((ratios[0].range.0 - 1.05).abs() < 1e-3 && (ratios[0].range.1 - 1.2).abs() < 1e-3, "{ratios:?}");
     }
 
-    /// 64,986 bytes a frame beside 1,448 a write are none, nor are several messages a frame beside one.
+    /// Messages of 64,986 bytes a frame have no ratio to those of 1,448 a write, nor has batching by several a frame to
+    /// one a frame.
     #[test]
     fn what_is_unequal_has_no_ratio() {
         let all = |change: fn(&mut Measured)| {

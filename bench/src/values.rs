@@ -1,4 +1,4 @@
-//! Values of the command line, from their text.
+//! Parses values of the command line.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::cores::CoresArg;
 use crate::loss::per_cent;
 
-/// From a thousandth of a second to an hour.
+/// From 0.001 to 3600 seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
@@ -20,12 +20,12 @@ pub(crate) fn path(text: &str) -> Result<&'static Path, String> {
     Ok(Path::new(String::leak(text.to_owned())))
 }
 
-/// How many: `1e8`, `100000000`.
+/// A count: `1e8`, `100000000`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     number(text).ok_or_else(|| "not a whole number, as in 1000000 or 1e6".to_owned())
 }
 
-/// How many bytes: `100GiB`, `1e9`.
+/// A number of bytes: `100GiB`, `1e9`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
     let unit = UNITS.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
@@ -33,14 +33,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number(digits).and_then(|count| count.checked_mul(unit)).ok_or_else(|| "bytes, as in 100GiB or 1e9".to_owned())
 }
 
-/// A whole number that a double holds.
+/// A whole number that a double can hold.
 fn number(text: &str) -> Option<u64> {
     const MOST: f64 = (1u64 << 53) as f64;
     let number: f64 = text.parse().ok()?;
     (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
 }
 
-/// Of a million, from per cent.
+/// A percentage, as a number of a million.
 pub(crate) fn share(text: &str) -> Result<u32, String> {
     let share = per_cent(text).filter(|per_cent| (0.0..=50.0).contains(per_cent));
     share
@@ -51,7 +51,7 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
 const MOMENT: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Two cores, or one, or `none`.
+/// Two cores, one core, or `none`.
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
     let wrong = || "two cores as in 2,3, one core, or `none`".to_owned();
     if text == "none" {

@@ -1,4 +1,4 @@
-//! The lower rows: bare frames, by AF_XDP or DPDK, with one thing more at a time.
+//! The lower rows: bare frames over AF_XDP or DPDK. Each row adds one thing to the row below it.
 
 use super::Row;
 use crate::batching::Batching;
@@ -7,36 +7,35 @@ use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 use crate::via::raw::{Device, RawPort};
 
-/// In `hybrid` payloads up to here are copied: four cache lines.
+/// `hybrid` copies payloads up to this length: four cache lines.
 const COPIED: usize = 256;
 
 /// One side of a row.
 pub(crate) struct Bare<D> {
     raw: RawPort<D>,
     row: Row,
-    /// The user's memory.
+    /// The user's memory, which `hybrid` copies from.
     payload: Vec<u8>,
 }
 
 impl<D: Device> Bare<D> {
-    /// This row over frames with no protocol.
     pub(crate) fn new(raw: RawPort<D>, row: Row) -> Bare<D> {
         Bare { raw, row, payload: Vec::new() }
     }
 
-    /// The most frames of a turn, in each direction.
+    /// The limit of frames in a turn, in each direction.
     #[inline]
     fn burst(&self, wanted: usize) -> usize {
         if self.row == Row::Baseline { wanted.min(1) } else { wanted }
     }
 }
 
-/// What `hybrid` sends.
+/// The content that `hybrid` sends.
 pub(crate) fn hybrid(size: usize) -> Content {
     if size <= COPIED { Content::of(size) } else { Content::made(size) }
 }
 
-/// The user's bytes into a frame, as `hybrid` does: copied, or made there.
+/// Fill a frame's payload as `hybrid` does: copy it, or build it in place.
 #[inline]
 pub(crate) fn provide(to: &mut [u8], payload: &[u8]) {
     if to.len() <= COPIED {
@@ -117,7 +116,7 @@ mod tests {
             let mut frame = vec![0; size];
             provide(&mut frame, &vec![7; size]);
             assert_eq!(frame, vec![if made { MADE } else { 7 }; size]);
-            // The receiver knows.
+            // The receiver expects the same content.
             let mut sent = vec![0; size];
             provide(&mut sent, hybrid(size).bytes());
             assert_eq!(sent, hybrid(size).bytes());

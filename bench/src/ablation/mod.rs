@@ -1,8 +1,7 @@
-//! What each layer costs: Fast Messages' table 4, on today's parts.
+//! The cost of each layer: Fast Messages' table 4 on today's hardware and kernel.
 //!
-//! The paper built its layer up from a loop that does nothing but move frames, and
-//! measured after each step. Its LANai is our kernel and driver with their rings; its host is the
-//! thread that polls them.
+//! The paper started with a loop that only moves frames, added one layer after another, and measured after each step.
+//! Its LANai corresponds to our kernel and driver with their rings, its host to the thread that polls them.
 //!
 //! ```text
 //!   whole        am-api: credits, numbers, acknowledgements, retransmission   via::am
@@ -15,10 +14,10 @@
 //!   udp, tcp     the kernel, where the paper has the Myrinet API       via::udp, tcp
 //! ```
 //!
-//! Over another transport there are those rows that it has: `buffers`, `interpreted` and `whole` over each, the
-//! lower ones where its frames can be had bare.
+//! Over other transports some rows are missing: `buffers`, `interpreted` and `whole` run over each of them, the lower
+//! rows where the transport carries bare frames.
 //!
-//! Each row is one more way to carry messages, and takes its turn as all do.
+//! Each row is a driver, and all drivers take turns.
 
 pub(crate) mod bare;
 pub(crate) mod gather;
@@ -36,10 +35,10 @@ use row::Row;
 
 pub(crate) use report::Ablation;
 
-/// A row of the table: what carries it, its name, and what it adds.
+/// A row of the table: its driver, its name, and what it adds.
 pub(crate) type Layer = (Via, &'static str, &'static str);
 
-/// From the bottom up, and then the kernel.
+/// From the bottom up; the kernel's sockets come last.
 pub(crate) const LAYERS: [Layer; 9] = [
     (Via::Row(Row::Baseline), "baseline", "one frame in, one out per turn, a doorbell each"),
     (Via::Row(Row::Streamed), "streamed", "bursts in each direction, one doorbell a turn"),
@@ -52,13 +51,13 @@ pub(crate) const LAYERS: [Layer; 9] = [
     (Via::Row(Row::Tcp), "tcp", "the kernel's TCP in the place of all that"),
 ];
 
-/// Those that go over any transport.
+/// The rows that run over any transport.
 pub(crate) const IN_MEMORY: [Via; 3] = [Via::Row(Row::Buffers), Via::Row(Row::Interpreted), Via::Am];
 
-/// Those of bare frames.
+/// The rows of bare frames.
 const BARE: [Via; 4] = [Via::Row(Row::Baseline), Via::Row(Row::Streamed), Via::Row(Row::AllDma), Via::Row(Row::Hybrid)];
 
-/// Those between two processes that this joins.
+/// The rows between two processes that this transport joins.
 pub(crate) fn between(joint: Joint) -> Vec<Via> {
     let (below, beside): (&[Via], &[Via]) = match joint {
         Joint::Memif | Joint::VirtioUser => (&BARE, &[]),
@@ -69,12 +68,12 @@ pub(crate) fn between(joint: Joint) -> Vec<Via> {
     [below, &IN_MEMORY, beside].concat()
 }
 
-/// All the vias of the table.
+/// The drivers of all rows.
 pub(crate) fn vias() -> Vec<Via> {
     LAYERS.iter().map(|(via, ..)| *via).collect()
 }
 
-/// Enough of the curve for the three figures: powers of four, and full frames.
+/// The sizes that the three figures need: powers of four, and messages that fill their frames.
 pub(crate) fn sizes() -> Vec<Size> {
     let powers = [1, 4, 16, 64, 128, 256, 512, 1024].map(Size::Swept);
     powers.into_iter().chain([1, 4, 16].map(|frames| Size::Filling(frames, 0))).collect()

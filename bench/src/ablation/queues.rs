@@ -1,10 +1,10 @@
-//! The middle rows: owned frames from a pool, through a transport's queues;
-//! and each frame's header looked at.
+//! The middle rows: owned frames from a pool pass through a transport's queues; `interpreted` also reads each frame's
+//! header.
 //!
-//! The paper's four queues are the transport's: TX ring, RX ring with its fill ring, what
-//! a burst hands over, and the frames that wait to be sent again, of which there are none without flow
-//! control. Interpretation is what the paper's `switch()` stands for (§4.4): the header of each
-//! frame is written and parsed, and says what to do with it.
+//! The paper's four queues are the transport's: the TX ring, the RX ring with its fill ring, the received burst, and
+//! the frames that wait to be sent again. Without flow control the last one is empty. Interpretation stands for the
+//! paper's `switch()` (§4.4): the sender writes a header into each frame, and the receiver parses it and dispatches on
+//! it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,11 +23,12 @@ use crate::plan::Place;
 use crate::via::Via;
 use crate::via::memory::{SAME, flow_of, head};
 
-/// Steering lets in what has a header of ours: data on a flow, notes as the control frames of a node.
+/// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
+/// go as control frames of a node.
 const DATA: u16 = 1;
-/// What a control frame's body begins with that steering lets in whatever its length: a probe's code.
+/// The first byte of a control frame's body. Steering admits a probe of any length.
 const PROBE: u8 = 6;
-/// Less than the receiver's ring, as for raw frames.
+/// Messages in flight. They fit the receiver's ring, as for `raw`.
 const WINDOW: u64 = 512;
 
 /// One side of a row.
@@ -40,22 +41,23 @@ pub(crate) struct Queues<T> {
     largest: usize,
     content: Content,
     echo: bool,
-    /// The doorbell was rung since it was last looked at what arrives.
+    /// Whether the doorbell was rung since the last receive.
     rang: bool,
-    /// Heard and not yet handed over.
+    /// Control messages received and not yet handed over.
     heard: VecDeque<Note>,
-    /// Who sent the last of them, until that is looked at.
+    /// The source of the last control message, until it is used.
     other: Option<Address>,
-    /// The first bytes of a data frame, where nobody interprets them.
+    /// The first bytes of a data frame, in rows that do not interpret headers.
     data: [u8; ETHERNET],
     header: Header,
 }
 
 impl<T: Transport> Queues<T> {
-    /// This row over a transport, to a node at this address; to everybody until one was heard, where it is not known.
+    /// This row over a transport. If the peer's address is unknown, `to` is the broadcast address; the first control
+    /// message from the peer replaces it.
     pub(crate) fn new(mut transport: T, to: Address, row: Row) -> Queues<T> {
         transport.steer(flow_of(DATA), true);
-        // As many blanks as wait for raw frames: a window, and its echoes or notes.
+        // As many receive buffers as `raw` has: a window, and its echoes or control messages.
         transport.promise(2 * WINDOW as usize);
         let caps = transport.caps();
         let (from, mode, largest) = (caps.address, caps.mode.clone(), caps.max_frame - ETHERNET);
@@ -76,17 +78,17 @@ impl<T: Transport> Queues<T> {
         }
     }
 
-    /// The same, with where the XDP program below it runs.
+    /// Report where the transport's XDP program runs.
     pub(crate) fn by_xdp(self, at: &'static str) -> Queues<T> {
         Queues { xdp: Some(at), ..self }
     }
 
-    /// The same, with frames that the other side carries too.
+    /// Limit frames to the length that the peer carries too.
     pub(crate) fn carrying(self, peer: &Place) -> Queues<T> {
         Queues { largest: peer.carries(self.largest as u32), ..self }
     }
 
-    /// `false` where there is no room now.
+    /// Send one message; `false` if there is no room now.
     #[inline]
     fn message(&mut self) -> bool {
         let Some(mut frame) = self.transport.caps().pool.take() else { return false };
@@ -100,7 +102,7 @@ impl<T: Transport> Queues<T> {
         self.transport.send(self.link.to, frame).is_ok()
     }
 
-    /// Written anew for each.
+    /// Write a new header for each frame.
     #[inline]
     fn with_header(&mut self, space: &mut [u8]) -> Option<usize> {
         let payload = self.content.bytes();
@@ -110,7 +112,7 @@ impl<T: Transport> Queues<T> {
         Some(length)
     }
 
-    /// The same for all.
+    /// Copy the same header into each frame.
     #[inline]
     fn with_head(&mut self, space: &mut [u8]) -> Option<usize> {
         let (head, to) = space.split_at_mut_checked(ETHERNET)?;
@@ -142,7 +144,7 @@ impl<T: Transport> Queues<T> {
         arrived
     }
 
-    /// The same, by what each header says.
+    /// Receive, and dispatch on each header.
     fn interpret(&mut self, budget: usize) -> Arrived {
         let (ethertype, content) = (self.link.ethertype, &mut self.content);
         let (heard, other) = (&mut self.heard, &mut self.other);
@@ -157,7 +159,7 @@ impl<T: Transport> Queues<T> {
         arrived
     }
 
-    /// From now on to whom was heard.
+    /// Learn the peer's address from its first control message.
     #[inline]
     fn meet(&mut self) {
         if let Some(to) = self.other.take().filter(|_| self.link.to.is_group()) {
@@ -167,7 +169,7 @@ impl<T: Transport> Queues<T> {
     }
 }
 
-/// A note, and who sent it.
+/// Queue a control message, and remember its source.
 fn hear(parsed: &Parsed<'_>, heard: &mut VecDeque<Note>, other: &mut Option<Address>) {
     if parsed.header.kind == Kind::Control {
         heard.extend(parsed.payload.get(1..).and_then(Note::from_bytes));
@@ -218,7 +220,7 @@ impl<T: Transport> Port for Queues<T> {
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
         } else if !mem::take(&mut self.rang) {
-            // What the last doorbell left over, and chunks for what arrives.
+            // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();
         }
         Ok(arrived)
@@ -226,7 +228,7 @@ impl<T: Transport> Port for Queues<T> {
 
     fn tell(&mut self, note: Note) -> Result<(), Error> {
         let Some(mut frame) = self.transport.caps().pool.take() else { return Ok(()) };
-        // With the true source address: where nobody is known, who hears it knows us.
+        // The source address is true, so that the receiver learns it.
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let length = frame.space().and_then(|space| {
             let (code, bytes) = body(space, Framing::Plain, 1 + Note::BYTES).ok()?.split_first_mut()?;
@@ -235,7 +237,7 @@ impl<T: Transport> Port for Queues<T> {
             emit(space, Framing::Plain, &self.link, &header, 1 + Note::BYTES, None).ok()
         });
         frame.set_len(length.unwrap_or(SMALLEST));
-        // Where there is no room, who waits asks again.
+        // Without room the message is lost, and the peer asks again.
         let _ = self.transport.send(self.link.to, frame);
         self.transport.flush();
         Ok(())
@@ -289,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Nobody who does not interpret could tell.
+    /// Without interpretation, padding hides the length.
     #[test]
     fn who_interprets_knows_the_length_of_a_short_frame() {
         let [mut near, mut far] = pair(Row::Interpreted);
@@ -299,7 +301,7 @@ mod tests {
         assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
     }
 
-    /// As over transports whose addresses nobody knows before.
+    /// As over transports that do not know the peer's address at the start.
     #[test]
     fn who_is_heard_is_known() {
         let [mut near, mut far] = pair(Row::Buffers);

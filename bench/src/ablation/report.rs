@@ -1,4 +1,4 @@
-//! The table, for people and for programs.
+//! The table, as text and as JSON lines.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ const COLUMNS: &[Column] = &[
     ("what it is", false),
 ];
 
-/// What the paper's three figures are here.
+/// The meaning of the paper's three figures.
 const LEGEND: &str = concat!(
     "  t0     start-up (\"startup overhead\" in the paper's table 2): the time that a message takes for itself in a\n",
     "         stream of them, the intercept of time over size. Not half a round trip: that the paper lists apart\n",
@@ -37,12 +37,10 @@ const LEGEND: &str = concat!(
 const WHOLE: Via = Via::Am;
 const HYBRID: Via = Via::Row(Row::Hybrid);
 
-/// What was measured, row by row.
 #[derive(Debug)]
 pub(crate) struct Ablation(Sweep);
 
 impl Ablation {
-    /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Ablation {
         Ablation(Sweep::new(all, cores))
     }
@@ -52,13 +50,12 @@ impl Ablation {
         LAYERS.iter().filter_map(move |layer| Some((layer, curve(layer)?)))
     }
 
-    /// The two ratios that say what our layers cost, where both rows ran.
+    /// The two ratios that state the cost of all layers together, if both rows ran.
     fn ratios(&self) -> [(&'static str, Option<f64>); 2] {
         let ratio = |figure| self.0.ratio(WHOLE, HYBRID, figure);
         [("whole_over_hybrid_t0", ratio(&T0)), ("whole_over_hybrid_r_inf", ratio(&R_INF))]
     }
 
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.0.cores.near, self.0.cores.far]);
         let mut lines: Vec<Value> = self.rows().map(|(layer, curve)| line(layer, curve, &cores)).collect();
@@ -74,7 +71,7 @@ impl Ablation {
         lines
     }
 
-    /// For people. Writing to a string cannot fail.
+    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
         let mut text = "ablation: what each layer adds, after Fast Messages' table 4\n\n".to_owned();
         align(COLUMNS, &self.rows().map(|(layer, curve)| cells(layer, curve)).collect::<Vec<_>>(), &mut text);

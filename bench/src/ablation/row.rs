@@ -1,8 +1,7 @@
-//! Those that the ablation adds to what carries messages.
+//! The drivers that only `ablation` and `compare` use.
 
 use serde::{Deserialize, Serialize};
 
-/// A row that no other command measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Row {
@@ -10,26 +9,26 @@ pub(crate) enum Row {
     Baseline,
     /// Bursts in each direction, one doorbell a turn.
     Streamed,
-    /// And every payload made where it is sent from.
+    /// `Streamed`, with every payload built in the frame that it leaves in.
     AllDma,
-    /// And small payloads copied from the user's memory.
+    /// `Streamed`, with small payloads copied from the user's memory.
     Hybrid,
-    /// And frames that are owned, from a pool.
+    /// `Hybrid`, with frames owned by a pool.
     Buffers,
-    /// And each frame's header looked at.
+    /// `Buffers`, with each frame's header parsed.
     Interpreted,
     /// A kernel TCP socket that spins.
     Tcp,
-    /// One that lets the kernel gather small messages.
+    /// A kernel TCP socket with Nagle's algorithm. Only in `compare`.
     TcpNagle,
-    /// One that sleeps while there is nothing to do; of `compare`, as is the row before.
+    /// A kernel TCP socket that sleeps while it is idle. Only in `compare`.
     TcpSleeping,
-    /// A kernel UDP socket that sleeps.
+    /// A kernel UDP socket that sleeps while it is idle. Only in `compare`.
     UdpSleeping,
 }
 
 impl Row {
-    /// As in the table and in JSON.
+    /// The name in the table and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Row::Baseline => "baseline",
@@ -45,12 +44,12 @@ impl Row {
         }
     }
 
-    /// Whether it is a socket of the kernel's.
+    /// Whether it is a kernel socket.
     pub(crate) const fn is_kernel(self) -> bool {
         matches!(self, Row::Tcp | Row::TcpNagle | Row::TcpSleeping | Row::UdpSleeping)
     }
 
-    /// Whether it goes over any transport.
+    /// Whether it runs over any transport.
     pub(crate) const fn is_of_queues(self) -> bool {
         matches!(self, Row::Buffers | Row::Interpreted)
     }

@@ -1,8 +1,7 @@
-//! The last row: a kernel TCP socket that spins. One message alone costs a write; many at once go with one, as a program
-//! sends them that corks its socket.
+//! A kernel TCP socket that spins. A single message costs one write. A batch goes with one write, as from a program
+//! that corks its socket.
 //!
-//! A message's first byte says whether it is data, which has the length that
-//! both sides know, or a note.
+//! The first byte of a message tells data, whose length both sides know, from a control message.
 
 use std::io::ErrorKind::{ConnectionRefused, WouldBlock};
 use std::io::{self, Read, Write};
@@ -23,42 +22,42 @@ use crate::watch::Watch;
 use super::Row;
 use super::gather::Gather;
 
-/// The first byte of a note; data begins with 0.
+/// The first byte of a control message; data begins with 0.
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
-/// IPv4 and TCP, with the time stamps that each segment carries.
+/// The headers of IPv4 and TCP, with the time stamps that each segment carries.
 pub(crate) const HEADERS: usize = 20 + 20 + 12;
-/// The longest data message: as long as the longest that `compare` sends.
+/// The longest data message: the longest that `compare` sends.
 const LONGEST: usize = 1 << 20;
-/// Read at once.
+/// Bytes of one read.
 const READ: usize = 256 << 10;
 
-/// Bytes of one write, about.
+/// About as many bytes as one write has.
 const CORKED: usize = 256 << 10;
 
-/// One side of the row.
+/// One side of the driver.
 pub(crate) struct Tcp {
     stream: Option<TcpStream>,
-    /// Until the near side has come.
+    /// Present until the near side has connected.
     listener: Option<TcpListener>,
     gather: Gather,
     mode: String,
     largest: usize,
     content: Content,
     echo: bool,
-    /// As many messages as go with one write.
+    /// The messages of one write.
     batch: Vec<u8>,
-    /// Begun and not yet taken by the kernel.
+    /// The part of a message that the kernel has not taken yet.
     rest: Vec<u8>,
     input: Vec<u8>,
-    /// What has come and is not yet looked at: this part of the input.
+    /// The range of `input` that is not parsed yet.
     unread: (usize, usize),
-    /// A part of a data message has come.
+    /// Whether a part of a data message has arrived.
     amid: bool,
 }
 
 impl Tcp {
-    /// The far side listens, the near side connects as soon as it does.
+    /// The far side listens. The near side connects once it does.
     pub(crate) fn open(
         (side, gather): (Side, Gather),
         interface: &str,
@@ -88,7 +87,7 @@ impl Tcp {
         })
     }
 
-    /// Whether there is somebody to talk to.
+    /// Whether the near side has connected.
     fn accept(&mut self) -> Result<bool, Error> {
         if let Some(listener) = &self.listener
             && let Some((stream, _)) = settle(listener.accept())?
@@ -99,7 +98,7 @@ impl Tcp {
         Ok(self.stream.is_some())
     }
 
-    /// Whether the whole of it will go: a part that has gone is followed by its rest.
+    /// Send a message; `false` if there is no room. If the kernel takes a part, the rest is sent before anything else.
     fn put(&mut self, message: Message) -> Result<bool, Error> {
         if !self.finish()? {
             return Ok(false);
@@ -114,7 +113,7 @@ impl Tcp {
         Ok(true)
     }
 
-    /// So many data messages, with as few writes as there are batches in them.
+    /// Send up to `count` data messages, a batch with each write.
     fn several(&mut self, count: usize) -> Result<usize, Error> {
         let most = self.batch.len() / self.content.bytes().len().max(1);
         let mut sent = 0;
@@ -128,7 +127,7 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// What was begun goes before anything else.
+    /// Send the rest of a message that has begun.
     fn finish(&mut self) -> Result<bool, Error> {
         if let Some(stream) = &mut self.stream
             && !self.rest.is_empty()
@@ -139,7 +138,7 @@ impl Tcp {
         Ok(self.rest.is_empty())
     }
 
-    /// More input, behind what is not yet looked at.
+    /// Read more input, behind the part that is not parsed yet.
     fn read(&mut self) -> Result<(), Error> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let (from, to) = self.unread;
@@ -155,7 +154,7 @@ impl Tcp {
         }
     }
 
-    /// The next message of the input, where it is whole.
+    /// The next complete message of the input.
     fn next(&mut self) -> Option<Arrival> {
         let (from, to) = self.unread;
         let input = &self.input[from..to];
@@ -173,7 +172,7 @@ impl Tcp {
 }
 
 enum Message {
-    /// So many in a row.
+    /// This many, back to back.
     Data(usize),
     Note([u8; NOTE_BYTES]),
 }
@@ -200,7 +199,7 @@ fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream
     loop {
         match TcpStream::connect(other) {
             Ok(stream) => return spinning(stream, gather),
-            // The far side may need a while to open.
+            // The far side may need time to open.
             Err(e) if e.kind() == ConnectionRefused => pace.idle()?,
             Err(source) => return Err(Error::System { doing: "connecting a TCP socket", source }),
         };
@@ -212,7 +211,7 @@ fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
-/// `None` where there is nothing, or no room.
+/// `None` if there is nothing to read, or no room.
 fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -290,7 +289,7 @@ impl Port for Tcp {
         self.put(Message::Note(note_bytes(note))).map(drop)
     }
 
-    /// It has flow control of its own, and loses nothing.
+    /// TCP has its own flow control, and loses nothing.
     fn window(&self) -> Option<u64> {
         None
     }

@@ -11,8 +11,8 @@ use crate::plan::Bench;
 use crate::size::Cut;
 use crate::stats::{Measured, Outcome};
 
-/// Every row in two rounds; each takes 100 ns more to start than the one before, and the
-/// second round is three times as slow.
+/// Every row in two rounds. Each row takes 100 ns longer to start than the row below; the second round is three times
+/// as slow.
 fn all() -> Vec<Measured> {
     let mut all = Vec::new();
     for (round, slow) in [(0, 1), (1, 3)] {

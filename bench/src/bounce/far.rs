@@ -1,4 +1,4 @@
-//! The side that is full.
+//! The full receiver.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,12 +8,11 @@ use crate::error::Error;
 use crate::via::am::facility;
 use crate::watch::Watch;
 
-/// Turn the node's loop, and take nothing out, until told to stop. Returns how many requests the
-/// program returned.
+/// Run the node's loop and take no request out, until told to stop. Returns how many requests the XDP program rejected.
 pub(super) fn serve(by: By, (on, plan): (&str, Plan), stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
     pin(plan.cores.far)?;
     let Open { node, .. } = open("beta", on, (plan, Some(ROOM)), by == By::Host, watch)?;
-    // Requests wait here for ever; the loop turns by another.
+    // Requests stay in this endpoint. The loop polls another.
     let _full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
     let mut turns = node.endpoint::<()>("turns").map_err(facility)?;
     while !stop.load(Relaxed) {

@@ -1,5 +1,5 @@
-//! Return to sender, timed: a request that finds no room comes back, bounced
-//! by the XDP program before the host sees it, or by the host.
+//! The round trip of a rejected request. A receiver without room rejects it: by its XDP program before the host sees
+//! the request, or by the host.
 //!
 //! ```text
 //!   near                                   far: full, nobody takes anything out
@@ -8,11 +8,10 @@
 //!    ╎ a pause, then the same request again
 //! ```
 //!
-//! The receiver is a node as any other; for `host` its transport is not told how
-//! requests go back, as one without a program is not: over those there is `host` alone. The sender's node sends a
-//! rejected request again by itself, each time after a longer pause: every one of
-//! these is a round trip, timed at the seam between node and interface, from
-//! before the frame is handed over until the node has taken its reject in.
+//! The receiver is an ordinary node. To measure `host`, the seam keeps the reject templates from its XDP program; a
+//! transport without an XDP program has `host` alone. The sender's node repeats a rejected request by itself, after a
+//! growing pause. Each repetition is one round trip. The seam between node and transport times it, from before the
+//! frame is handed over until the node has received the reject.
 //!
 //! Read first: `near.rs`.
 
@@ -43,12 +42,12 @@ use crate::watch::Watch;
 use seam::{Seam, Seen};
 
 const ENDPOINT: &str = "full";
-/// Who has room for so few messages is full at once.
+/// A receiver with so few frames is full at once.
 const ROOM: usize = 16;
-/// The far side closes within so long.
+/// How long the near side waits for the far side to close.
 const CLOSES: Duration = Duration::from_secs(5);
 
-/// Who returns requests.
+/// Which part of the receiver rejects requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The receiver's XDP program.
@@ -61,12 +60,12 @@ impl By {
     /// Both, in the order in which they are reported.
     pub(crate) const ALL: [By; 2] = [By::Program, By::Host];
 
-    /// Those that there are between these.
+    /// Those available between two sides.
     fn between(sides: &Sides) -> &'static [By] {
         if sides.have_programs() { &By::ALL } else { &By::ALL[1..] }
     }
 
-    /// As in the table and in JSON.
+    /// The name in the table and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             By::Program => "program",
@@ -75,7 +74,6 @@ impl By {
     }
 }
 
-/// What is bounced, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) how: How,
@@ -84,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) cores: Cores,
 }
 
-/// One turn of one of them.
+/// The result of one turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) round: usize,
@@ -94,10 +92,10 @@ pub(crate) struct Turn {
     pub(crate) round_trips: RoundTrips,
 }
 
-/// Measure them, taken in turn between the same sides.
+/// Measure both in turn, between the same sides.
 ///
 /// # Errors
-/// What is missing, or what ended it.
+/// What is missing, or the reason for an early end.
 pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
@@ -114,15 +112,15 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
     Ok(Bounced { turns, rounds: amount.rounds, plan })
 }
 
-/// How one turn ends: the near side says so, and stays until the far side has closed. Of some devices
-/// the one that still moves frames must not be the last.
+/// How a turn ends: the near side asks the far side to close, and stays until it has. With some devices the side that
+/// still moves frames must not close last.
 #[derive(Debug, Default)]
 struct Ending {
     asked: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// When this is dropped the far side is told, and waited for.
+/// Asks the far side to close when it is dropped, and waits for it.
 struct Ask<'a>(&'a Ending);
 
 impl Drop for Ask<'_> {
@@ -161,7 +159,7 @@ fn turn(
             let turn = near??;
             check(by, by_program).map(|()| turn)
         }
-        // What went wrong over there is why nothing came back.
+        // The far side's error explains why nothing came back.
         (_, Ok(Err(why)) | Err(why)) => Err(why),
     }
 }
@@ -170,7 +168,7 @@ fn framing(plan: &Plan) -> Framing {
     plan.how.framing.fixed().unwrap_or(Framing::Bare)
 }
 
-/// A figure of the one must not be the other's.
+/// Make sure that the expected part rejected the requests.
 fn check(by: By, by_program: u64) -> Result<(), Error> {
     if (by == By::Program) == (by_program > 0) {
         return Ok(());
@@ -178,7 +176,7 @@ fn check(by: By, by_program: u64) -> Result<(), Error> {
     Err(Error::Facility(format!("the XDP program returned {by_program} requests where the {} was to", by.name())))
 }
 
-/// A node of a side, between which and its transport there is a seam, and how it goes.
+/// Open a node with a seam between it and its transport.
 fn open(name: &str, on: &str, (plan, room): (Plan, Option<usize>), untold: bool, watch: &Watch) -> Result<Open, Error> {
     let (transport, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
     let mode = transport.caps().mode.clone();
@@ -190,7 +188,7 @@ fn open(name: &str, on: &str, (plan, room): (Plan, Option<usize>), untold: bool,
     Ok(Open { node, seen, mode, xdp })
 }
 
-/// One side, open.
+/// An open side.
 struct Open {
     node: Node,
     seen: Rc<Seen>,

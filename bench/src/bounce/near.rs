@@ -1,4 +1,4 @@
-//! The side that sends, and times.
+//! The sender, which times.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::via::am::facility;
 use crate::watch::Watch;
 
 const WORK: Handler = Handler(0);
-/// Conversations: each sends what was rejected again at its own pace, ever more rarely, so that
-/// many are needed for many round trips, and few enough that one at a time is on its way.
+/// Connections. Each repeats a rejected request at its own, ever slower pace. So many round trips need many
+/// connections, but few enough that one request at a time is in flight.
 const FLOWS: usize = 64;
-/// For whatever should happen at once.
+/// The limit of every wait.
 const LONG: Duration = Duration::from_secs(5);
 
-/// Fill the receiver, then time what comes back.
+/// Fill the receiver, then time rejects.
 pub(super) fn measure(
     (round, by): (usize, By),
     (on, plan): (&str, Plan),
@@ -31,7 +31,7 @@ pub(super) fn measure(
     pin(plan.cores.near)?;
     let Open { node, seen, mode, xdp } = open("alpha", on, (plan, None), false, watch)?;
     let mut endpoint = node.endpoint::<()>("app").map_err(facility)?;
-    // Before the node is closed.
+    // Dropped before the node closes.
     let _asked = Ask(ending);
     let flows = connect(&mut endpoint, watch)?;
     fill(&mut endpoint, &flows, plan.size, (&seen, watch))?;
@@ -43,7 +43,7 @@ pub(super) fn measure(
     Ok(turn)
 }
 
-/// All conversations, open.
+/// Open all connections.
 fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Remote>, Error> {
     let begin = Instant::now();
     let mut flows = Vec::with_capacity(FLOWS);
@@ -53,7 +53,7 @@ fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Remote>, Er
             match endpoint.ready(to) {
                 Ok(()) => break flows.push(to),
                 Err(NotOpen::Connecting) => {}
-                // It may not be there yet.
+                // The peer may not be there yet.
                 Err(_) => {
                     endpoint.close(to);
                     break;
@@ -66,7 +66,7 @@ fn connect(endpoint: &mut Endpoint<()>, watch: &Watch) -> Result<Vec<Remote>, Er
     Ok(flows)
 }
 
-/// One request on each, and then more until one comes back.
+/// Send one request on each connection, and then more until one is rejected.
 fn fill(
     endpoint: &mut Endpoint<()>,
     flows: &[Remote],
@@ -92,7 +92,7 @@ fn fill(
     Ok(())
 }
 
-/// For so long, every request that leaves alone and comes back; longer, where none has.
+/// For this long, time every request that leaves alone and is rejected; longer if none was.
 fn time(
     endpoint: &mut Endpoint<()>,
     seen: &Seen,

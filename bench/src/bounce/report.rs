@@ -1,4 +1,4 @@
-//! Both round trips side by side.
+//! Both round trips, as text and as JSON lines.
 
 use std::fmt::Write;
 
@@ -23,7 +23,6 @@ const COLUMNS: &[Column] = &[
 const NO_PROGRAM: &str =
     "by the host alone: there is no XDP program in the way of this transport, as there is with --hosts veth";
 
-/// All that was measured.
 #[derive(Debug)]
 pub(crate) struct Bounced {
     pub(super) turns: Vec<Turn>,
@@ -31,7 +30,7 @@ pub(crate) struct Bounced {
     pub(super) plan: Plan,
 }
 
-/// The median of the rounds' ratios, and what they range over.
+/// The median of the rounds' ratios, and their range.
 type Ratio = (f64, [f64; 2]);
 
 impl Bounced {
@@ -39,7 +38,7 @@ impl Bounced {
         self.turns.iter().filter(move |turn| turn.by == by && !turn.round_trips.is_empty())
     }
 
-    /// Whether it is of no wire.
+    /// Whether the network was simulated.
     fn is_simulated(&self) -> bool {
         self.turns.iter().any(|turn| is_simulated(&turn.mode))
     }
@@ -51,7 +50,7 @@ impl Bounced {
         together
     }
 
-    /// The host's round trip over the program's, where both have some.
+    /// The host's round trip divided by the program's, if both were measured.
     fn host_over_program(&self) -> Option<Ratio> {
         let p50 = |turn: &Turn| turn.round_trips.value_at_quantile(0.5) as f64;
         let ratios: Vec<f64> = self
@@ -65,7 +64,6 @@ impl Bounced {
         Some((median(&ratios)?, ends))
     }
 
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.plan.cores.near, self.plan.cores.far]);
         let mut lines: Vec<Value> = By::ALL.into_iter().filter_map(|by| self.line(by, &cores)).collect();
@@ -103,7 +101,7 @@ impl Bounced {
         }))
     }
 
-    /// For people. Writing to a string cannot fail.
+    /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
         let mut text = "bounce: round trip of a request that a full receiver returns\n\n".to_owned();
         let rows: Vec<Vec<String>> = By::ALL.into_iter().filter_map(|by| self.cells(by)).collect();

@@ -1,4 +1,4 @@
-//! Between node and interface: what is not told, and when what passes.
+//! A transport wrapper between node and transport: it notes when requests leave and come back.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,31 +10,31 @@ use am_wire::bounce::Back;
 use am_wire::frame::parse;
 use am_wire::{Address, Buffer, EtherType, Flow, Kind};
 
-/// What is not back after so long does not come back.
+/// A request without a reject after this time counts as accepted.
 const LONG: Duration = Duration::from_millis(200);
 
 /// A request that has left.
 #[derive(Clone, Copy, Debug)]
 struct Left {
-    /// What its reject will name; of few requests of few flows hardly two are the same.
+    /// The number that its reject will name. Among few requests of few connections, two rarely have the same.
     number: u32,
     at: Instant,
-    /// Nothing else was on its way.
+    /// Whether nothing else was in flight.
     alone: bool,
 }
 
-/// What has passed.
+/// The frames that passed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     left: RefCell<Vec<Left>>,
-    /// Any reject came.
+    /// Whether any reject arrived.
     pub(super) any: Cell<bool>,
-    /// One that was alone came back: when it had left.
+    /// When the request left that came back alone.
     pub(super) back: Cell<Option<Instant>>,
 }
 
 impl Seen {
-    /// What was taken in does not come back: it keeps nothing from being alone.
+    /// Forget requests in flight. An accepted request does not come back, and must not keep others from being alone.
     pub(super) fn forget(&self) {
         self.left.borrow_mut().clear();
         self.back.set(None);
@@ -44,7 +44,7 @@ impl Seen {
         let (mut left, at) = (self.left.borrow_mut(), Instant::now());
         left.retain(|other| at - other.at < LONG);
         match left.iter_mut().find(|other| other.number == number) {
-            // Which of the two comes back nobody will know.
+            // Either of the two may come back.
             Some(again) => *again = Left { number, at, alone: false },
             None => {
                 let alone = left.is_empty();
@@ -65,11 +65,11 @@ impl Seen {
     }
 }
 
-/// A transport that is looked at.
+/// A transport that records requests and rejects.
 pub(super) struct Seam {
     inner: Box<dyn Transport>,
     seen: Rc<Seen>,
-    /// Its program is not told what it needs for bouncing.
+    /// The XDP program does not get what it needs to reject.
     untold: bool,
 }
 
@@ -83,7 +83,7 @@ impl Seam {
     }
 }
 
-/// The number that the frame names, if it is of this kind.
+/// The sequence number of a frame of this kind.
 fn number(frame: &Frame, kind: Kind) -> Option<u32> {
     let header = parse(frame.bytes(), EtherType::DEFAULT).ok()?.header;
     (header.kind == kind).then_some(header.seq)

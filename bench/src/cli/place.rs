@@ -1,4 +1,4 @@
-//! Where the two sides are, and what of it goes together.
+//! Where the two sides run, and which options go together there.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ use crate::rights;
 use crate::size::Size;
 use crate::via::Via;
 
-/// Where the far side is.
+/// Where the far side runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// In a namespace of its own, at the end of a cable with this MTU.
+    /// On its own host, at the other end of a cable with this MTU.
     Veth(u32),
-    /// In this process.
+    /// In this process, joined by memory.
     Loopback,
-    /// A process of this machine, joined by this, with frames that carry so much.
+    /// In another process of this machine, joined by this transport, with frames of this many payload bytes.
     Joined(Joint, Option<u32>),
     /// In this process, on the simulated network of this name.
     Sim(String),
-    /// On another machine, of this name, on this transport.
+    /// On another machine: the peer's name, and this side's transport.
     Peer(String, String),
 }
 
 impl Where {
-    /// What carries our messages there, by the name that transports have.
+    /// The name of the transport that carries our messages there.
     pub(crate) fn transport(&self) -> &str {
         match self {
             Where::Veth(_) => "xdp",
@@ -45,10 +45,10 @@ impl Where {
         }
     }
 
-    /// Its two sides, for a command that opens transports itself.
+    /// Both sides, for a command that opens transports itself.
     ///
     /// # Errors
-    /// What is missing, or its frames do not carry.
+    /// What is missing, or an MTU that its frames cannot have.
     pub(crate) fn sides(&self) -> Result<Sides, Error> {
         match self {
             Where::Veth(mtu) => {
@@ -61,8 +61,7 @@ impl Where {
         }
     }
 
-    /// The framing where none was named: on a cable of our own there is
-    /// nothing to find out, and every round is to be the same.
+    /// The default framing. On a cable of our own nothing needs to be found out, and every round has to be the same.
     pub(crate) fn framing(&self) -> FramingArg {
         match self {
             Where::Veth(_) | Where::Loopback | Where::Joined(..) | Where::Sim(_) => FramingArg::Bare,
@@ -70,7 +69,7 @@ impl Where {
         }
     }
 
-    /// The rows of the ablation that there are in this place.
+    /// The rows of the ablation that exist there.
     pub(crate) fn layers(&self) -> Vec<Via> {
         match self {
             Where::Veth(_) | Where::Peer(..) => ablation::vias(),
@@ -79,7 +78,7 @@ impl Where {
         }
     }
 
-    /// All the vias there are in this place for this.
+    /// The drivers that exist there for this bench.
     pub(crate) fn vias(&self, bench: Bench) -> &'static [Via] {
         match self {
             Where::Joined(Joint::Shm, _) if bench == Bench::Latency => &[Via::Am, Via::Cacheline],
@@ -93,7 +92,7 @@ impl Where {
 }
 
 impl Options {
-    /// What goes together with every command; `has_its_cable` does it without `--hosts`.
+    /// The checks that every command shares. A command with `has_its_cable` works without `--hosts`.
     pub(super) fn check(&self, has_its_cable: bool) -> Result<(), Error> {
         if self.rounds.is_some_and(|rounds| !ROUNDS.contains(&rounds)) {
             return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
@@ -121,7 +120,7 @@ impl Options {
         Ok(())
     }
 
-    /// It is of our messages alone, and in a file of its own.
+    /// A trace holds our messages alone, and needs its own file.
     fn check_trace(&self) -> Result<(), Error> {
         let Some(trace) = self.trace else { return Ok(()) };
         check_file("--trace", Some(trace))?;
@@ -181,7 +180,7 @@ impl Options {
         }
     }
 
-    /// On two machines each side is told its own.
+    /// On two machines each side has its own core.
     fn own_core(&self) -> Result<(), Error> {
         match self.cores {
             Some(CoresArg::Two(own, other)) => Err(Error::Usage(format!(
@@ -214,7 +213,6 @@ impl Options {
         Ok(Task::Demo)
     }
 
-    /// The curve over all sizes.
     pub(super) fn sweep(&self, plot: Option<&PathBuf>) -> Result<Task, Error> {
         if !self.size.is_empty() {
             return Err(usage("--sweep goes over sizes of its own; --size is for single ones"));
@@ -223,7 +221,6 @@ impl Options {
         Ok(Task::Sweep(self.place()?, plot.cloned()))
     }
 
-    /// What is kept where frames are lost.
     pub(super) fn losses(&self, args: &BandwidthArgs) -> Result<Task, Error> {
         self.check_plot(args.plot.as_ref())?;
         if !self.via.is_empty() && !self.via.contains(&Via::Am) {
@@ -241,7 +238,6 @@ impl Options {
         Ok(Task::Loss(args.bench(), losses, self.place()?, args.plot.clone()))
     }
 
-    /// The layers; on a cable of our own unless said otherwise.
     pub(super) fn ablation(&self) -> Result<Task, Error> {
         if !self.size.is_empty() || !self.via.is_empty() {
             return Err(usage("ablation has rows and sizes of its own: leave --via and --size out"));
@@ -254,13 +250,12 @@ impl Options {
         Ok(Task::Ablation(self.place_or_cable()?))
     }
 
-    /// As it was said; on a cable of our own where nothing was.
+    /// The place of the command line, by default a cable of our own.
     pub(super) fn place_or_cable(&self) -> Result<Where, Error> {
         let is_said = self.hosts.is_some() || self.peer.is_some();
         if is_said { self.place() } else { self.no_on().map(|()| Where::Veth(self.mtu.unwrap_or(1500))) }
     }
 
-    /// What comes back.
     pub(super) fn bounce(&self) -> Result<Task, Error> {
         if self.peer.is_some() || self.serve || self.hosts == Some(HostsArg::Loopback) {
             return Err(usage(
@@ -290,7 +285,7 @@ impl Options {
         }
     }
 
-    /// Whether this can be measured, alone or as one of several.
+    /// Whether am-bench can measure this transport, alone or as one of several.
     fn fits(&self, on: &str, is_one_of_several: bool) -> Result<(), Error> {
         let kind = am_api::transports::kinds()
             .iter()
@@ -322,25 +317,25 @@ impl Options {
     }
 }
 
-/// The transport of `--hosts sim`.
+/// The scheme of a simulated network.
 pub(super) const SIM: &str = "sim";
 
-/// What a name of an interface begins with.
+/// How the name of an interface begins.
 const XDP: &str = "xdp:";
 
-/// Whether that is an interface, and nothing besides.
+/// Whether this names one interface and nothing else.
 pub(crate) fn is_interface(on: &str) -> bool {
     on.starts_with(XDP) && am_api::transports::split(on).len() == 1
 }
 
-/// The vias between two machines, by the transport between them.
+/// The drivers that exist between two machines with this transport.
 fn vias_on(on: &str) -> &'static [Via] {
     match on.split(':').next() {
-        // Bare frames have one way.
+        // Bare frames take a single path.
         _ if am_api::transports::split(on).len() > 1 => &[Via::Am],
         Some("xdp") => &[Via::Am, Via::Raw, Via::Udp],
         Some("udp" | "tcp") => &[Via::Am, Via::Raw],
-        // NICs have addresses that bare frames can be sent to; other devices only where their names say so.
+        // A NIC has an address that bare frames can be sent to. Other devices have one only if their names say so.
         Some("dpdk") if is_nic(on) => &[Via::Am, Via::Raw],
         _ => &[Via::Am],
     }
@@ -351,11 +346,11 @@ fn is_nic(on: &str) -> bool {
     name.is_some_and(|name| am_dpdk::Options::of(&name).is_ok_and(|options| options.is_pci()))
 }
 
-/// Each keeps all that it measured.
+/// A session keeps every measurement of every round.
 const ROUNDS: RangeInclusive<usize> = 1..=1000;
 
 impl Options {
-    /// A picture has a file of its own.
+    /// A plot needs its own file.
     pub(super) fn check_plot(&self, plot: Option<&PathBuf>) -> Result<(), Error> {
         check_file("--plot", plot.map(PathBuf::as_path))?;
         match (plot, &self.save) {

@@ -1,4 +1,4 @@
-//! What can be said of a simulated network.
+//! The checks of `--hosts sim`.
 
 use am_netdev_sim::live::Settings;
 use am_transport::{Name, NameError};
@@ -10,11 +10,11 @@ use super::usage;
 use crate::error::Error;
 use crate::via::Via;
 
-/// What a frame carries there unless it is said.
+/// The default payload of a frame on a simulated network.
 const ETHERNETS: usize = 1500;
 
 impl Options {
-    /// The network of `--on`, or one on which nothing goes wrong.
+    /// The network of `--on`, by default one without faults.
     pub(super) fn simulated(&self) -> Result<Where, Error> {
         if self.name.is_some() {
             return Err(usage("--name is for two machines; --hosts names its own nodes"));

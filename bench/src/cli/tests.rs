@@ -5,7 +5,7 @@ fn task(line: &str) -> Result<Task, Error> {
     Cli::try_parse_from(std::iter::once("am-bench").chain(line.split_whitespace())).expect(line).task()
 }
 
-/// A million messages, unless said.
+/// The defaults.
 fn torture() -> TortureArgs {
     let (stalls, stops) = (Switch::On, Switch::On);
     TortureArgs { messages: 1_000_000, bytes: None, loss: 1000, stalls, stops, seed: None }
@@ -116,7 +116,7 @@ fn a_trace_is_of_our_messages_and_in_a_file_of_its_own() {
     }
 }
 
-/// What would be ignored is refused, in words that name it.
+/// An option that would be ignored is refused, and the text names it.
 #[test]
 fn what_has_no_effect_is_refused() {
     for (line, named) in [
@@ -157,7 +157,7 @@ fn what_has_no_effect_is_refused() {
     }
 }
 
-/// Several transports carry messages together; there are no bare frames of all of them.
+/// There are no bare frames over several transports.
 #[test]
 fn what_several_transports_are_no_good_for_is_refused() {
     for (line, named) in [
@@ -170,7 +170,7 @@ fn what_several_transports_are_no_good_for_is_refused() {
     }
 }
 
-/// Of one process, and with settings that make sense.
+/// A simulated network lives in one process.
 #[test]
 fn what_no_simulated_network_is_good_for_is_refused() {
     for (line, named) in [
@@ -190,7 +190,7 @@ fn what_no_simulated_network_is_good_for_is_refused() {
     }
 }
 
-/// As a line that makes no sense, with words that name what does not.
+/// The command line is refused, and the text contains `named`.
 fn refused_with(line: &str, named: &str) {
     let error = task(line).expect_err(line);
     assert!(error.exit_code() == 2 && error.to_string().contains(named), "{line}: {error}");

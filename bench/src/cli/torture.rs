@@ -1,4 +1,4 @@
-//! What can be said of the torture.
+//! The options of `stress`.
 
 use clap::Args;
 
@@ -7,31 +7,30 @@ use super::{Task, usage};
 use crate::error::Error;
 use crate::values;
 
-/// What can be said of the torture alone.
+/// The options of `stress` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct TortureArgs {
-    /// Messages, requests and replies together
+    /// Messages in all, requests and replies
     #[arg(long, default_value = "1e6", value_parser = values::count, value_name = "N")]
     pub(crate) messages: u64,
-    /// Bytes of words and payload, all messages together [default: 1073 for each message]
+    /// Bytes of words and payload in all messages together [default: 1073 for each message]
     #[arg(long, value_parser = values::bytes, value_name = "BYTES")]
     pub(crate) bytes: Option<u64>,
-    /// So many per cent of the frames are lost on purpose: 0.1 or 0.1%
+    /// Percentage of the frames that are lost on purpose: 0.1 or 0.1%
     #[arg(long, default_value = "0.1%", value_parser = values::share, value_name = "PERCENT")]
     pub(crate) loss: u32,
-    /// Whether the receiver does nothing at times
+    /// Whether the receiver stalls from time to time
     #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
     pub(crate) stalls: Switch,
-    /// Whether both processes are stopped and continued by signals
+    /// Whether signals stop and continue both processes
     #[arg(long, value_enum, default_value_t = Switch::On, value_name = "ON|OFF")]
     pub(crate) stops: Switch,
-    /// Of all that is random [default: another each time]
+    /// Seed of everything random [default: another one each time]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
 
 impl Options {
-    /// Always on a cable of our own.
     pub(super) fn torture(&self, args: &TortureArgs) -> Result<Task, Error> {
         let is_one = matches!(self.hosts, Some(HostsArg::Loopback | HostsArg::Sim));
         if self.peer.is_some() || self.serve || is_one {

@@ -1,4 +1,4 @@
-//! A turn in a process of its own, for what a process can start only once, and not end: DPDK.
+//! A turn in its own process. DPDK needs it: a process starts DPDK once, and cannot end it.
 //!
 //! ```text
 //!   am-bench compare           am-bench turn: the near side              am-bench far
@@ -23,30 +23,30 @@ use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Every loop looks at the watch; should one not, the process ends anyway.
+/// Every loop checks the watch. If one does not, the process ends after this time.
 const AT_THE_LATEST: Duration = Duration::from_secs(2);
 
-/// What this program's own errors begin with.
+/// How this program's own errors begin.
 const OURS: &str = "am-bench: ";
 
-/// All that the process has to know.
+/// What the process has to know.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     /// The row.
     name: String,
     asked: Asked,
-    /// Where the network namespaces can be opened, near and far.
+    /// The paths of the network namespaces, near and far.
     networks: [String; 2],
 }
 
-/// Have this row's turn taken by a process of its own.
+/// Run this row's turn in its own process.
 ///
 /// # Errors
-/// What went wrong there; it did not end within the limit; a signal.
+/// The turn failed, or did not end within the limit, or a signal arrived.
 pub(super) fn turn(name: &str, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
     let [near, far] = &pair.hosts;
     let order = Order { name: name.to_owned(), asked: asked.clone(), networks: [near.path(), far.path()] };
-    // DPDK's libraries say what is nobody's business.
+    // DPDK's libraries write messages that no user needs.
     let (child, errors) = Child::start_aside(&["turn"])?;
     let turn = order_turn(child, &order, watch);
     turn.map_err(|why| match why {
@@ -55,7 +55,7 @@ pub(super) fn turn(name: &str, pair: &Pair, asked: &Asked, watch: &Watch) -> Res
     })
 }
 
-/// What came of it, with what both sides' processes said that is ours.
+/// The reason, with what both sides' processes wrote that is ours.
 fn with_reasons(why: String, said: &str) -> String {
     let ours = said.lines().filter_map(|line| line.strip_prefix(OURS)).filter(|line| *line != why);
     [why.as_str()].into_iter().chain(ours).collect::<Vec<_>>().join("; ")
@@ -76,10 +76,10 @@ fn order_turn(mut child: Child, order: &Order, watch: &Watch) -> Result<Turn, Er
     }
 }
 
-/// Be that process: `turn` takes the turn of the row of this name.
+/// Be that process. `turn` runs the row of this name.
 ///
 /// # Errors
-/// Nobody hears what it has to say; what goes wrong with the turn is an answer.
+/// The pipe failed. A turn that failed is an answer, not an error.
 pub(super) fn serve(turn: impl FnOnce(&str, &Pair, &Asked) -> Result<Turn, Error>, watch: &Watch) -> Result<(), Error> {
     let closed = watch.clone();
     let orders: Lines<Order> = Lines::read(stdin(), move || end(&closed));

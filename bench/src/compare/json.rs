@@ -1,4 +1,4 @@
-//! One object a peer, with every size and every round, and a summary last.
+//! One JSON object a peer, with every size and every round; a summary last.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,6 @@ use super::rows::{Comparison, Row, Spread};
 use super::table::figures;
 
 impl Comparison {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         self.rows.iter().map(|row| self.line(row)).chain([self.summary()]).collect()
     }
@@ -80,7 +79,7 @@ fn stream(row: &Row, size: usize) -> Option<Value> {
     by_size(size, &all)
 }
 
-/// A size's figures: the median of each, and all rounds.
+/// The figures of one size: the median of each, and all rounds.
 fn by_size(size: usize, all: &[(&str, Vec<(usize, f64)>)]) -> Option<Value> {
     let known = all.iter().filter(|(_, by_round)| !by_round.is_empty());
     let values = known.filter_map(|(name, by_round)| {

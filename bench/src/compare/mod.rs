@@ -1,4 +1,4 @@
-//! Our stack beside what a user would take instead: on the same wire, in turn.
+//! Our stack compared with its alternatives, on the same wire, in turn.
 //!
 //! ```text
 //!   peers.rs ─▶ each Peer: is it there? ─▶ rounds: each has its turn ─▶ rows.rs ─▶ table, json, plot
@@ -7,9 +7,9 @@
 //!                  └────── others.rs  programs that were not written here, each turn in a sandbox of its own
 //! ```
 //!
-//! A peer that is not installed, or does not run, has a row that says why.
+//! A peer that is not installed, or does not run, has a row with the reason.
 //!
-//! Read first: [`peer`], then [`rows`]; of the others [`others`], then `bench/peers/peer.sh`.
+//! Read first: [`peer`], then [`rows`]; for foreign programs [`foreign`], then `bench/peers/peer.sh`.
 
 mod apart;
 mod families;
@@ -46,19 +46,19 @@ use offload::Offload;
 use peer::{Asked, Peer};
 use rows::{Comparison, Row};
 
-/// How often each has its turn, unless said.
+/// The default number of rounds.
 const ROUNDS: usize = 3;
-/// Length of one measurement, unless said.
+/// The default length of a measurement.
 const TIME: Duration = Duration::from_millis(100);
-/// From a word to a megabyte, unless said.
+/// The default sizes: from a word to a megabyte.
 const SIZES: [usize; 7] = [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20];
-/// Who fails so often is not asked again.
+/// A peer that failed so often gets no more turns.
 const FAILURES: usize = 2;
 
-/// Measure them all in turn, and print it.
+/// Measure all rows in turn, and print the result.
 ///
 /// # Errors
-/// There is no wire to measure on, or a signal; a peer that fails is none.
+/// The wire cannot be made, or a signal arrived. The failure of a peer is no error.
 pub(crate) fn run(wanted: &Wanted, options: &Options, watch: &Watch) -> Result<(), Error> {
     check_mtu(wanted.mtu, &[Via::Am])?;
     let asked = asked(wanted, options)?;
@@ -105,7 +105,7 @@ fn bytes(size: &Size) -> Option<usize> {
     }
 }
 
-/// Be a process that takes one row's turn.
+/// Be the process that runs one row's turn.
 ///
 /// # Errors
 /// What is missing.
@@ -113,7 +113,7 @@ pub(crate) fn take_turn(watch: &Watch) -> Result<(), Error> {
     apart::serve(|name, pair, asked| house::named(name)?.turn_here(pair, asked, watch), watch)
 }
 
-/// It takes long: say how long.
+/// Print how long it will take.
 fn announce(peers: &[Box<dyn Peer>], rows: &[Row], asked: &Asked) {
     let there = peers.iter().zip(rows).filter(|(_, row)| row.absent.is_none());
     let turns: Vec<Duration> = there.map(|(peer, _)| peer.takes(asked)).collect();
@@ -122,7 +122,7 @@ fn announce(peers: &[Box<dyn Peer>], rows: &[Row], asked: &Asked) {
     note(&format!("{count} of {} peers are here; about {} s for {rounds} of them", rows.len(), all.as_secs().max(1)));
 }
 
-/// Each has its turn in each round; each round begins with another one.
+/// Every peer takes a turn in every round. Each round begins with another peer.
 fn rounds(
     peers: &[Box<dyn Peer>],
     rows: &mut [Row],

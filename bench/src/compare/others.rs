@@ -1,4 +1,4 @@
-//! The programs of others: a script each (`bench/peers`), which runs both halves in a sandbox and prints lines of JSON.
+//! Foreign programs. A script for each (`bench/peers`) runs both sides in a sandbox and prints lines of JSON.
 //!
 //! ```text
 //!   am-bench compare        a sandbox: its own processes, mounts, System V memory, host names; the near side's network
@@ -41,15 +41,15 @@ const FILES: [(&str, &str); 12] = [
     ("pvm.sh", include_str!("../../peers/pvm.sh")),
 ];
 
-/// To say a version takes so long at most, on a machine that is busy and has the program on a slow disk.
+/// The limit of a request for the version, on a busy machine with a slow disk.
 const SAYS: Duration = Duration::from_secs(5);
 
-/// A program that was not written here.
+/// A foreign program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Other {
     name: &'static str,
     what: &'static str,
-    /// The script and its arguments, the last of which is `version` where that is asked.
+    /// The script and its arguments. The last argument is `version` to ask for the version.
     script: &'static str,
     mode: &'static str,
     note: &'static str,
@@ -66,7 +66,6 @@ const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 
 const PVM: &str =
     "pvm: each message packed in place and unpacked; one way as by MPI; CPU by getrusage of both tasks, from inside";
 
-/// All of them.
 pub(super) const OTHERS: [Other; 14] = [
     Other::new("sockperf-udp", "kernel UDP by sockperf, both sides spin", "sockperf.sh udp", "veth kernel", SOCKPERF),
     Other::new("sockperf-tcp", "kernel TCP by sockperf, both sides spin", "sockperf.sh tcp", "veth kernel", SOCKPERF),
@@ -103,7 +102,7 @@ struct Line {
     cpu: Option<f64>,
 }
 
-/// A script in a sandbox whose far side has the network namespace `far`.
+/// A script in a sandbox. `far` is the network namespace of its far side.
 fn command(job: &str, far: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "sh", "-c", SANDBOX, "sandbox"]);
@@ -114,7 +113,7 @@ fn command(job: &str, far: &str) -> Command {
     command
 }
 
-/// What was printed; launchers say things of their own in between.
+/// The lines of JSON. Launchers print other lines in between.
 fn lines(output: &Output) -> Result<Vec<Line>, String> {
     let text = String::from_utf8_lossy(&output.out);
     let lines = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
@@ -159,7 +158,7 @@ impl Other {
     }
 
     fn version(&self, watch: &Watch) -> Result<String, String> {
-        // The words but the last say which program it is.
+        // All words but the last name the program.
         let program = self.script.rsplit_once(' ').map_or(self.script, |(program, _)| program);
         let output = run(&mut command(&format!("{program} version"), ""), SAYS, || watch.check());
         let output = output.map_err(|why| format!("{} does not say its version: {why}", self.name))?;
@@ -197,7 +196,7 @@ impl Peer for &'static Other {
     }
 
     fn takes(&self, asked: &Asked) -> Duration {
-        // Of each size: so often a measurement's time, and so much more.
+        // For each size: this many times the length of a measurement, plus this many milliseconds.
         let (times, more) = match self.script.split(['.', ' ']).next() {
             Some("sockperf") => (0, 3000),
             Some("iperf3") => (0, 1200),
@@ -236,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// A script's lines where the programs that it starts print `sample`.
+    /// The lines that a script prints if the program it starts prints `sample`.
     fn read(script: &str, sample: &str) -> Result<Vec<Line>, String> {
         read_sizes(script, sample, "64")
     }

@@ -1,4 +1,4 @@
-//! What carries our messages: each transport is one entry here, by the names that a user would say.
+//! What carries our messages: one entry a transport, with the names that a user would type.
 
 use std::process::{Command, Stdio, id};
 
@@ -9,40 +9,39 @@ use crate::deploy::joined::{Ends, Joint};
 use crate::deploy::veth::{ADDRESSES, INTERFACE, Pair};
 use crate::error::Error;
 
-/// Both sides' port.
+/// The port of both sides.
 const PORT: u16 = 0x88b5;
-/// IPv4 and UDP, in the frame of the interface.
+/// The headers of IPv4 and UDP.
 const AROUND_UDP: usize = 20 + 8;
-/// What frames are in a stream and in shared memory, unless said, without their Ethernet header.
+/// The default length of a frame without its Ethernet header, in a stream and in shared memory.
 const IN_A_STREAM: usize = 65_000 - ETHERNET;
 const IN_SHARED_MEMORY: usize = 16 * 1024 - ETHERNET;
-/// What DPDK's drivers for such devices carry.
+/// The payload of a frame of these DPDK devices.
 const BY_DPDK: usize = 1500;
 
-/// A transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
-    /// AF_XDP on the interface itself.
+    /// AF_XDP on the interface.
     Xdp,
     Udp,
     Tcp,
     Shm,
-    /// DPDK on the interface.
+    /// DPDK on the interface, through packet sockets; below through AF_XDP.
     AfPacket,
     AfXdp,
-    /// DPDK without an interface.
+    /// DPDK between two processes, without an interface.
     Joined(Joint),
 }
 
 impl Over {
-    /// The transports of the near and the far side, over interfaces with this MTU; `None` for the interface.
+    /// The transports of the near and the far side over interfaces with this MTU; `None` for the interface itself.
     ///
     /// # Errors
-    /// There is no place for the files they need.
+    /// The directory for their sockets cannot be made.
     pub(super) fn ends(self, mtu: usize) -> Result<Option<Ends>, Error> {
         let names = match self {
             Over::Xdp => return Ok(None),
-            // What the cable carries: it would be a jumbo frame's length at most.
+            // A frame fits one datagram of the cable. The default would be a jumbo frame.
             Over::Udp => sockets("udp", &format!(",frame={}", mtu.saturating_sub(AROUND_UDP))),
             Over::Tcp => sockets("tcp", ""),
             Over::Shm => [(); 2].map(|()| format!("shm:am-bench-compare-{}", id())),
@@ -57,7 +56,7 @@ impl Over {
         [(); 2].map(|()| format!("dpdk:{device},iface={INTERFACE},am.mtu={}", self.most(mtu)))
     }
 
-    /// Bytes behind the Ethernet header of its longest frame, over interfaces with this MTU.
+    /// The bytes behind the Ethernet header of its longest frame, over interfaces with this MTU.
     pub(super) fn most(self, mtu: usize) -> usize {
         match self {
             Over::Xdp => mtu,
@@ -69,7 +68,7 @@ impl Over {
         }
     }
 
-    /// What is between the two sides.
+    /// The wire between the two sides.
     pub(super) fn wire(self) -> &'static str {
         match self {
             Over::Xdp | Over::Udp | Over::Tcp | Over::AfPacket | Over::AfXdp => Wire::Veth.name(),
@@ -78,7 +77,7 @@ impl Over {
         }
     }
 
-    /// What frames carry there, over interfaces with this MTU; `None` where there is no limit but memory's.
+    /// The payload of a frame, over interfaces with this MTU; `None` if only memory limits it.
     pub(super) fn mtu(self, mtu: usize) -> Option<usize> {
         match self {
             Over::Xdp | Over::Udp | Over::Tcp => Some(mtu),
@@ -87,23 +86,23 @@ impl Over {
         }
     }
 
-    /// DPDK is started once a process.
+    /// Whether DPDK carries it. A process starts DPDK only once.
     pub(super) fn is_dpdk(self) -> bool {
         matches!(self, Over::AfPacket | Over::AfXdp | Over::Joined(_))
     }
 
-    /// What DPDK leaves on the interface where it does not end by itself: its XDP program.
+    /// Remove the XDP program that DPDK leaves on the interface when it is killed.
     pub(super) fn clear(self, pair: &Pair) {
         let mut off = Command::new("ip");
         off.args(["link", "set", "dev", INTERFACE, "xdp", "off"]).stdin(Stdio::null()).stderr(Stdio::null());
         for host in pair.hosts.iter().filter(|_| self == Over::AfXdp) {
-            // Nothing there is no error, and nobody to tell of any other.
+            // There may be none, and any other error would have no reader.
             let _ = host.enter(|| off.status());
         }
     }
 }
 
-/// On the addresses of the cable; each knows the other.
+/// Sockets on the cable's addresses. Each side knows the other's address.
 fn sockets(scheme: &str, settings: &str) -> [String; 2] {
     let address = |with_prefix: &'static str| with_prefix.split('/').next().unwrap_or_default();
     let [near, far] = [ADDRESSES.0, ADDRESSES.1].map(address);

@@ -1,4 +1,4 @@
-//! All the rows that there are, in the order of the table.
+//! All rows, in the order of the table.
 
 use super::house::HOUSE;
 use super::others::OTHERS;
@@ -6,21 +6,20 @@ use super::peer::Peer;
 use crate::deploy::joined::Joint;
 use crate::error::Error;
 
-/// Each of them.
 fn all() -> Vec<Box<dyn Peer>> {
     let house = HOUSE.iter().map(|row| Box::new(row) as Box<dyn Peer>);
     house.chain(OTHERS.iter().map(|row| Box::new(row) as Box<dyn Peer>)).collect()
 }
 
-/// Whether `wanted` means the peer of this name: itself, or its family (`tcp` is also `tcp-nagle`).
+/// Whether `wanted` selects the peer of this name: by its name, or by its family (`tcp` selects `tcp-nagle` too).
 fn means(wanted: &str, name: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Those asked for, all where none was, of those that go over `over`.
+/// The peers that run over `over` and are named by `wanted`; an empty `wanted` selects all.
 ///
 /// # Errors
-/// There is none of a name that was asked for.
+/// A name selects no peer.
 pub(super) fn chosen(wanted: &[String], over: Option<Joint>) -> Result<Vec<Box<dyn Peer>>, Error> {
     let mut peers = all();
     peers.retain(|peer| over.is_none_or(|over| peer.goes_over(over)));

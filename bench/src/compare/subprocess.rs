@@ -1,4 +1,4 @@
-//! A program run to its end, with limits on its time and on its output.
+//! Runs a program to its end, with limits on its time and its output.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -11,13 +11,13 @@ use nix::unistd::Pid;
 
 use crate::error::Error;
 
-/// The most that is kept of an output. A program that prints more is stuck.
+/// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
-/// The most characters of an output that an error has.
+/// The limit of the characters of output in an error.
 const MAX_COMPLAINT: usize = 300;
-/// How often it is asked whether to go on.
+/// How often the caller is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
-/// A program whose standard input is closed has so long to end by itself.
+/// How long a program may take to end after its standard input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// What a program printed, and how it ended.
@@ -46,17 +46,17 @@ pub(super) enum RunError {
     TooMuch,
     #[error("it was ended, since it took more than {} s", .0.as_secs())]
     TooLong(Duration),
-    /// A signal said to stop.
+    /// The caller said to stop.
     #[error("{0}")]
     Stopped(Error),
 }
 
-/// A program and its process group; ended when this is dropped.
+/// A program and its process group; killed when it is dropped.
 struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A sandbox ends now, and takes all its processes along.
+        // A sandbox ends now, with all its processes.
         drop(self.0.stdin.take());
         let begin = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
@@ -69,16 +69,17 @@ impl Drop for Group {
     }
 }
 
-/// Run it until it ends, while `go_on` says so. Its standard input is a pipe that closes when this process ends.
+/// Run a program until it ends, as long as `go_on` allows. Its standard input is a pipe that closes when this process
+/// ends.
 ///
 /// # Errors
-/// [`RunError`]; it has been ended, and its process group.
+/// [`RunError`]. The program and its process group have ended by then.
 pub(super) fn run(
     command: &mut Command,
     limit: Duration,
     go_on: impl Fn() -> Result<(), Error>,
 ) -> Result<Output, RunError> {
-    // A process group of its own: Ctrl-C is for this program.
+    // Its own process group, so that Ctrl-C reaches only this program.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut group = Group(command.spawn().map_err(RunError::Start)?);
     let mut readers = [read(group.0.stdout.take()), read(group.0.stderr.take())];
@@ -103,18 +104,18 @@ pub(super) fn run(
     Ok(Output { status, out, err })
 }
 
-/// Read an output on a thread of its own: a program that fills one waits until it is read.
+/// Read an output on its own thread, because a program blocks on a full pipe.
 fn read(output: Option<impl Read + Send + 'static>) -> Option<JoinHandle<Vec<u8>>> {
     let output = output?;
     Some(thread::spawn(move || {
         let mut text = Vec::new();
-        // Bytes read before an error are as good as bytes read before the end.
+        // Bytes read before an error count.
         let _ = output.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut text);
         text
     }))
 }
 
-/// The end of what a program printed, where it says why it stops, on one line.
+/// The end of an output, on one line. A program that fails prints its reason last.
 pub(super) fn end_of(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();

@@ -1,4 +1,4 @@
-//! The tables: one line a peer, then its curves, then what is to be known of it.
+//! The tables: one line a peer, then the curves, then the notes.
 
 use std::fmt::Write;
 
@@ -27,7 +27,6 @@ const COLUMNS: &[Column] = &[
 const NOTHING: &str = "-";
 
 impl Comparison {
-    /// All of it in words.
     pub(crate) fn table(&self) -> String {
         let (small, cable) = (self.asked.small(), self.cable());
         let spread = match self.asked.amount.rounds {
@@ -55,7 +54,7 @@ impl Comparison {
         text
     }
 
-    /// What is between the two sides of those whose wire is the cable.
+    /// The cable between two hosts.
     pub(super) fn cable(&self) -> String {
         let offload = self.offload.map_or("which offload it has is not known".to_owned(), Offload::words);
         format!("veth pair of MTU {}: {offload}", self.asked.mtu)
@@ -99,7 +98,7 @@ impl Comparison {
         align(&columns, &measured.map(cells).collect::<Vec<_>>(), text);
     }
 
-    /// What each is, why it is missing, and where it measures differently.
+    /// Descriptions, reasons for missing figures, and notes.
     fn words(&self, text: &mut String) {
         text.push('\n');
         let mut said: Vec<(&str, &str)> = Vec::new();
@@ -107,7 +106,7 @@ impl Comparison {
             let version = if row.version.is_empty() { String::new() } else { format!("; {}", row.version) };
             let _ = writeln!(text, "  {}: {}{version}", row.name, row.what);
             for reason in row.reasons() {
-                // What several lack has one long reason.
+                // Several peers may lack the same thing, with the same long reason.
                 let _ = match said.iter().find(|(_, its)| *its == reason) {
                     Some((first, _)) => writeln!(text, "    as {first}"),
                     None => writeln!(text, "    {}", reason.trim_end().replace('\n', "\n    ")),
@@ -130,7 +129,7 @@ impl Comparison {
     }
 }
 
-/// What a peer is compared by: the middle of one way, messages a second, bytes a second at best.
+/// The figures of the first table: one way, messages a second, the largest bandwidth.
 pub(super) fn figures(small: usize) -> [impl Fn(&Turn) -> Option<f64> + Copy; 3] {
     [0, 1, 2].map(|which| {
         move |turn: &Turn| match which {

@@ -1,4 +1,4 @@
-//! One of two machines: an interface, or any other transport by its name.
+//! A side of two machines: an interface, or another transport by its name.
 
 use am_afxdp::Interface;
 use am_api::{Idle, Node};
@@ -15,7 +15,6 @@ use crate::via::Via;
 use crate::via::am::node_that;
 use crate::watch::Watch;
 
-/// This side.
 #[derive(Clone, Debug)]
 pub(super) enum Anchor {
     Interface(InterfaceLink),
@@ -26,7 +25,7 @@ impl Anchor {
     /// The side of a node called `node` on this transport.
     ///
     /// # Errors
-    /// There is no such interface, or the text names no transport.
+    /// The interface does not exist, or the text names no transport.
     pub(super) fn new(side: Side, node: &str, on: &str, core: Option<usize>) -> Result<Anchor, Error> {
         match on.strip_prefix("xdp:").filter(|_| is_interface(on)) {
             Some(interface) => InterfaceLink::new(side, node, interface, core).map(Anchor::Interface),
@@ -34,10 +33,10 @@ impl Anchor {
         }
     }
 
-    /// A node of ours there, alone, that measures nothing: it sleeps while nothing comes.
+    /// Open a node that measures nothing. It sleeps while it is idle.
     ///
     /// # Errors
-    /// What is in the way.
+    /// Why it cannot be opened.
     pub(super) fn node(&self, how: How, watch: &Watch) -> Result<Node, Error> {
         match self {
             Anchor::Interface(link) => link.node(how, watch),
@@ -45,7 +44,7 @@ impl Anchor {
         }
     }
 
-    /// The interface as it is now, where it is one.
+    /// The present state of the interface, if it is one.
     ///
     /// # Errors
     /// It is down, or gone.
@@ -56,7 +55,6 @@ impl Anchor {
         }
     }
 
-    /// Its transport.
     pub(super) fn on(&self) -> String {
         match self {
             Anchor::Interface(link) => format!("xdp:{}", link.names().1),

@@ -1,5 +1,4 @@
-//! The far side of `--hosts`, where it is a process: plans come on standard input, and its end
-//! is ours.
+//! The process of the far side of `--hosts`. Plans arrive on its standard input, and it ends when that closes.
 
 use std::io::{stdin, stdout};
 use std::process;
@@ -19,13 +18,13 @@ use crate::watch::Watch;
 use super::joined::Files;
 use super::pipe::{Lines, write_line};
 
-/// Every loop looks at the watch; should one not, the process ends anyway.
+/// Every loop checks the watch. If one does not, the process ends after this time.
 const AT_THE_LATEST: Duration = Duration::from_secs(2);
 
-/// Serve the process that started this one until it closes the pipe.
+/// Serve the process that started this one, until it closes the pipe.
 ///
 /// # Errors
-/// A via cannot be opened here, or a loss of the near side that is not its end.
+/// A driver cannot be opened here, or the near side is lost before it has ended.
 pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
     let closed = watch.clone();
     let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
@@ -36,7 +35,7 @@ pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) ->
         None => Box::new(NamedLink::new(Side::Far, name, on, core)?),
     };
     match follow_all(&plans, &mut *link, watch) {
-        // Who would be told has gone.
+        // Nobody is left to read an error.
         Err(Error::PeerGone(_)) => Ok(()),
         other => other,
     }
@@ -48,7 +47,7 @@ fn follow_all(plans: &Lines<Plan>, link: &mut dyn Placed, watch: &Watch) -> Resu
         write_line(&mut stdout(), &answer)?;
         if let Answer::Accepted(_) = answer {
             match follow(&plan, link, watch) {
-                // It says why itself.
+                // The near side reports its own reason.
                 Err(Error::GivenUp) => {}
                 other => other?,
             }

@@ -1,5 +1,5 @@
-//! Both hosts are processes of this machine, joined by a transport: sockets on
-//! the loopback interface, shared memory, a DPDK device.
+//! Both hosts are processes of this machine, joined by a transport: sockets on the loopback interface, shared memory,
+//! or a DPDK device.
 
 use std::env::temp_dir;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::watch::Watch;
 use super::LEAST_MTU;
 use super::child::Far;
 
-/// What joins them.
+/// The transport between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joint {
     Udp,
@@ -33,17 +33,17 @@ pub(crate) enum Joint {
     VirtioUser,
 }
 
-/// The port of our sockets; bare ones have the one before.
+/// The port of our sockets. A bare socket uses the one below.
 const PORT: u16 = 0x88b6;
-/// memif is opened anew for each via of each round, and gives back little of DPDK's memory; what is not used is not taken.
+/// Each driver of each round opens memif again, and DPDK frees little of that memory. So take no more than needed.
 const MEMORY: &str = "am.memory=2048,am.frames=4096";
-/// What the directories of sockets are called, but for the near side's number.
+/// How the name of a socket directory begins; the near side's process id follows.
 const OURS: &str = "am-bench-";
-/// All but the last byte of the devices' addresses: nobody else is on their link.
+/// All but the last byte of the devices' addresses. Nobody else is on their link.
 const MAC: &str = "02:00:00:00:00";
 
 impl Joint {
-    /// As on the command line.
+    /// The name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Joint::Udp => "udp",
@@ -54,7 +54,7 @@ impl Joint {
         }
     }
 
-    /// Payload bytes of a frame, unless chosen. Long where nothing limits it, and short enough for the caches.
+    /// The default payload of a frame: long if nothing limits it, but short enough for the caches.
     pub(crate) const fn mtu(self) -> u32 {
         match self {
             Joint::Udp => 9000,
@@ -64,26 +64,26 @@ impl Joint {
         }
     }
 
-    /// What else it may be.
+    /// The range of `--mtu`.
     const fn mtus(self) -> RangeInclusive<u32> {
         const fn of(longest_frame: usize) -> u32 {
             (longest_frame - ETHERNET) as u32
         }
         match self {
-            // What a datagram holds.
+            // The payload of a datagram.
             Joint::Udp => LEAST_MTU..=of(65_507),
             Joint::Tcp => LEAST_MTU..=of(1 << 20),
             Joint::Shm => 1500..=of(65_536),
-            // A buffer of each device's: longer frames would come in several pieces.
+            // A buffer of the device. Longer frames would come in several pieces.
             Joint::Memif => LEAST_MTU..=1500,
             Joint::VirtioUser => LEAST_MTU..=9000,
         }
     }
 
-    /// Two ends of it, with frames that carry so much, or as much as is usual.
+    /// Two ends, with frames of this payload, or of the default one.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what its frames cannot carry; or there is no place for its sockets.
+    /// [`Error::Usage`] for a payload that its frames cannot have; or the directory for its sockets cannot be made.
     pub(crate) fn ends(self, mtu: Option<u32>) -> Result<Ends, Error> {
         let (mtu, mtus) = (mtu.unwrap_or(self.mtu()), self.mtus());
         if !mtus.contains(&mtu) {
@@ -94,10 +94,10 @@ impl Joint {
         Ok(Ends { names: self.names(mtu, &files), _files: Some(files) })
     }
 
-    /// The transports of the near and the far side; `at` is a directory of our own.
+    /// The transports of the near and the far side; `at` is the directory for sockets.
     fn names(self, mtu: u32, at: &Files) -> [String; 2] {
         let frame = mtu as usize + ETHERNET;
-        // Of the loopback network, so that two that run at once do not meet.
+        // An address of the loopback network for each process, so that concurrent runs do not meet.
         let [low, high] = (process::id() as u16).to_be_bytes();
         let ip = |host: u8| format!("127.{high}.{low}.{host}:{PORT}");
         let socket = |kind| format!("{kind}:{},peer={},frame={frame}", ip(1), ip(2));
@@ -120,22 +120,22 @@ impl Joint {
     }
 }
 
-/// What two processes open, each one of them, to be joined.
+/// The two transports that two processes open.
 pub(crate) struct Ends {
-    /// Their transports, of the near and the far side.
+    /// The near side's, and the far side's.
     pub(crate) names: [String; 2],
-    /// Where these meet at files, which are there as long as this is.
+    /// The directory of their sockets, which lives as long as this.
     _files: Option<Files>,
 }
 
 impl Ends {
-    /// Of transports that need no files.
+    /// Transports that need no files.
     pub(crate) fn of(names: [String; 2]) -> Ends {
         Ends { names, _files: None }
     }
 }
 
-/// A directory for what the two meet at; removed with all that is in it, by the side that ends last: the other may be killed.
+/// A directory for sockets. The side that ends last removes it, because the other may be killed.
 pub(super) struct Files(PathBuf);
 
 impl Files {
@@ -147,7 +147,7 @@ impl Files {
         Ok(Files(path))
     }
 
-    /// That of the near side, as the far side's transport names it.
+    /// The near side's directory, as the far side's transport names it.
     pub(super) fn of(on: &str) -> Option<Files> {
         let paths = on.split(',').filter_map(|setting| setting.split_once('=')).map(|(_, value)| Path::new(value));
         let mut ours = paths.filter_map(Path::parent).filter(|at| at.parent() == Some(&*temp_dir()));
@@ -156,7 +156,7 @@ impl Files {
     }
 }
 
-/// What both sides were killed over is removed by whoever comes next: directories of ours whose process is no more.
+/// Remove the directories of processes that are gone: they were killed with their peers.
 fn sweep() {
     let all = fs::read_dir(temp_dir()).into_iter().flatten().flatten();
     for found in all {
@@ -180,7 +180,7 @@ impl Drop for Files {
 /// Start the far side, and measure.
 ///
 /// # Errors
-/// What is missing, or whatever ended the session early.
+/// What is missing, or the reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
     (joint, mtu): (Joint, Option<u32>),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_the_killed_left_is_swept() {
-        // Larger than any process's number.
+        // Larger than any process id.
         let left = temp_dir().join(format!("{OURS}4194999-0"));
         fs::create_dir_all(left.join("socket")).unwrap();
         let files = Files::new().unwrap();
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// What is said to go does.
+    /// The documented range is the real one.
     #[test]
     fn both_ends_of_the_range_open() {
         for joint in [Joint::Udp, Joint::Tcp, Joint::Shm] {

@@ -1,4 +1,4 @@
-//! Both hosts in this process, and memory between them.
+//! Both hosts are threads of this process, joined by memory.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -23,7 +23,7 @@ use crate::watch::Watch;
 /// Measure between two threads.
 ///
 /// # Errors
-/// Whatever ended the session early.
+/// The reason for an early end of the session.
 pub(crate) fn measure(order: &Order, cores: Cores, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let (ends, given) = channel();
     let near = side(Side::Near, "alpha", cores.near, Exchange::Gives(ends));
@@ -37,7 +37,7 @@ fn side(side: Side, name: &str, core: Option<usize>, exchange: Exchange) -> (Pla
     (place, Memories { side, exchange, name })
 }
 
-/// The near side makes a wire for each stage and gives the far side its end.
+/// The near side makes a wire for each stage, and sends the far side its end.
 enum Exchange {
     Gives(Sender<End>),
     Takes(Receiver<End>),

@@ -1,4 +1,4 @@
-//! A plan as an active message, and its answer as the reply.
+//! Sends a plan as a request, and its answer as the reply.
 
 use std::time::{Duration, Instant};
 
@@ -17,28 +17,26 @@ use super::anchor::Anchor;
 
 const ENDPOINT: &str = "am-bench-plans";
 const PLAN: Handler = Handler(0);
-/// A side that waits looks so often whether it still should.
+/// How often a waiting side checks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
-/// A peer that is there has answered in less; for another one the user learns what is waited for.
+/// A present peer answers within this time. After it, the user is told what is waited for.
 const LONG: Duration = Duration::from_millis(700);
-/// A side that listens looks so often whether its interface is as it was.
+/// How often a listening side checks its interface.
 const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
-/// The far side stays so long after its answer, to send it again if need be.
+/// How long the far side stays after its answer, in case the answer is lost.
 const STAY: Duration = Duration::from_millis(500);
 
 /// The near side.
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
-    /// The way to it.
     pub(crate) link: Anchor,
-    /// Who is asked.
     pub(crate) peer: &'a str,
 }
 
-/// For the peer's answer.
+/// The wait for the peer's answer.
 struct Waiting {
     since: Instant,
-    /// The user knows.
+    /// Whether the user was told.
     said: bool,
 }
 
@@ -84,7 +82,7 @@ impl Asking<'_> {
             match endpoint.ready(to) {
                 Ok(()) => return Ok(to),
                 Err(NotOpen::Connecting) => {}
-                // It may be busy with another, or not be there yet.
+                // The peer may be busy with another near side, or not be there yet.
                 Err(_) => {
                     endpoint.close(to);
                     to = endpoint.connect(self.peer, ENDPOINT).map_err(facility)?;
@@ -142,11 +140,11 @@ struct Listening {
     hung_up: bool,
 }
 
-/// Wait for a plan that can be followed, and accept it; refuse all others.
-/// `ready` is called once it listens.
+/// Wait for a plan that this side can follow, and accept it; refuse all others. `ready` is called once this side
+/// listens.
 ///
 /// # Errors
-/// The interface cannot be used, or no longer as it is; or [`Error::Interrupted`].
+/// The interface cannot be used or has changed; or [`Error::Interrupted`].
 pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce()) -> Result<Plan, Error> {
     let interface = link.interface()?;
     let node = link.node(how, watch)?;
@@ -155,7 +153,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
     endpoint.on_request(PLAN, move |listening, request, token| {
         let answer = listening.hear(&request, here.here());
         let payload = serde_json::to_vec(&answer).unwrap_or_default();
-        // Refused only where the one who asked is gone.
+        // Fails only if the near side is gone.
         let _ = token.reply(PLAN, &[], &payload);
     });
     endpoint.on_flow(|listening, event| listening.hung_up |= matches!(event.change, FlowChange::Ended(_)));
@@ -167,7 +165,7 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
         watch.check()?;
         if looked.elapsed() > LOOK_AT_INTERFACE {
             looked = Instant::now();
-            // What was opened on the one before hears nothing, or not all.
+            // A node that was opened on the earlier interface receives nothing, or not everything.
             if link.interface()? != interface {
                 return Err(Error::Facility(format!("{} has another MTU, address or driver than before", link.on())));
             }
@@ -175,9 +173,9 @@ pub(crate) fn listen(link: &Anchor, how: How, watch: &Watch, ready: impl FnOnce(
             trouble.iter().filter(|_| trouble != known).for_each(|trouble| note(trouble));
             known = trouble;
         }
-        // It stays, so that whoever else asks meanwhile is refused.
+        // The plan stays, so that other near sides are refused meanwhile.
         if let Some(plan) = listening.plan.clone() {
-            // The near side hangs up once it has the answer; until then we are there.
+            // The near side closes once it has the answer. Stay until then.
             listening.hung_up = false;
             endpoint.wait_until(&mut listening, STAY, |listening| listening.hung_up);
             return Ok(plan);

@@ -1,6 +1,5 @@
-//! Plans and answers as lines of JSON between a process and the one that
-//! started it. The pipe also tells when the other process is gone, however it
-//! went: its end closes.
+//! Plans and answers as lines of JSON between a process and the one that started it. When the other process ends, for
+//! any reason, its end of the pipe closes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -18,17 +17,17 @@ use crate::watch::Watch;
 
 use super::ANSWER;
 
-/// Signals are looked at so often while nothing comes.
+/// How often signals are checked while nothing arrives.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Lines of `T`, as they come in; read by a thread of its own, which sleeps.
+/// Lines of `T` as they arrive. A thread of its own reads them, and sleeps in between.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     lines: Receiver<Result<T, serde_json::Error>>,
 }
 
 impl<T: DeserializeOwned + Send + 'static> Lines<T> {
-    /// Read from here; `closed` is called when nothing comes any more.
+    /// Read from here; `closed` is called at the end of the input.
     pub(crate) fn read(from: impl Read + Send + 'static, closed: impl FnOnce() + Send + 'static) -> Lines<T> {
         let (send, lines) = channel();
         thread::spawn(move || {
@@ -42,10 +41,10 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         Lines { lines }
     }
 
-    /// The next line, if one comes within so short a time.
+    /// The next line, if it arrives within this time.
     ///
     /// # Errors
-    /// A reason to stop; the other side is gone; or it is no line of ours.
+    /// A reason to stop; the other side is gone; or the line cannot be parsed.
     pub(crate) fn poll(&self, within: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         watch.check()?;
         match self.lines.recv_timeout(within) {
@@ -55,10 +54,10 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         }
     }
 
-    /// The next line within `patience`; `None` when the other side is gone.
+    /// The next line within `patience`; `None` if the other side is gone.
     ///
     /// # Errors
-    /// A reason to stop; [`Error::Refused`] where it is no line of ours, or none came.
+    /// A reason to stop; [`Error::Refused`] if the line cannot be parsed, or none arrived.
     pub(crate) fn next(&self, patience: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         let start = Instant::now();
         loop {
@@ -84,13 +83,13 @@ fn gone() -> Error {
     Error::PeerGone("it was killed, or failed as it says above".to_owned())
 }
 
-/// The near side's end.
+/// The near side's end of the pipe.
 pub(crate) struct Pipe<W> {
     /// To the far side.
     pub(crate) to: W,
     /// From it.
     pub(crate) from: Lines<Answer>,
-    /// The far side's process, where its processor time is to be known.
+    /// The far side's process, if its processor time is to be measured.
     pub(crate) far: Option<u32>,
 }
 

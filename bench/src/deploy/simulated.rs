@@ -1,4 +1,4 @@
-//! Both hosts in this process, on a simulated network.
+//! Both hosts are threads of this process, joined by a simulated network.
 
 use super::threads;
 use crate::cores::Cores;
@@ -12,7 +12,7 @@ use crate::watch::Watch;
 /// Measure between two threads, on the network of this name.
 ///
 /// # Errors
-/// There is no such network, or whatever ended the session early.
+/// There is no such network, or the session ended early.
 pub(crate) fn measure(
     order: &Order,
     on: &str,

@@ -1,4 +1,4 @@
-//! Both hosts in this process: two threads, each pinned to its core.
+//! Both hosts are threads of this process, each pinned to its core.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -11,10 +11,10 @@ use crate::serve::follow;
 use crate::session::{Control, Link, Order, Session, run};
 use crate::watch::Watch;
 
-/// Measure between the near side, on this thread, and the far one, on another.
+/// Measure between the near side on this thread, and the far side on another.
 ///
 /// # Errors
-/// Whatever ended the session early.
+/// The reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
     (here, mut link): (Place, impl Link),
@@ -23,19 +23,19 @@ pub(crate) fn measure(
     watch: &Watch,
 ) -> Result<Session, Error> {
     let (plans, asked) = channel();
-    // The far side is told when the near side is gone, and not when it is itself.
+    // The far side learns that the near side is gone, and not that it is gone itself.
     let far_watch = watch.of_another_peer();
     let core = there.core;
     thread::scope(|scope| {
         let far = scope.spawn(|| serve(asked, core, &mut far, &far_watch).inspect_err(|_| watch.peer_is_gone()));
         let mut control = Hand { plans, there };
         let near = pin(here.core).and_then(|_| run(order, &here, &mut control, &mut link, progress, watch));
-        // Whoever waits for something of it waits no longer.
+        // The far side no longer waits for anything.
         drop((control, link));
         far_watch.peer_is_gone();
         let far = far.join().unwrap_or_else(|_| Err(lost("its thread panicked")));
         match (near, far) {
-            // What went wrong over there is why it is gone.
+            // The far side's error is the cause.
             (Err(Error::Lost(_) | Error::PeerGone(_)), Err(why)) => Err(why),
             (Ok(Session { end: Err(Error::Lost(_) | Error::PeerGone(_)), all, cores, mtu }), Err(why)) => {
                 Ok(Session { all, cores, mtu, end: Err(why) })
@@ -45,7 +45,7 @@ pub(crate) fn measure(
     })
 }
 
-/// What the side that is gone did.
+/// The error of a side that is gone.
 pub(super) fn lost(why: &str) -> Error {
     Error::PeerGone(why.to_owned())
 }
@@ -58,7 +58,7 @@ fn serve(plans: Receiver<Plan>, core: Option<usize>, link: &mut dyn Link, watch:
     Ok(())
 }
 
-/// Hands over the plan, which nobody here can refuse.
+/// Hands plans to the other thread, which cannot refuse.
 struct Hand {
     plans: Sender<Plan>,
     there: Place,

@@ -1,4 +1,4 @@
-//! Both hosts on this machine: two network namespaces and a cable.
+//! Both hosts are on this machine: two network namespaces and a cable.
 //!
 //! ```text
 //!   near: a thread of this process       far: a process of its own
@@ -8,8 +8,8 @@
 //!                 └── plan: standard input ────────────┘  its end ends the far side
 //! ```
 //!
-//! Nothing has a name on this machine and everything hangs on open files and
-//! processes of ours, so that nothing is left however either side ends.
+//! Namespaces and cable have no names on this machine. They live as long as open files and processes of this program,
+//! so nothing is left when either side ends.
 
 use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
@@ -26,21 +26,21 @@ use crate::watch::Watch;
 
 use super::child::Far;
 
-/// Both ends of the cable are called so.
+/// The name of both ends of the cable.
 pub(crate) const INTERFACE: &str = "am0";
 pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
-/// The smallest that a veth takes; AF_XDP carries as large a one as a veth takes.
+/// The smallest MTU of a veth. AF_XDP carries the largest.
 const LEAST_OF_A_VETH: u32 = 68;
 
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// The near side's and the far side's.
+    /// The near side's, and the far side's.
     pub(crate) hosts: [Host; 2],
 }
 
 impl Pair {
-    /// Make them.
+    /// Make hosts and cable.
     ///
     /// # Errors
     /// What is missing.
@@ -54,7 +54,7 @@ impl Pair {
     /// Start the far side and measure.
     ///
     /// # Errors
-    /// Whatever ended the session early.
+    /// The reason for an early end of the session.
     pub(crate) fn measure(
         &self,
         order: &Order,
@@ -67,10 +67,10 @@ impl Pair {
         alpha.enter(|| near(order, cores, far, progress, watch))?
     }
 
-    /// The same over these transports, of the near and the far side.
+    /// Start the far side and measure, over these transports of the near and the far side.
     ///
     /// # Errors
-    /// Whatever ended the session early.
+    /// The reason for an early end of the session.
     pub(crate) fn measure_over(
         &self,
         [here, there]: &[String; 2],
@@ -92,7 +92,7 @@ impl Pair {
 /// Make hosts and cable, start the far side, measure, remove everything.
 ///
 /// # Errors
-/// What is missing, or whatever ended the session early.
+/// What is missing, or the reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
     mtu: u32,
@@ -104,7 +104,7 @@ pub(crate) fn measure(
     Pair::new(mtu)?.measure(order, cores, progress, watch)
 }
 
-/// Its errors would speak of an interface that nobody else can reach.
+/// Check the MTU here: later errors would name an interface that the user cannot reach.
 pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
     let most = most(vias);
     let least = if vias.contains(&Via::Am) { super::LEAST_MTU } else { LEAST_OF_A_VETH };
@@ -115,12 +115,12 @@ pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
 }
 
 fn most(vias: &[Via]) -> u32 {
-    // The rows of the ablation write into a frame as one piece, wherever it is.
+    // The rows of the ablation write each frame in one piece.
     let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
     if vias.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
 }
 
-/// The same for an interface that has the MTU it has.
+/// Check an interface whose MTU is fixed.
 pub(super) fn check_interface(interface: &Interface, vias: &[Via]) -> Result<(), Error> {
     let (Interface { name, mtu, .. }, most) = (interface, most(vias));
     if *mtu <= most {

@@ -1,8 +1,7 @@
-//! Two machines that share nothing but a wire.
+//! Two machines with nothing but a wire between them.
 //!
-//! The plan and its answer are an active message and its reply. Then both
-//! sides close their nodes, so that each via has the wire alone, and the far
-//! side listens again when the plan has been followed, or the near side lost.
+//! The plan is a request, and the answer is its reply. Then both sides close their nodes, so that each driver has the
+//! wire to itself. The far side listens again after the plan has been carried out, or the near side is lost.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -22,12 +21,12 @@ use super::anchor::Anchor;
 use super::message::{Asking, listen};
 use super::veth::check_interface;
 
-/// Where the far side is, by which way.
+/// How this side reaches the far side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way<'a> {
-    /// What this node is called.
+    /// This node's name.
     pub(crate) name: &'a str,
-    /// What the other is called.
+    /// The other node's name.
     pub(crate) peer: &'a str,
     /// This side's transport.
     pub(crate) on: &'a str,
@@ -35,11 +34,10 @@ pub(crate) struct Way<'a> {
     pub(crate) core: Option<usize>,
 }
 
-/// Measure against the peer. Where the wire has no IP addresses, and nobody
-/// asked for kernel UDP by name, it is left out.
+/// Measure against the peer. Without IP addresses on the wire, kernel UDP is left out unless the user named it.
 ///
 /// # Errors
-/// What is missing, or whatever ended the session early.
+/// What is missing, or the reason for an early end of the session.
 pub(crate) fn measure(order: &Order, way: Way<'_>, progress: &Progress, watch: &Watch) -> Result<Session, Error> {
     let mut link = Anchor::new(Side::Near, way.name, way.on, pin(way.core)?)?;
     match attempt(order, way.peer, &mut link, progress, watch) {
@@ -65,15 +63,14 @@ fn attempt(order: &Order, peer: &str, link: &mut Anchor, progress: &Progress, wa
     run(order, &here, &mut control, link, progress, watch)
 }
 
-/// The far side looks so often whether it can serve again.
+/// How often the far side tries to serve again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Be the far side until interrupted. What goes wrong with one near side is
-/// said, and the next one is listened to. Once it has served, an interface that
-/// is down, gone or changed is waited for.
+/// Be the far side until interrupted. An error with one near side is printed, and the next one is served. Once it has
+/// served, it waits for an interface that is down, gone or changed.
 ///
 /// # Errors
-/// The interface cannot be used to begin with, or [`Error::Interrupted`].
+/// The interface cannot be used at the start, or [`Error::Interrupted`].
 pub(crate) fn serve((name, on, core): (&str, &str, Option<usize>), how: How, watch: &Watch) -> Result<(), Error> {
     let mut link = Anchor::new(Side::Far, name, on, pin(core)?)?;
     let at = link.on();
@@ -102,7 +99,7 @@ pub(crate) fn serve((name, on, core): (&str, &str, Option<usize>), how: How, wat
     }
 }
 
-/// Follow one plan, whatever becomes of it.
+/// Carry out one plan, and print how it ended.
 fn attend(plan: &Plan, link: &mut Anchor, watch: &Watch) -> Result<(), Error> {
     note(&format!("{} measures {}", plan.near.name, rounds(plan.rounds)));
     match follow(plan, link, watch) {

@@ -1,4 +1,4 @@
-//! A wire in memory that loses and delays, for the tests of the loops above.
+//! A wire in memory that loses and delays messages, for the tests of the measurement loops.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,30 +13,30 @@ use crate::watch::Watch;
 /// Long enough for a busy machine.
 pub(crate) const PATIENCE: Patience = Patience { open: Duration::from_secs(20), silence: Duration::from_secs(10) };
 
-/// For tests of silence.
+/// For tests of a silent peer.
 pub(crate) const IMPATIENCE: Patience =
     Patience { open: Duration::from_millis(50), silence: Duration::from_millis(20) };
 
-/// Of a fake port.
+/// The window of a fake channel.
 pub(crate) const WINDOW: u64 = 64;
 
-/// What the wire does to what is sent on it.
+/// The faults of the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
-    /// Each message takes so long.
+    /// The delay of each message.
     pub(crate) delay: Duration,
-    /// Every so manieth data message is lost; 0: none is.
+    /// Every nth data message is lost; 0: none.
     pub(crate) lose_data: u64,
-    /// Every so manieth data message comes later than what is sent after it, as
-    /// if it were sent again, on a wire with credits instead of a window; 0: none does.
+    /// Every nth data message arrives after later ones, as if it were sent again, on a wire with credits instead of a
+    /// window; 0: none.
     pub(crate) late_data: u64,
-    /// Every so manieth data message arrives a byte short; 0: none does.
+    /// Every nth data message arrives a byte short; 0: none.
     pub(crate) cut_data: u64,
-    /// Every so manieth note is lost; 0: none is.
+    /// Every nth control message is lost; 0: none.
     pub(crate) lose_notes: u64,
 }
 
-/// So much later, if it is.
+/// The delay of a late message.
 const LATER: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ enum Item {
     Note(Note),
 }
 
-/// One direction: with each item the time before which it is not there.
+/// One direction: each item with its time of arrival.
 type Queue = Arc<Mutex<VecDeque<(Instant, Item)>>>;
 
 /// One end of the wire.
@@ -58,11 +58,11 @@ pub(crate) struct Fake {
     echo: bool,
     data: u64,
     notes: u64,
-    /// Data of this end that was lost, that came short, and that came late.
+    /// Data messages of this end that were lost, cut, and late.
     pub(crate) lost: u64,
     pub(crate) cut: u64,
     pub(crate) late: u64,
-    /// The most data that was in the queue to the other side.
+    /// The largest number of data messages in the queue to the other side.
     pub(crate) most_on_the_way: u64,
 }
 
@@ -91,7 +91,7 @@ impl Fake {
         self.most_on_the_way = self.most_on_the_way.max(data as u64);
     }
 
-    /// One data message; `false` where it would take a credit that is not there.
+    /// Send one data message; `false` without a credit.
     fn data(&mut self) -> bool {
         let Faults { lose_data, late_data, cut_data, delay, .. } = self.faults;
         if late_data > 0 && self.out.lock().unwrap().len() as u64 >= WINDOW {
@@ -180,7 +180,7 @@ impl Port for Fake {
     }
 }
 
-/// Run the near side against the true far side, across a faulty wire.
+/// Run the near side against the real far side, across a faulty wire.
 pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T, Error>) -> Result<T, Error> {
     let near = |port: &mut Fake| {
         let result = near(port)?;
@@ -190,7 +190,7 @@ pub(crate) fn across<T>(faults: Faults, near: impl FnOnce(&mut Fake) -> Result<T
     result.and_then(|result| far.map(|()| result))
 }
 
-/// The same, with how the far side ended. It is not waited for where the near side failed.
+/// As `across`, with the far side's result. A near side that failed does not wait for the far side.
 pub(crate) fn both<T>(
     faults: Faults,
     near: impl FnOnce(&mut Fake) -> Result<T, Error>,
@@ -203,7 +203,7 @@ pub(crate) fn both<T>(
     (result, far)
 }
 
-/// A port that nobody answers.
+/// An end without a peer.
 pub(crate) fn alone() -> Fake {
     Fake::new(&Queue::default(), &Queue::default(), Faults::default())
 }

@@ -1,4 +1,4 @@
-//! The far side: does what it is told, until it is told that it is over.
+//! The far side: carries out the near side's control messages.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::watch::Watch;
 use super::steps::{STAY, prepare};
 use super::{Arrived, BATCH, Note, Pace, Patience, Port, Step};
 
-/// Answer on one via until the near side says that no more comes.
+/// Serve one driver until the near side ends the stage.
 ///
 /// # Errors
-/// [`Error::GivenUp`] where it says that it leaves; it is lost; or the via cannot be used any more.
+/// [`Error::GivenUp`] if the near side leaves early; the near side is lost; or the driver fails.
 pub(crate) fn serve(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
     let mut far = Far { port, via, patience, watch, done: 0, last: Note::Ended };
     let end = far.follow();
@@ -31,12 +31,12 @@ struct Far<'a> {
     watch: &'a Watch,
     /// The last step that is over.
     done: u32,
-    /// What was said last, in case it was not heard.
+    /// The last control message, in case it was lost.
     last: Note,
 }
 
 impl<'a> Far<'a> {
-    /// One step after the other.
+    /// Carry out one step after the other.
     fn follow(&mut self) -> Result<(), Error> {
         let mut limit = self.patience.open;
         while let Some(step) = self.next(limit)? {
@@ -55,7 +55,7 @@ impl<'a> Far<'a> {
         Ok(())
     }
 
-    /// What has come; that the near side leaves ends whatever this side was at.
+    /// Receive. If the near side leaves, any step ends.
     #[inline]
     fn hear(&mut self) -> Result<Arrived, Error> {
         match self.port.receive(BATCH)? {
@@ -68,12 +68,12 @@ impl<'a> Far<'a> {
         Pace::new(self.watch, self.via, doing, limit)
     }
 
-    /// The next step, or `None` where there is no more.
+    /// The next step, or `None` at the end of the stage.
     fn next(&mut self, limit: Duration) -> Result<Option<Step>, Error> {
         let mut pace = self.pace("waiting for the next measurement", limit);
         loop {
             match self.hear()?.note {
-                // One of a step that is over was overtaken by what came after it.
+                // A Hello of an earlier step is late.
                 Some(Note::Hello(step)) if step.number > self.done => return Ok(Some(step)),
                 Some(Note::End) => return Ok(None),
                 Some(Note::Stop { .. }) => self.port.tell(self.last)?,
@@ -83,7 +83,7 @@ impl<'a> Far<'a> {
         }
     }
 
-    /// Send back everything until the end; returns how much it was.
+    /// Send back everything until the step ends. Returns what arrived.
     fn echo(&mut self, step: Step) -> Result<Arrived, Error> {
         let mut pace = self.pace("answering", self.patience.silence);
         let mut all = Arrived::default();
@@ -109,7 +109,7 @@ impl<'a> Far<'a> {
         Ok(all)
     }
 
-    /// Count everything until the end; returns how much it was in all.
+    /// Count everything until the step ends. Returns what arrived.
     fn count(&mut self, step: Step) -> Result<Arrived, Error> {
         let mut pace = self.pace("counting", self.patience.silence);
         let mut tell = self.pace("telling what was counted", Duration::MAX);
@@ -140,8 +140,8 @@ impl<'a> Far<'a> {
         }
     }
 
-    /// Say that it is understood, and stay a moment in case that was not
-    /// heard. Who has heard it may be gone at once.
+    /// Confirm the end, and stay a moment in case the confirmation is lost. A near side that received it may be gone at
+    /// once.
     fn farewell(&mut self) -> Result<(), Error> {
         match self.stay() {
             Err(Error::Silent { .. } | Error::PeerGone(_) | Error::Lost(_)) => Ok(()),
@@ -161,18 +161,18 @@ impl<'a> Far<'a> {
     }
 }
 
-/// The receiver's count, in all and within the interval that is measured.
+/// The receiver's counts, in all and within the measured interval.
 #[derive(Debug)]
 struct Count {
     step: Step,
-    /// Tell the sender after so many.
+    /// Report to the sender after this many messages.
     every: Option<u64>,
     all: Arrived,
     told: u64,
     first: Option<Instant>,
-    /// When the interval began, and the totals at that moment.
+    /// When the interval began, and the counts at that time.
     begun: Option<(Instant, Arrived)>,
-    /// Once it is over.
+    /// Present once the interval is over.
     counted: Option<Note>,
 }
 
@@ -182,7 +182,7 @@ impl Count {
         Count { step, every, all: Arrived::default(), told: 0, first: None, begun: None, counted: None }
     }
 
-    /// Data has arrived; returns what the sender must be told for its window.
+    /// Count data. Returns the report that the sender needs for its window.
     #[inline]
     fn on_data(&mut self, arrived: Arrived, now: Instant) -> Option<Note> {
         self.all.add(arrived);
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn only_what_comes_within_the_interval_counts() {
         let (mut count, start) = (count(None), Instant::now());
-        // One a millisecond: the first opens the warm-up, the one at 10 ms the interval.
+        // One message a millisecond: the first begins the warm-up, the one at 10 ms the interval.
         for at in 0..=120 {
             count.on_data(data(1), start + at * MS);
         }

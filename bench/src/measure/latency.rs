@@ -10,22 +10,21 @@ use crate::watch::Watch;
 
 use super::{Note, Pace, Patience, Port, Step, start, stop};
 
-/// Nanoseconds from the reply before to a reply: all that an exchange takes, exact to one part in a thousand, up to 10 s.
+/// Nanoseconds from one reply to the next, with all that an exchange takes; exact to one part in a thousand, up to 10
+/// s.
 pub(crate) type RoundTrips = Histogram<u64>;
 
-/// After so long without a reply, ask whether the request has arrived at all.
+/// After this time without a reply, ask whether the request has arrived.
 const LATE: Duration = Duration::from_millis(20);
 
-/// What was measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
-    /// Every round trip.
     pub(crate) round_trips: RoundTrips,
-    /// How many had no end.
+    /// Requests without a reply.
     pub(crate) lost: u64,
 }
 
-/// An empty set of round trips.
+/// An empty histogram of round trips.
 pub(crate) fn round_trips() -> RoundTrips {
     RoundTrips::new_with_bounds(1, 10_000_000_000, 3).expect("bounds that hdrhistogram allows")
 }
@@ -48,21 +47,21 @@ pub(crate) fn latency(
     Ok(latency)
 }
 
-/// Where ping-pong is played.
+/// One measurement's exchanges.
 struct Table<'a> {
     port: &'a mut dyn Port,
     via: Via,
     step: u32,
     patience: Patience,
     watch: &'a Watch,
-    /// Balls so far.
+    /// Requests so far.
     served: u64,
-    /// Replies that were not what was sent.
+    /// Replies with wrong length or content.
     wrong: u64,
 }
 
 impl Table<'_> {
-    /// Play for so long; returns how many balls were lost.
+    /// Exchange messages for this long. Returns how many were lost.
     fn play(&mut self, length: Duration, mut each: impl FnMut(Duration)) -> Result<u64, Error> {
         let mut lost = 0;
         let begin = Instant::now();
@@ -78,7 +77,7 @@ impl Table<'_> {
             if now - begin >= length {
                 return Ok(lost);
             }
-            // Read once an exchange: the end of one is the start of the next, as in ucx_perftest.
+            // The clock is read once an exchange, as in ucx_perftest: the end of one is the start of the next.
             sent = now;
         }
     }
@@ -99,10 +98,9 @@ impl Table<'_> {
         }
     }
 
-    /// Wait for the reply; `false` where it is lost. It is lost for certain
-    /// when the answer to a later question is there before it, for with a window
-    /// notes and data keep their order. A reply taken for lost and then for the next
-    /// one's would make all that follow too early.
+    /// Wait for the reply; `false` if it is lost. With a window, control messages and data keep their order, so the
+    /// reply is lost once the answer to a later question arrives first. To take a late reply for the next one would
+    /// make all later times too short.
     #[inline]
     fn back(&mut self, sent: Instant) -> Result<bool, Error> {
         let mut pace = Pace::from(self.watch, self.via, "waiting for a reply", self.patience.silence, sent);
@@ -161,7 +159,7 @@ mod tests {
         assert!(measured.lost > 0);
     }
 
-    /// Either side's: requests are cut here, replies at the far side.
+    /// Requests are cut here, and replies at the far side.
     #[test]
     fn cut_messages_fail_it_with_their_count() {
         let faults = Faults { cut_data: 2, ..Faults::default() };
@@ -170,8 +168,7 @@ mod tests {
         assert!(matches!(error, Error::Wrong { wrong, .. } if wrong == 2 * cut && cut > 0), "{error}: {cut}");
     }
 
-    /// Replies that are later than the patience for one are neither lost nor
-    /// taken for the next.
+    /// A reply that arrives after the question is neither lost nor taken for the next one.
     #[test]
     fn late_replies_are_late() {
         let faults = Faults { delay: LATE, ..Faults::default() };

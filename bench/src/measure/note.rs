@@ -1,4 +1,4 @@
-//! What the two sides of a measurement say to each other, on the via itself.
+//! The control messages between the two sides of a measurement. They use the driver that is measured.
 
 use std::time::Duration;
 
@@ -6,57 +6,53 @@ use crate::loss::Loss;
 use crate::plan::Bench;
 use crate::size::LARGEST;
 
-/// One measurement, as the far side must know it.
+/// One measurement, as the far side has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Its number within the stage, from 1.
     pub(crate) number: u32,
-    /// What is measured.
     pub(crate) bench: Bench,
-    /// Bytes of a message.
     pub(crate) size: usize,
-    /// Frames that are lost on the way, in each direction.
+    /// The share of frames to lose, in each direction.
     pub(crate) loss: Loss,
-    /// Not counted, at the beginning.
+    /// Time at the start that is not counted.
     pub(crate) warm_up: Duration,
-    /// Counted.
+    /// Time that is counted.
     pub(crate) time: Duration,
 }
 
-/// What one side says to the other. Each names the step it belongs to, so
-/// that one that comes late is recognised.
+/// A control message. It names its step, so that a late one is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// This comes next.
+    /// The next step.
     Hello(Step),
-    /// Data may come.
+    /// The far side is ready for data.
     Ready { step: u32 },
-    /// So many data messages have arrived; in answer to `HowMany` with what it said.
+    /// How many data messages have arrived; `of` is the number that `HowMany` gave, in an answer to it.
     Got { step: u32, messages: u64, of: Option<u64> },
-    /// I have sent so many, more than 0: tell me with `Got`.
+    /// The near side has sent this many, more than 0, and asks for a `Got`.
     HowMany { step: u32, sent: u64 },
-    /// So much arrived in the interval that was to be measured.
+    /// What arrived within the measured interval.
     Counted { step: u32, messages: u64, bytes: u64, time: Duration },
-    /// No data comes any more.
+    /// The step is over.
     Stop { step: u32 },
-    /// So many data messages have arrived in all, and so many of them were not what was sent.
+    /// How many data messages have arrived in all, and how many of them were wrong.
     Stopped { step: u32, messages: u64, wrong: u64 },
-    /// No step comes any more.
+    /// The stage is over.
     End,
-    /// Understood.
+    /// Confirms `End` and `GiveUp`.
     Ended,
-    /// Neither a step nor a stage comes any more: the near side leaves.
+    /// The near side leaves; no further stage follows.
     GiveUp,
 }
 
-/// A note as four words, which is what one of our messages carries.
 pub(crate) type Words = [u64; 4];
 
 impl Note {
-    /// Bytes on the wire of a via that has only bytes.
+    /// The length on a driver that carries only bytes.
     pub(crate) const BYTES: usize = 32;
 
-    /// As words: kind in the low byte, what else is small above it.
+    /// As the words of one of our messages: the kind in the low byte, small fields above it.
     pub(crate) fn to_words(self) -> Words {
         let head = |kind: u64, extra: u64, step: u32| kind | extra << 8 | (step as u64) << 32;
         match self {
@@ -78,11 +74,11 @@ impl Note {
         }
     }
 
-    /// From words; `None` for what is no note.
+    /// From words; `None` if they are no control message.
     pub(crate) fn from_words([head, a, b, c]: Words) -> Option<Note> {
         let (extra, step) = ((head >> 8) as u8, (head >> 32) as u32);
         Some(match head as u8 {
-            // Both sides make room for what a note announces.
+            // Both sides allocate memory for this size.
             1 => Note::Hello(Step {
                 number: step,
                 bench: Bench::from_code(extra)?,
@@ -104,7 +100,7 @@ impl Note {
         })
     }
 
-    /// As bytes, network byte order.
+    /// In network byte order.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
@@ -113,7 +109,7 @@ impl Note {
         bytes
     }
 
-    /// From bytes, of which there may be more than needed (padding).
+    /// From bytes; padding may follow.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Note> {
         let mut words = [0; 4];
         for (word, from) in words.iter_mut().zip(bytes.first_chunk::<{ Self::BYTES }>()?.chunks_exact(8)) {

@@ -1,4 +1,4 @@
-//! When to look at the clock, when to ask again, when to give up.
+//! The waiting loops: when to read the clock, when to ask again, when to give up.
 
 use std::hint::spin_loop;
 use std::thread::yield_now;
@@ -11,10 +11,9 @@ use crate::watch::Watch;
 /// How long each side waits for the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For it to open a via. A NIC may take its link down for seconds when a
-    /// program is attached.
+    /// Until the other side has opened a driver. A NIC may take its link down for seconds when a program is attached.
     pub(crate) open: Duration,
-    /// For any sign of life, once it is open.
+    /// Until any message arrives, once it is open.
     pub(crate) silence: Duration,
 }
 
@@ -24,15 +23,15 @@ impl Default for Patience {
     }
 }
 
-/// A question is repeated so often until it is answered.
+/// How often a question is repeated until it is answered.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
-/// A spinning loop looks at the clock and for reasons to stop every so many turns.
+/// A spinning loop reads the clock and checks for reasons to stop once in this many turns.
 const LOOK_EVERY: u32 = 256;
-/// After so long, the other side may be waiting for this very core.
+/// After this time the other side may be waiting for this very core.
 const TOO_LONG_TO_SPIN: Duration = Duration::from_micros(200);
 
-/// Kept by a loop that spins until something happens: cheap each turn, and
-/// every now and then a look at the clock and the world.
+/// The state of a loop that spins until something happens. A turn is cheap; now and then one reads the clock and checks
+/// for reasons to stop.
 #[derive(Debug)]
 pub(crate) struct Pace<'a> {
     watch: &'a Watch,
@@ -40,34 +39,34 @@ pub(crate) struct Pace<'a> {
     doing: &'static str,
     limit: Duration,
     heard: Instant,
-    /// Something was heard since the last look, at a time not asked for.
+    /// Whether a message arrived since the clock was last read.
     lately: bool,
     asked: Option<Instant>,
     turns: u32,
 }
 
 impl<'a> Pace<'a> {
-    /// Waiting for what `doing` says, with this much patience.
+    /// Wait for `doing`, for `limit` at most.
     pub(crate) fn new(watch: &'a Watch, via: Via, doing: &'static str, limit: Duration) -> Self {
         Pace::from(watch, via, doing, limit, Instant::now())
     }
 
-    /// The same, with the time at hand.
+    /// Wait from `now` on.
     pub(crate) fn from(watch: &'a Watch, via: Via, doing: &'static str, limit: Duration, now: Instant) -> Self {
         Pace { watch, via, doing, limit, heard: now, lately: false, asked: None, turns: 0 }
     }
 
-    /// Something was heard: as [`turn`](Pace::turn), and the silence is over.
+    /// A turn in which a message arrived.
     ///
     /// # Errors
-    /// A reason to stop from outside.
+    /// A reason to stop.
     #[inline]
     pub(crate) fn hearing(&mut self) -> Result<(), Error> {
         self.lately = true;
         self.turn().map(drop)
     }
 
-    /// One turn in which nothing happened.
+    /// A turn in which nothing arrived.
     ///
     /// # Errors
     /// As [`turn`](Pace::turn).
@@ -77,18 +76,17 @@ impl<'a> Pace<'a> {
         self.turn()
     }
 
-    /// One turn of the loop. Most cost nothing; now and then the time is told
-    /// to those who want to do something about it.
+    /// One turn of the loop. Most cost nothing; now and then one returns the time.
     ///
     /// # Errors
-    /// [`Error::Silent`], or a reason to stop from outside.
+    /// [`Error::Silent`], or a reason to stop.
     #[inline]
     pub(crate) fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(LOOK_EVERY) { self.look().map(Some) } else { Ok(None) }
     }
 
-    /// Look now.
+    /// Read the clock, and check for reasons to stop.
     fn look(&mut self) -> Result<Instant, Error> {
         self.watch.check()?;
         let now = Instant::now();
@@ -105,7 +103,7 @@ impl<'a> Pace<'a> {
         Ok(now)
     }
 
-    /// Whether it is time to ask (again); the first time at once.
+    /// Whether to ask, at once or again.
     ///
     /// # Errors
     /// As [`idle`](Pace::idle).
@@ -138,7 +136,7 @@ mod tests {
         assert!((2..=51).contains(&asked), "asked {asked} times");
     }
 
-    /// However what is heard and what is not alternate.
+    /// Messages and idle turns may alternate in any way.
     #[test]
     fn who_is_heard_now_and_then_is_not_silent() {
         let watch = Watch::default();

@@ -1,4 +1,4 @@
-//! The near side's questions around a measurement.
+//! The near side's control messages at the start and the end of a measurement.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::watch::Watch;
 
 use super::{BATCH, Note, Pace, Patience, Port, Step};
 
-/// Announce a measurement and wait until the far side is ready for it.
+/// Announce a measurement, and wait until the far side is ready.
 pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patience, watch: &Watch) -> Result<(), Error> {
     prepare(port, step)?;
     port.lose(step.loss);
@@ -19,7 +19,7 @@ pub(crate) fn start(port: &mut dyn Port, via: Via, step: Step, patience: Patienc
     ask(port, &mut pace, Note::Hello(step), |note| (note == ready).then_some(()))
 }
 
-/// What is sent from now on is as this measurement has it.
+/// Prepare a channel for this measurement.
 pub(crate) fn prepare(port: &mut dyn Port, step: Step) -> Result<(), Error> {
     match step.bench {
         Bench::Bulk => port.transfer(step.size),
@@ -28,9 +28,8 @@ pub(crate) fn prepare(port: &mut dyn Port, step: Step) -> Result<(), Error> {
     }
 }
 
-/// Before what is missing may be called lost: wait until all that was sent has
-/// come, or no more does. Where a port loses nothing, what is missing is sent
-/// again, while notes overtake it; elsewhere a moment of silence tells.
+/// Before missing messages may be called lost, wait until all have arrived, or no more do. A channel that loses nothing
+/// sends missing ones again, and control messages overtake them; on other channels a moment without arrivals suffices.
 pub(crate) fn settle(
     port: &mut dyn Port,
     via: Via,
@@ -57,13 +56,13 @@ pub(crate) fn settle(
     }
 }
 
-/// What a network that loses has not delivered after so long, it has lost.
+/// After this time, a lossy network has delivered what it will deliver.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// End a measurement; returns how many data messages the far side got in all.
+/// End a measurement. Returns how many data messages the far side received in all.
 ///
 /// # Errors
-/// [`Error::Wrong`] where some were not what was sent, there or, so many of them, here.
+/// [`Error::Wrong`] if some were wrong, there or here (`wrong_here`).
 pub(crate) fn stop(
     port: &mut dyn Port,
     via: Via,
@@ -82,8 +81,7 @@ pub(crate) fn stop(
     }
 }
 
-/// End the stage. The far side may have understood and gone already: that it
-/// is not heard any more is no error.
+/// End the stage. The far side may have confirmed it and be gone already, so its silence is no error.
 pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Watch) -> Result<(), Error> {
     port.lose(Loss::NONE);
     let mut pace = Pace::new(watch, via, "ending a stage", patience.silence);
@@ -93,26 +91,26 @@ pub(crate) fn end(port: &mut dyn Port, via: Via, patience: Patience, watch: &Wat
     }
 }
 
-/// Tell the far side that nobody comes any more, so that it need not wait until it misses us.
-/// Whether it has heard is its own affair: what is to be said is why we leave.
+/// Tell the far side that the near side leaves, so that it need not wait for a time-out. Whether it receives this does
+/// not matter: the user needs the reason for leaving.
 pub(crate) fn give_up(port: &mut dyn Port, via: Via, why: &Error) {
     let patience = match why {
         Error::PeerGone(_) => return,
-        // Who wants to leave, or has waited already, waits no longer than it takes to be heard.
+        // If this side was interrupted, or has waited already, allow no more than a delivery takes.
         Error::Interrupted { .. } | Error::Silent { .. } | Error::Lost(_) => SHORT,
         _ => Patience::default().silence,
     };
     port.lose(Loss::NONE);
-    // The reason to stop is why we are here.
+    // The reason to stop brought us here, so it must not end this wait.
     let watch = Watch::default();
     let mut pace = Pace::new(&watch, via, "leaving", patience);
     let _ = ask(port, &mut pace, Note::GiveUp, |note| (note == Note::Ended).then_some(()));
 }
 
-/// Many questions, and less than a user notices.
+/// Enough for many repetitions, and short for a user.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// The far side stays so long to repeat its farewell: a few of the near side's questions.
+/// How long the far side stays to repeat its confirmation: a few of the near side's questions.
 pub(crate) const STAY: Duration = Duration::from_millis(10);
 
 fn ask<T>(

@@ -1,4 +1,4 @@
-//! As much as goes, one way; the receiver counts.
+//! One-way throughput, counted by the receiver.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,20 @@ use crate::watch::Watch;
 
 use super::{BATCH, Note, Pace, Patience, Port, Step, settle, start, stop};
 
-/// A sender that was allowed nothing for so long asks what became of it all.
+/// A sender without room for this long asks how many messages have arrived.
 const STALLED: Duration = Duration::from_millis(5);
 
-/// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Throughput {
-    /// Arrived within [`time`](Throughput::time), by the receiver's count.
+    /// Messages that arrived within [`time`](Throughput::time), by the receiver's count.
     pub(crate) messages: u64,
-    /// Payload bytes in them.
+    /// Their payload bytes.
     pub(crate) bytes: u64,
     /// The interval, by the receiver's clock.
     pub(crate) time: Duration,
-    /// Sent and never arrived, warm-up and end included.
+    /// Messages sent that never arrived, with those of the warm-up and the end.
     pub(crate) lost: u64,
-    /// Frames that a message took; what was sent again counts too.
+    /// Frames of a message, with those sent again.
     pub(crate) frames_each: f64,
 }
 
@@ -35,7 +34,7 @@ pub(crate) fn throughput(
     watch: &Watch,
 ) -> Result<Throughput, Error> {
     start(port, via, step, patience, watch)?;
-    // With a window the receiver says something all the while; otherwise in the end.
+    // With a window the receiver reports all the time, otherwise only at the end.
     let limit = if port.window().is_some() { Duration::ZERO } else { step.warm_up + step.time } + patience.silence;
     let mut sender = Sender { window: port.window(), ..Sender::default() };
     let before = port.frames_sent();
@@ -49,19 +48,19 @@ pub(crate) fn throughput(
     Ok(counted)
 }
 
-/// What the sender knows of its messages.
+/// The state of the sender's messages.
 #[derive(Debug, Default)]
 struct Sender {
     window: Option<u64>,
     sent: u64,
     arrived: u64,
     lost: u64,
-    /// When it was allowed nothing for the first time since it last sent.
+    /// Since when the sender has had no room.
     stalled: Option<Instant>,
 }
 
 impl Sender {
-    /// Send until the receiver has counted enough.
+    /// Send until the receiver has counted for long enough.
     fn run(&mut self, port: &mut dyn Port, step: u32, mut pace: Pace<'_>) -> Result<Throughput, Error> {
         loop {
             let sent = port.send(self.room())?;
@@ -95,7 +94,7 @@ impl Sender {
         window.saturating_sub(on_the_way).min(BATCH as u64) as usize
     }
 
-    /// With a window, notes and data keep their order: what was sent before we asked and is
+    /// With a window, control messages and data keep their order: a message that was sent before the question and is
     /// not in the answer is lost.
     fn on_got(&mut self, messages: u64, of: Option<u64>) {
         self.arrived = self.arrived.max(messages);
@@ -141,7 +140,7 @@ mod tests {
     fn a_lossy_wire_does_not_stop_the_sender() {
         let faults = Faults { lose_data: 7, lose_notes: 3, ..Faults::default() };
         let (measured, lost) = fake::across(faults, |port| Ok((measure(port)?, port.lost))).unwrap();
-        // More than one window got through, so stalls were overcome.
+        // More than one window arrived, so the sender overcame stalls.
         assert!(lost > 0 && measured.messages > 2 * fake::WINDOW / 3, "{measured:?}");
         assert_eq!(measured.lost, lost);
     }
@@ -156,7 +155,7 @@ mod tests {
         assert!(error.to_string().starts_with(&format!("{cut} messages by raw arrived with wrong content or length")));
     }
 
-    /// As our own messages are when the kernel drops a frame.
+    /// As with our own messages when the kernel drops a frame.
     #[test]
     fn what_a_note_overtakes_is_late_and_not_lost() {
         let faults = Faults { late_data: 20, lose_notes: 3, ..Faults::default() };
@@ -165,7 +164,7 @@ mod tests {
         assert_eq!(measured.lost, 0);
     }
 
-    /// Were there a mistake in the protocol, it should show.
+    /// A defect of the protocol has to be visible.
     #[test]
     fn what_does_not_come_for_all_patience_is_lost() {
         let faults = Faults { late_data: 20, lose_data: 50, ..Faults::default() };

@@ -1,5 +1,4 @@
-//! One object a line, and a summary last. The fields that every reader may
-//! count on come first; what follows them may grow.
+//! One object a line, and a summary last. The first fields are stable; later ones may grow.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -46,13 +45,13 @@ struct RateLine<'a> {
 
 #[derive(Serialize)]
 struct More<'a> {
-    /// Of the figure that is compared: p50, bytes or messages a second.
+    /// The figure that is compared (p50, bytes or messages a second), by round.
     by_round: &'a [f64],
     lost: u64,
     batching: Batching,
-    /// Several messages may share a frame.
+    /// Whether several messages may share a frame.
     bundles: bool,
-    /// Of the frames, on purpose, in per cent.
+    /// The share of frames lost on purpose, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +60,6 @@ struct More<'a> {
 }
 
 impl Report {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let mut lines: Vec<Value> = self.rows.iter().map(|row| self.line(row)).collect();
         lines.push(json!({ "summary": self.summary() }));
@@ -104,8 +102,7 @@ impl Report {
         line.unwrap_or_else(|error| json!({ "error": error.to_string() }))
     }
 
-    /// The ratios of the first bench and size by name; then what they are of,
-    /// and the same for every further size.
+    /// The ratios of the first bench and size by name; then their context, and the same for every size.
     fn summary(&self) -> Value {
         let Some(first) = self.comparisons.first() else { return json!({}) };
         let mut summary = named(&first.ratios);
@@ -123,7 +120,7 @@ impl Report {
         Value::Object(summary)
     }
 
-    /// What our messages keep of their rate, of the size that comes first, by loss in per cent.
+    /// The share of the rate that our messages retain at the first size, by loss in per cent.
     fn kept_by_loss(&self, first: &Comparison) -> Value {
         let size = self.size_of(first);
         let its = self.kept.iter().filter(|kept| kept.size == size);
@@ -157,7 +154,7 @@ fn ends((smallest, largest): (f64, f64)) -> Value {
     json!([short(smallest), short(largest)])
 }
 
-/// Four digits after the point say more than any measurement here knows.
+/// Four digits after the point are more than any measurement here knows.
 fn short(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! What is kept of the rate over the share of frames that is lost: a picture.
+//! The plot of the retained rate over the share of lost frames.
 
 use plotters::prelude::SeriesLabelPosition;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::plan::Bench;
 use crate::stats::{Kept, Measured, kept};
 
-/// The picture of all that was measured.
+/// Draw all measurements of a bench.
 ///
 /// # Errors
 /// It cannot be drawn.
@@ -18,7 +18,7 @@ pub(crate) fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error
     let mut losses: Vec<f64> = kept.iter().map(|kept| kept.loss.per_cent()).collect();
     losses.dedup();
     let (least, most) = (losses.iter().copied().fold(1.0, f64::min), losses.iter().copied().fold(1.0, f64::max));
-    // One loss alone stands in the middle.
+    // A single loss is in the middle.
     let range = if least < most { (least, most) } else { (least / 10.0, most * 10.0) };
     let axes = [
         Axis {
@@ -51,7 +51,7 @@ pub(crate) fn loss_curve(all: &[Measured], bench: Bench) -> Result<String, Error
     chart::svg("", &[vec![Panel { title, axes, curves: curves.collect(), names, steps: Vec::new() }]], (900, 450))
 }
 
-/// Of what the curve is, with the rate that is 1.
+/// The label of a curve, with the rate that stands for 1.
 fn name(all: &[Measured], size: usize) -> String {
     let whole = all.iter().filter(|one| one.cut.size == size && one.loss.0 == 0).map(Measured::figure);
     let whole = crate::stats::median(&whole.collect::<Vec<_>>()).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! What is told of the measurements: a table for people, or JSON for programs.
+//! The report of the measurements: a table for people, JSON for programs.
 
 mod json;
 mod loss_curve;
@@ -15,30 +15,29 @@ use crate::stats::{Apart, Kept, Measured, Ratio, Row, apart, kept, ratios, rows}
 pub(crate) use loss_curve::loss_curve;
 pub(crate) use words::{INTRODUCTION, LOOPBACK};
 
-/// Everything that a report says.
+/// Everything that a report contains.
 #[derive(Debug)]
 pub(crate) struct Report {
     rows: Vec<Row>,
-    /// By bench and place of the size.
+    /// By bench and position of the size.
     comparisons: Vec<Comparison>,
-    /// Where frames were lost on purpose.
+    /// The rates with losses on purpose, relative to those without.
     kept: Vec<Kept>,
     cores: Cores,
     rounds: usize,
 }
 
-/// How the vias compare at one bench and size.
+/// The ratios of one bench and size.
 #[derive(Debug)]
 struct Comparison {
     bench: Bench,
     nth_size: usize,
     ratios: Vec<Ratio>,
-    /// Those that have none.
+    /// The pairs that have no ratio.
     apart: Vec<Apart>,
 }
 
 impl Report {
-    /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Report {
         let rows = rows(all);
         let mut places: Vec<(Bench, usize)> = rows.iter().map(|row| (row.bench, row.nth_size)).collect();
@@ -54,14 +53,14 @@ impl Report {
         Report { comparisons, rows, kept, cores, rounds }
     }
 
-    /// Whether it is of no wire.
+    /// Whether the network was simulated.
     fn is_simulated(&self) -> bool {
         self.rows.iter().any(|row| words::is_simulated(&row.mode))
     }
 
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
-        // A full frame holds more by some vias than by others, where they have no size in common.
+        // A full frame holds more with some drivers than with others, if they share no size.
         self.rows.iter().filter(here).map(|row| row.cut.size).max().unwrap_or(0)
     }
 

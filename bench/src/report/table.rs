@@ -1,4 +1,4 @@
-//! One aligned table, and the comparison in words below it.
+//! The tables, and the ratios in sentences below them.
 
 use std::fmt::Write;
 
@@ -37,11 +37,11 @@ const THROUGHPUT: &[Column] = &[
     ("lost", true),
 ];
 
-/// Beside the size: what was asked for stands before what came out.
+/// The column of losses stands beside the size.
 const LOSS_AT: usize = 4;
 
 impl Report {
-    /// The tables, one a bench, and what they mean.
+    /// One table a bench, and the ratios.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         let mut benches: Vec<Bench> = self.rows.iter().map(|row| row.bench).collect();
@@ -93,17 +93,17 @@ impl Report {
                 range.1
             );
         }
-        // Where there is nothing to compare, one empty line is enough.
+        // Without ratios, one empty line is enough.
         if !text.ends_with("\n\n") {
             text.push('\n');
         }
     }
 
-    /// Of a bench's rows, with a column for what is lost on purpose.
+    /// The columns and cells of a bench.
     fn cells(&self, bench: Bench, columns: &[Column]) -> (Vec<Column>, Vec<Vec<String>>) {
         let its: Vec<&Row> = self.rows.iter().filter(|row| row.bench == bench).collect();
         let (mut columns, mut rows) = (columns.to_vec(), its.iter().map(|row| cells(row)).collect::<Vec<_>>());
-        // Where nothing is lost on purpose there is nothing to tell rows apart by.
+        // Without losses, the column would be constant.
         if its.iter().any(|row| row.loss > Loss::NONE) {
             columns.insert(LOSS_AT, ("loss", true));
             rows.iter_mut().zip(&its).for_each(|(cells, row)| cells.insert(LOSS_AT, row.loss.to_string()));
@@ -111,12 +111,12 @@ impl Report {
         (columns, rows)
     }
 
-    /// What raw frames are called where they went.
+    /// The name of raw frames in a sentence.
     fn raw(&self) -> &'static str {
         let raw = self.rows.iter().find(|row| row.via == Via::Raw);
         match raw.map(|row| row.mode.as_str()) {
             Some("kernel") => "a bare socket",
-            // By XDP, and by nothing else, a row says where its program ran.
+            // Only AF_XDP's rows say where an XDP program ran.
             Some(_) if raw.is_some_and(|row| row.xdp.is_none()) => "bare frames",
             _ => "raw AF_XDP",
         }
@@ -129,7 +129,7 @@ impl Report {
             let range = format!("rounds: {} to {}", times(ratio.range.0), times(ratio.range.1));
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
         }
-        // One line of am and udp, whose ratio goes both ways.
+        // The ratio of am and udp goes both ways, and needs one line.
         for (over, under, why) in comparison.apart.iter().filter(|(over, ..)| *over == Via::Am) {
             let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
         }
@@ -153,7 +153,7 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// A table in which every column has the width of its widest cell.
+/// Print a table. Every column has the width of its widest cell.
 pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], text: &mut String) {
     let width = |nth: usize| rows.iter().filter_map(|row| row.get(nth)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> =
@@ -168,12 +168,11 @@ pub(crate) fn align<S: AsRef<str>>(columns: &[(S, bool)], rows: &[Vec<String>], 
     }
 }
 
-/// A size.
 pub(crate) fn bytes(count: usize) -> String {
     format!("{count} B")
 }
 
-/// A time, with the digits that mean something.
+/// A time with its significant digits.
 pub(crate) fn nanoseconds(time: u64) -> String {
     let micros = time as f64 / 1e3;
     match time {

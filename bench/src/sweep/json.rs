@@ -1,4 +1,4 @@
-//! One object a via and size, and a summary last.
+//! One object for each driver and size, and a summary last.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,6 @@ use super::fit::Model;
 use super::{Curve, Figure, Point, R_INF, Sweep, T0};
 
 impl Sweep {
-    /// The lines.
     pub(crate) fn json(&self) -> Vec<Value> {
         let cores = json!([self.cores.near, self.cores.far]);
         let mut lines: Vec<Value> = Vec::new();
@@ -21,7 +20,7 @@ impl Sweep {
         lines
     }
 
-    /// The three figures of each via under its name; then how they came about.
+    /// The three figures of each driver by name; then how they were found.
     fn summary(&self, cores: Value) -> Value {
         let mut summary: Map<String, Value> = self.curves.iter().flat_map(figures).collect();
         summary.extend([Via::Raw, Via::Udp].iter().flat_map(|under| self.ratios(*under)));
@@ -39,7 +38,7 @@ impl Sweep {
 }
 
 impl Sweep {
-    /// As in `am_over_raw_t0`, where both ran and are equal.
+    /// The ratios, such as `am_over_raw_t0`, if both ran with equal sizes and batching.
     fn ratios(&self, under: Via) -> Vec<(String, Value)> {
         let ratio = |figure: &Figure| {
             let ratio = digits(self.ratio(Via::Am, under, figure)?, 1e4);
@@ -72,7 +71,7 @@ fn line(curve: &Curve, point: &Point, cores: &Value) -> Value {
     line
 }
 
-/// As in `am_t0_ns`; a figure that could not be found is null.
+/// The figures, such as `am_t0_ns`; null if one could not be found.
 pub(crate) fn figures(curve: &Curve) -> Vec<(String, Value)> {
     let (via, model) = (curve.via.name(), curve.model);
     vec![
@@ -112,7 +111,7 @@ fn tenths(number: f64) -> f64 {
     digits(number, 10.0)
 }
 
-/// No more than mean something.
+/// Rounds to significant digits.
 pub(crate) fn digits(number: f64, scale: f64) -> f64 {
     (number * scale).round() / scale
 }

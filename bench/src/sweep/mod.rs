@@ -1,4 +1,4 @@
-//! The curve of bandwidth over size, and the three figures that it comes to.
+//! The curve of bandwidth over size, and its three figures.
 //!
 //! ```text
 //!   bytes/s
@@ -29,7 +29,7 @@ use crate::via::Via;
 use fit::Model;
 pub(crate) use json::{digits, range};
 
-/// What a curve comes to, and the points that it comes from.
+/// A figure of a curve, and the points that it comes from.
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     of: fn(&Model) -> f64,
@@ -38,23 +38,22 @@ pub(crate) struct Figure {
 
 /// The start-up time.
 pub(crate) const T0: Figure = Figure { name: "t0", of: |model| model.t0, from: |point| point.frames == 1 };
-/// The asymptote.
+/// The asymptotic bandwidth.
 pub(crate) const R_INF: Figure = Figure { name: "r_inf", of: |model| model.r_inf, from: |point| point.full };
 
 /// One size on a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// Which of the sizes that were asked for.
+    /// The position of the size in the order.
     pub(crate) nth_size: usize,
-    /// Bytes of a message.
     pub(crate) size: usize,
-    /// Frames that it takes.
+    /// Frames of a message.
     pub(crate) frames: usize,
-    /// It fills them all.
+    /// Whether the message fills them all.
     pub(crate) full: bool,
-    /// Nanoseconds that a message takes among many.
+    /// Nanoseconds of a message in a stream.
     pub(crate) ns: f64,
-    /// Frames a second, counted: several messages may share one.
+    /// Frames a second as counted: several messages may share one.
     pub(crate) frames_per_s: f64,
     /// Messages that never arrived.
     pub(crate) lost: u64,
@@ -67,7 +66,7 @@ impl Point {
     }
 }
 
-/// One via's curve.
+/// One driver's curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub(crate) via: Via,
@@ -78,7 +77,7 @@ pub(crate) struct Curve {
     pub(crate) batching: Batching,
     /// By size; medians over the rounds.
     pub(crate) points: Vec<Point>,
-    /// By round, where it is complete.
+    /// The figures of each complete round.
     pub(crate) rounds: Vec<(usize, Model)>,
     /// Medians over the rounds.
     pub(crate) model: Option<Model>,
@@ -93,12 +92,11 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether it is of no wire.
+    /// Whether the network was simulated.
     pub(crate) fn is_simulated(&self) -> bool {
         self.curves.iter().any(|curve| is_simulated(&curve.mode))
     }
 
-    /// Of all that was measured.
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Sweep {
         let mut vias: Vec<Via> = Vec::new();
         for one in all {
@@ -111,7 +109,7 @@ impl Sweep {
         Sweep { curves, cores, rounds }
     }
 
-    /// Median of the rounds' ratios of two vias, by a figure that comes from equal sizes in equal batches.
+    /// The median of the rounds' ratios of two drivers, by a figure from equal sizes with equal batching.
     pub(crate) fn ratio(&self, over: Via, under: Via, figure: &Figure) -> Option<f64> {
         let curve = |via| self.curves.iter().find(|curve| curve.via == via);
         let (over, under) = (curve(over)?, curve(under)?);
@@ -145,7 +143,7 @@ impl Curve {
         Some(Curve { via, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
     }
 
-    /// The curve's points that a figure is from.
+    /// The points that a figure comes from.
     pub(crate) fn behind(&self, figure: &Figure) -> impl Iterator<Item = &Point> {
         self.points.iter().filter(|point| (figure.from)(point))
     }

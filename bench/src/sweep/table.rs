@@ -1,4 +1,4 @@
-//! The curves side by side, and the figures below them.
+//! The curves side by side, and their figures below.
 
 use std::fmt::Write;
 
@@ -20,7 +20,6 @@ const FIGURES: &[Column] = &[
 ];
 
 impl Sweep {
-    /// For people.
     pub(crate) fn table(&self) -> String {
         let shared =
             if self.curves.iter().any(|curve| curve.batching == Batching::Shared) { ", am in bundles" } else { "" };

@@ -34,7 +34,7 @@ fn measured(via: Via, round: usize, (nth_size, size): (usize, usize), ns: u64) -
     }
 }
 
-/// Two rounds, `am` with twice the start of `raw`; the second round is slower by half.
+/// Two rounds. `am` takes twice as long to start as `raw`; the second round is slower by half.
 fn all() -> Vec<Measured> {
     let sizes: [usize; 7] = [1, 10, 100, 1000, 2000, 4000, 1001];
     let mut all = Vec::new();
@@ -68,7 +68,7 @@ fn figures_are_medians_over_rounds_and_ratios_are_within_them() {
     assert!((sweep.ratio(Via::Am, Via::Raw, &T0).unwrap() - 2.0).abs() < 1e-3);
 }
 
-/// One size more on one of the two, or other batches.
+/// One of the two lacks a size, or has other batching.
 #[test]
 fn figures_from_unequal_sizes_or_batches_have_no_ratio() {
     let ratios =
@@ -90,7 +90,7 @@ fn a_message_counts_once_however_many_pieces_it_has() {
     assert_eq!((messages, frames), (83_333, 333_333), "12 µs a message: {of_4000}");
 }
 
-/// As `rate` counts them: what was sent, not what a message alone would take.
+/// As `rate` counts them: the frames that were sent, not those that a single message takes.
 #[test]
 fn messages_in_bundles_are_more_than_their_frames() {
     let mut all = all();

@@ -11,10 +11,10 @@ use crate::deploy::pipe::Lines;
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Every loop looks at the watch; should one not, the process ends anyway.
+/// Every loop checks the watch. If one does not, the process ends after this time.
 const AT_THE_LATEST: Duration = Duration::from_secs(5);
 
-/// Do what the one that started this process says, until it closes the pipe.
+/// Carry out the plan of the parent process, until that closes the pipe.
 ///
 /// # Errors
 /// The transport cannot be opened, or the other process cannot be reached.

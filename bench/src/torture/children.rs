@@ -1,4 +1,4 @@
-//! The two processes, as the one that started them sees them.
+//! The two processes, as their parent sees them.
 
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
@@ -12,35 +12,35 @@ use crate::deploy::pipe::{Lines, write_line};
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Opening, connecting and ending take so long at most.
+/// The limit of opening, connecting and ending.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Nothing has come: look again.
+/// How long one look for a line may wait, at least.
 const NOTHING: Duration = Duration::from_millis(1);
 
-/// What a process says.
+/// A line from a child process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Line {
-    /// It is ready; its region.
+    /// It is ready; the id of its region.
     Open(u32),
-    /// So many more messages have arrived there.
+    /// How many more messages have arrived there.
     Arrived(u64),
-    /// All have.
+    /// All have arrived.
     Complete,
-    /// In the end.
+    /// Its last line.
     Outcome(Outcome),
 }
 
-/// One of them; ended when this is dropped.
+/// A child process; killed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// Closed first: it is its end.
+    /// Closed first, because that ends the process.
     plans: Option<ChildStdin>,
     process: child::Child,
     lines: Lines<Line>,
 }
 
 impl Child {
-    /// Start it on the host that the calling thread is on.
+    /// Start it on the host of the calling thread.
     pub(super) fn start(plan: &Plan) -> Result<Child, Error> {
         let mut process = child::Child::start(&["tortured"])?;
         let (mut plans, lines) = process.pipes()?;
@@ -52,7 +52,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Wait until it is ready; its region.
+    /// Wait until it is ready. Returns the id of its region.
     pub(super) fn open(&mut self, watch: &Watch) -> Result<u32, Error> {
         match self.lines.next(PATIENCE, watch)?.ok_or_else(gone)? {
             Line::Open(region) => Ok(region),
@@ -60,12 +60,12 @@ impl Child {
         }
     }
 
-    /// What it has to say, if anything.
+    /// The next line, if one arrives within this time.
     pub(super) fn next(&mut self, within: Duration, watch: &Watch) -> Result<Option<Line>, Error> {
         self.lines.poll(within.max(NOTHING), watch)
     }
 
-    /// Tell it to end; how it went.
+    /// Tell it to end. Returns its outcome.
     pub(super) fn end(&mut self, watch: &Watch) -> Result<Outcome, Error> {
         drop(self.plans.take());
         let start = Instant::now();

@@ -1,12 +1,11 @@
-//! What has arrived: a bit for each number.
+//! The messages that have arrived: a bit for each number.
 
-/// Each number once.
 #[derive(Debug)]
 pub(super) struct Ledger {
     bits: Vec<u64>,
-    /// Numbers that have come.
+    /// Numbers that have arrived.
     pub(super) came: u64,
-    /// Arrivals of numbers that had come before.
+    /// Repeated arrivals.
     pub(super) twice: u64,
 }
 
@@ -16,7 +15,7 @@ impl Ledger {
         Ledger { bits: vec![0; numbers.div_ceil(64) as usize], came: 0, twice: 0 }
     }
 
-    /// It has come.
+    /// Note an arrival.
     pub(super) fn note(&mut self, number: u64) {
         let (word, bit) = (&mut self.bits[(number / 64) as usize], 1 << (number % 64));
         let is_news = *word & bit == 0;

@@ -1,7 +1,6 @@
-//! Everything at once, for long: numbered messages of all sizes, requests and
-//! replies, bundles and transfers, over a transport that loses frames, between two
-//! processes that are stopped at random, to a receiver that stalls. Each message
-//! has to arrive once, with its content.
+//! A stress test: numbered messages of all sizes, requests and replies, coalesced messages and transfers, over a
+//! transport that loses frames, between two processes that are stopped at random, to a receiver that stalls. Each
+//! message has to arrive once, with its content.
 //!
 //! ```text
 //!            this process: joins two sides, stops and continues both, judges
@@ -14,7 +13,7 @@
 //!       frames are lost at both ends: by the XDP programs, or as they are sent
 //! ```
 //!
-//! `recipe.rs` says what message each number is; `ledger.rs` has a bit for each.
+//! `workload.rs` says what message each number is; `ledger.rs` has a bit for each.
 
 mod child;
 mod children;
@@ -55,26 +54,26 @@ use signals::Interruptions;
 use verdict::Verdict;
 
 const NODES: [&str; 2] = ["alpha", "beta"];
-/// While nothing moves for so many turns, it has failed: turns, so that this
-/// process, too, can be stopped for long.
+/// The run has failed if nothing moves for so many turns. They are turns, not time, because this process can be stopped
+/// too.
 const STUCK: u32 = 20_000;
-/// What comes twice may come late.
+/// How long to wait for duplicates.
 const LINGER: Duration = Duration::from_millis(300);
-/// Signals are sent, and lines looked at, so often.
+/// How often signals are sent and lines read.
 const TURN: Duration = Duration::from_millis(1);
-/// Bytes of a message where nothing was said: 100 GiB for 10^8; of short frames such a share.
+/// The default mean of a message's bytes: 100 GiB for 10^8 messages. The second is the limit as a share of the longest
+/// message.
 const MEAN: f64 = 1073.75;
 const SHARE: f64 = 0.716;
-/// The longest of all, however long frames are.
+/// The limit of a message, in frames of any length.
 const LONGEST: usize = 60_000;
 /// Bytes of a transfer.
 const PUT: usize = 1 << 20;
 
-/// What one of the two processes is to do.
+/// The orders of one of the two processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Plan {
     role: Role,
-    /// Its transport.
     on: String,
     recipe: Recipe,
     how: How,
@@ -82,10 +81,9 @@ struct Plan {
     core: Option<usize>,
 }
 
-/// Which of the two it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Role {
-    /// Puts into this region of the receiver.
+    /// Puts transfers into this region of the receiver.
     Sender {
         region: u32,
     },
@@ -94,10 +92,10 @@ enum Role {
     },
 }
 
-/// Let it happen between these sides, judge and report it.
+/// Run the test between these sides, judge it and report.
 ///
 /// # Errors
-/// What is missing, or [`Error::Torture`] where a message was lost, came twice, or was not what was sent.
+/// What is missing, or [`Error::Stress`] if a message was lost, duplicated or changed.
 pub(crate) fn run(
     args: &TortureArgs,
     how: How,
@@ -138,7 +136,7 @@ pub(crate) fn run(
     report.verdict.result(&recipe)
 }
 
-/// Both processes, open. Whatever is opened first is there for what is opened second.
+/// Open both processes. The one that is opened first is ready for the second.
 fn start(
     sides: &Sides,
     stalls: bool,
@@ -154,7 +152,7 @@ fn start(
     Ok((sender, receiver))
 }
 
-/// What message each number is.
+/// The messages of the run.
 fn recipe(args: &TortureArgs, how: How, mtu: u32) -> Result<Recipe, Error> {
     let framing = how.framing.fixed().unwrap_or(Framing::Plain);
     let most = (mtu as usize + ETHERNET).saturating_sub(framing.body_at()).min(LONGEST);
@@ -175,7 +173,7 @@ fn recipe(args: &TortureArgs, how: How, mtu: u32) -> Result<Recipe, Error> {
     })
 }
 
-/// Until both say that they have everything, or nothing moves any more: then it is false.
+/// Wait until both processes have everything. Returns `false` if nothing moves any more.
 fn watch_over(
     mut children: [&mut Child; 2],
     interruptions: &mut Interruptions,

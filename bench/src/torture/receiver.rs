@@ -1,4 +1,4 @@
-//! The process that is asked, and stalls.
+//! The receiving process, which stalls.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::content::mix;
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Messages between two stalls, at most, and the longest.
+/// The most messages between two stalls, and the longest stall.
 const STALL_EVERY: u64 = 100_000;
 const LONGEST_STALL: Duration = Duration::from_millis(30);
 const A_WHILE: Duration = Duration::from_millis(5);
 
-/// What the handlers work on.
+/// The state of the handlers.
 struct State {
     recipe: Recipe,
     requests: Ledger,
@@ -29,7 +29,7 @@ struct State {
     scratch: Vec<u8>,
 }
 
-/// Take them all, check them, answer, and wait to be told to end.
+/// Receive everything, check it, reply, and wait for the order to end.
 pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error> {
     let node = node(plan, watch)?;
     let recipe = plan.recipe;
@@ -46,7 +46,7 @@ pub(super) fn run(plan: &Plan, stalls: bool, watch: &Watch) -> Result<(), Error>
     conclude(&node, Outcome { arrived: requests.came, twice: requests.twice, ..outcome })
 }
 
-/// The endpoint that takes them, and what its handlers work on.
+/// The receiving endpoint, and the state of its handlers.
 fn open(node: &Node, recipe: Recipe) -> Result<(Endpoint<State>, State), Error> {
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
     endpoint.on_request(DATA, |state: &mut State, message, _| _ = on_request(state, &message, Sort::Data));
@@ -54,13 +54,13 @@ fn open(node: &Node, recipe: Recipe) -> Result<(Endpoint<State>, State), Error> 
     endpoint.on_returned(|state, _| state.outcome.returned += 1);
     endpoint.on_transfer(|state, over| on_transfer(state, &over));
     let region = endpoint.register(vec![0; PUT], Rights::WRITE);
-    // By place among the requests, which are three of four numbers.
+    // By position among the requests, which are three of four numbers.
     let requests = Ledger::new(recipe.messages);
     let state = State { recipe, requests, outcome: Outcome::default(), region, scratch: vec![0; 1 << 16] };
     Ok((endpoint, state))
 }
 
-/// Its number, if it is one that was sent so.
+/// The number of a message, if it was sent as this kind.
 fn on_request(state: &mut State, message: &Message<'_>, sort: Sort) -> Option<u64> {
     let found = state.recipe.recognise(message.words(), message.payload());
     let Some((number, shape)) = found.filter(|(number, _)| Recipe::sort(*number) == sort) else {
@@ -93,7 +93,7 @@ fn on_transfer(state: &mut State, over: &Transfer<'_>) {
     }
 }
 
-/// Now and then it does nothing for a while.
+/// Decides when the receiver stalls.
 struct Stalling {
     dice: u64,
     next: u64,
@@ -104,7 +104,7 @@ impl Stalling {
         Stalling { dice: !seed, next: if on { 0 } else { u64::MAX } }
     }
 
-    /// So many have come: whether it was time, and is over now.
+    /// Stall if it is time, after `came` messages. Returns whether it did.
     fn turn(&mut self, came: u64) -> bool {
         if came < self.next {
             return false;
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// The first one.
+    /// The first transfer.
     fn transfer(recipe: Recipe) -> Vec<u8> {
         let mut bytes = vec![0; PUT];
         recipe.fill(u64::MAX, &mut bytes);
@@ -132,7 +132,7 @@ mod tests {
         bytes
     }
 
-    /// What the receiver says of a hundred messages and a transfer, after they were spoilt.
+    /// The receiver's outcome of a hundred messages and a transfer after `spoil` changed them.
     fn outcome(spoil: impl Fn(&mut Vec<u8>)) -> Outcome {
         let mut ends = wire(2).into_iter().map(|plug| plug.open().unwrap());
         let mut node = |name| Node::open_on(name, Box::new(ends.next().unwrap())).unwrap();

@@ -1,49 +1,48 @@
-//! What message each number is: the same to who sends it and to who checks it.
+//! The content of each numbered message, the same for its sender and its receiver.
 
 use am_wire::{MAX_WORDS, WORD};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{Stream, mix};
 
-/// Small messages come in runs, so that there are bundles.
+/// Small messages come in runs, so that they are coalesced.
 const RUN: u64 = 16;
-/// Of so many runs one is of small ones.
+/// One run in this many has small messages.
 const SMALL_RUNS: u64 = 8;
-/// A small one has at most so many bytes of payload.
+/// The most payload of a small message.
 const SMALL: u64 = 64;
-/// Bytes of a small message, on average: 2.5 words, and half of the most.
+/// The mean bytes of a small message: 2.5 words, and half of the most payload.
 const SMALL_MEAN: f64 = 2.5 * WORD as f64 + SMALL as f64 / 2.0;
-/// The sum is to be reached, whatever the dice say.
+/// The sum has to be reached whatever the random numbers are.
 const MARGIN: f64 = 1.005;
-/// Of so few that margin is not enough: their sum is looked at,
+/// Up to so many messages the margin may not suffice, so their sum is checked.
 const FEW: u64 = 1_000_000;
-/// and raised so often.
+/// How often the mean is raised for a sum that is too small.
 const TRIES: usize = 16;
 
-/// How a message goes.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     /// A request without a reply.
     Data,
-    /// A request whose reply is the next number.
+    /// A request; its reply is the next number.
     Ask,
     /// A reply.
     Answer,
 }
 
-/// All messages of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) messages: u64,
-    /// Bytes of words and payload of all of them, at least, where that was asked for; else 0.
+    /// The least bytes of words and payload of all messages; 0 if the user set none.
     pub(super) bytes: u64,
     pub(super) seed: u64,
-    /// Bytes of words and payload of a message that is not small: from here to there.
+    /// The range of the bytes of words and payload of a message that is not small.
     low: u32,
     high: u32,
 }
 
-/// A message: its words, and how many bytes of payload.
+/// A message: its words, and the length of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     words: [u64; MAX_WORDS],
@@ -56,15 +55,14 @@ impl Shape {
         &self.words[..self.count]
     }
 
-    /// Of words and payload.
+    /// The bytes of words and payload.
     pub(super) fn bytes(&self) -> u64 {
         (self.count * WORD + self.payload) as u64
     }
 }
 
 impl Recipe {
-    /// So many messages of at most `most` bytes that have so many bytes
-    /// together, at least; `None` where they cannot.
+    /// Messages of at most `most` bytes each that have at least `bytes` in all; `None` if they cannot.
     pub(super) fn new(messages: u64, bytes: u64, most: u32, seed: u64) -> Option<Recipe> {
         let mut mean = bytes as f64 / messages as f64;
         for _ in 0..TRIES {
@@ -78,25 +76,25 @@ impl Recipe {
         None
     }
 
-    /// So many messages of about so many bytes each, whatever their sum.
+    /// Messages of about `mean` bytes each, whatever their sum.
     pub(super) fn of_mean(messages: u64, mean: f64, most: u32, seed: u64) -> Option<Recipe> {
         let mean = mean * MARGIN;
         let share = 1.0 / SMALL_RUNS as f64;
         let large = ((mean - share * SMALL_MEAN) / (1.0 - share)).max(WORD as f64).ceil() as u64;
         let most = u64::from(most);
-        // Even around the mean, and as wide as goes: full frames where it can be.
+        // Evenly around the mean, and as wide as possible, so that full frames are among them.
         let high = most.min(2 * large);
         let low = (2 * large).checked_sub(high)?;
         let whole = messages > 0 && messages.is_multiple_of(4) && low <= high && most >= SMALL_BYTES;
         whole.then_some(Recipe { messages, bytes: 0, seed, low: low as u32, high: high as u32 })
     }
 
-    /// Of words and payload of all of them.
+    /// The bytes of words and payload of all messages.
     fn sum(&self) -> u64 {
         (0..self.messages).map(|number| self.shape(number).bytes()).sum()
     }
 
-    /// How this one goes.
+    /// The kind of a message.
     pub(super) fn sort(number: u64) -> Sort {
         match number % 4 {
             3 => Sort::Answer,
@@ -105,17 +103,17 @@ impl Recipe {
         }
     }
 
-    /// Those that are requests.
+    /// The number of requests.
     pub(super) fn requests(&self) -> u64 {
         self.messages / 4 * 3
     }
 
-    /// Those that are replies.
+    /// The number of replies.
     pub(super) fn answers(&self) -> u64 {
         self.messages / 4
     }
 
-    /// What it is made of.
+    /// Words and length of a message.
     pub(super) fn shape(&self, number: u64) -> Shape {
         let dice = mix(self.seed ^ mix(number));
         let run = number / RUN;
@@ -132,17 +130,17 @@ impl Recipe {
         Shape { words, count, payload: payload as usize }
     }
 
-    /// Its payload.
+    /// Write a message's payload.
     pub(super) fn fill(&self, number: u64, payload: &mut [u8]) {
         Stream::new(self.seed, number).fill(payload);
     }
 
-    /// Whether that is its payload.
+    /// Whether this is the message's payload.
     fn is_payload(&self, number: u64, payload: &[u8]) -> bool {
         self.is_payload_from(number, payload, 0)
     }
 
-    /// The same, but for so many pieces of 8 bytes at its start.
+    /// Whether this is the message's payload, apart from `start` pieces of 8 bytes at its start.
     pub(super) fn is_payload_from(&self, number: u64, payload: &[u8], start: usize) -> bool {
         let mut bytes = Stream::new(self.seed, number);
         let mut pieces = payload.chunks(8).map(|piece| *piece == bytes.next()[..piece.len()]);
@@ -150,7 +148,7 @@ impl Recipe {
         pieces.all(|is_it| is_it)
     }
 
-    /// The number of a message, if these are its words and that is its payload.
+    /// The number and shape of a message, if its words and its payload are correct.
     pub(super) fn recognise(&self, words: &[u64], payload: &[u8]) -> Option<(u64, Shape)> {
         let number = *words.first()?;
         let shape = self.shape(number);

@@ -1,4 +1,4 @@
-//! How far it is, and what came of it.
+//! Progress, and the final report.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::recipe::Recipe;
 use super::side::LOST_ON_PURPOSE;
 use super::verdict::{Outcome, Verdict};
 
-/// On a terminal; nothing where nobody looks.
+/// A progress bar on a terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
@@ -33,21 +33,20 @@ impl Drop for Bar {
     }
 }
 
-/// Everything about a run.
+/// The report of a run.
 pub(super) struct Report {
     pub(super) recipe: Recipe,
-    /// Of a million frames so many were lost on purpose.
+    /// How many of a million frames were lost on purpose.
     pub(super) loss: u32,
     pub(super) outcomes: [Outcome; 2],
     pub(super) verdict: Verdict,
     pub(super) stops: [u64; 2],
     pub(super) took: Duration,
-    /// The receiver's transport.
     pub(super) on: String,
 }
 
 impl Report {
-    /// Of JSON.
+    /// As JSON.
     pub(super) fn lines(&self) -> Vec<Value> {
         vec![json!({ "summary": self.json() })]
     }
@@ -75,7 +74,6 @@ impl Report {
         })
     }
 
-    /// In words.
     pub(super) fn text(&self) -> String {
         let (arrived, bytes, took) = (self.sum(|each| each.arrived), self.sum(|each| each.bytes), self.took);
         let Verdict { lost, twice, wrong, returned, .. } = self.verdict;

@@ -1,4 +1,4 @@
-//! The process that asks.
+//! The sending process.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use super::{NODES, PUT, Plan};
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Conversations; runs of messages take turns.
+/// Connections. Runs of messages take turns on them.
 const FLOWS: usize = 4;
-/// Requests between two looks at what arrives.
+/// Requests between two polls.
 const BURST: u64 = 32;
 /// Requests between the starts of two transfers.
 const PUT_EVERY: u64 = 20_000;
-/// Payloads from here on are built in the frame that they leave in.
+/// Payloads from this length on are built in the frame that they leave in.
 const IN_PLACE: usize = 512;
 const A_WHILE: Duration = Duration::from_millis(1);
 const CONNECTING: Duration = Duration::from_secs(10);
 
-/// What the handlers work on.
+/// The state of the handlers.
 struct State {
     recipe: Recipe,
     answers: Ledger,
@@ -39,13 +39,13 @@ struct Sender<'a> {
     flows: Vec<Remote>,
     region: RegionId,
     scratch: Vec<u8>,
-    /// Transfers begun.
+    /// Transfers that have begun.
     puts: u64,
     telling: Telling,
     watch: &'a Watch,
 }
 
-/// Send them all, check the replies, and wait to be told to end.
+/// Send everything, check the replies, and wait for the order to end.
 pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> {
     let node = node(plan, watch)?;
     let mut endpoint = node.endpoint(ENDPOINT).map_err(facility)?;
@@ -58,7 +58,7 @@ pub(super) fn run(plan: &Plan, region: u32, watch: &Watch) -> Result<(), Error> 
     let mut sender =
         Sender { endpoint, node, state, flows, region: RegionId(region), scratch, puts: 0, telling, watch };
     match sender.all() {
-        // Told to end.
+        // The order to end.
         Ok(()) | Err(Error::PeerGone(_)) => {}
         Err(error) => return Err(error),
     }
@@ -156,14 +156,14 @@ impl Sender<'_> {
         }
     }
 
-    /// No room now.
+    /// Wait for room, unless the error is permanent.
     fn rest(&mut self, error: RequestError) -> Result<(), Error> {
         if !error.is_temporary() {
             return Err(Error::Lost(error.to_string()));
         }
         let start = Instant::now();
         self.endpoint.wait(&mut self.state, A_WHILE);
-        // Whoever had to wait may look up.
+        // After a real wait, checking for the order to end costs little.
         if start.elapsed() > A_WHILE / 10 { self.look(false) } else { Ok(()) }
     }
 

@@ -1,4 +1,4 @@
-//! What both processes do alike.
+//! What both processes have in common.
 
 use std::collections::BTreeMap;
 use std::io::stdout;
@@ -20,13 +20,14 @@ pub(super) const DATA: Handler = Handler(0);
 pub(super) const ASK: Handler = Handler(1);
 pub(super) const ANSWER: Handler = Handler(2);
 
-/// Neither side closes while the other still moves frames: some devices' memory goes with whoever does.
+/// How long a side stays open at the end. Some devices' memory vanishes with the side that closes first, while the
+/// other still moves frames.
 const STAYS: Duration = Duration::from_millis(300);
-/// How much has arrived is told so often.
+/// How often the count of arrivals is reported.
 const TELL: Duration = Duration::from_millis(200);
-/// Frames that were lost on purpose: by the XDP program, or on the way to a transport that has none.
+/// Counters of frames lost on purpose: by the XDP program, or by a wrapper of a transport without one.
 pub(super) const LOST_ON_PURPOSE: [&str; 2] = ["xdp_lost_on_purpose", "faulty_dropped"];
-/// What is counted of a node, for the report.
+/// The counters of the report.
 const COUNTED: [&str; 10] = [
     LOST_ON_PURPOSE[0],
     LOST_ON_PURPOSE[1],
@@ -40,11 +41,11 @@ const COUNTED: [&str; 10] = [
     "returned",
 ];
 
-/// A node on this side.
+/// Open a node on this side.
 pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {
     let Plan { how, lost_per_million, recipe, .. } = *plan;
     let which = matches!(plan.role, Role::Receiver { .. }) as usize;
-    // Another fate for each side.
+    // Different losses on each side.
     let losses = Losses { per_million: lost_per_million, seed: recipe.seed.wrapping_add(which as u64) };
     let (transport, _) = open(&plan.on, how, losses, watch)?;
     let name = NODES[which];
@@ -64,7 +65,7 @@ pub(super) fn say(line: &Line) -> Result<(), Error> {
     write_line(&mut stdout(), line)
 }
 
-/// What this process tells while it goes on.
+/// Reports progress to the parent process.
 pub(super) struct Telling {
     arrived: u64,
     last: Instant,
@@ -76,7 +77,7 @@ impl Telling {
         Telling { arrived: 0, last: Instant::now(), complete: false }
     }
 
-    /// So many have arrived by now, and whether that is all.
+    /// Report `arrived` messages, and whether they are all.
     pub(super) fn tell(&mut self, arrived: u64, complete: bool) -> Result<(), Error> {
         if self.complete || !complete && self.last.elapsed() < TELL {
             return Ok(());
@@ -87,7 +88,7 @@ impl Telling {
     }
 }
 
-/// The last word.
+/// Report the outcome.
 pub(super) fn conclude(node: &Node, outcome: Outcome) -> Result<(), Error> {
     let counters = node.counters();
     let counters: BTreeMap<String, u64> = COUNTED.map(|name| (name.to_owned(), counters.get(name))).into();

@@ -1,4 +1,4 @@
-//! `SIGSTOP` and `SIGCONT`, at random, to both processes.
+//! Sends `SIGSTOP` and `SIGCONT` at random to both processes.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,15 @@ use nix::unistd::Pid;
 
 use crate::content::mix;
 
-/// A process runs so long at most between two stops, and is stopped so long.
+/// The longest time that a process runs between two stops, and the longest stop.
 const RUNS: Duration = Duration::from_millis(1500);
 const STOPPED: Duration = Duration::from_millis(120);
 
-/// Stops and continues children of ours, which are not waited for before this
-/// is over: their ids are theirs.
+/// Stops and continues child processes. They are waited for only after this has ended, so their ids stay valid.
 #[derive(Debug)]
 pub(super) struct Interruptions {
     pids: [Pid; 2],
-    /// When the next signal is due, and whether it is the one that continues.
+    /// When the next signal is due, and whether it continues the process.
     due: [(Instant, bool); 2],
     dice: u64,
     on: bool,
@@ -24,7 +23,7 @@ pub(super) struct Interruptions {
 }
 
 impl Interruptions {
-    /// Of these; none without a seed.
+    /// Without a seed, nothing is stopped.
     pub(super) fn new(pids: [u32; 2], seed: Option<u64>) -> Interruptions {
         let now = Instant::now();
         let pids = pids.map(|pid| Pid::from_raw(pid as i32));
@@ -39,7 +38,7 @@ impl Interruptions {
         most.mul_f64((self.dice >> 11) as f64 / (1u64 << 53) as f64)
     }
 
-    /// What is due.
+    /// Send the signals that are due.
     pub(super) fn turn(&mut self, now: Instant) {
         for at in 0..self.pids.len() {
             let (due, continues) = self.due[at];
@@ -47,14 +46,14 @@ impl Interruptions {
                 continue;
             }
             self.count[at] += !continues as u64;
-            // One that has ended is noticed by its standard output.
+            // A process that has ended is noticed by its standard output.
             let _ = kill(self.pids[at], if continues { Signal::SIGCONT } else { Signal::SIGSTOP });
             let next = self.within(if continues { RUNS } else { STOPPED });
             self.due[at] = (now + next, !continues);
         }
     }
 
-    /// Both run from now on.
+    /// Let both processes run from now on.
     pub(super) fn end(&mut self) {
         self.on = false;
         for pid in self.pids {
@@ -62,7 +61,7 @@ impl Interruptions {
         }
     }
 
-    /// How often each was stopped.
+    /// How often each process was stopped.
     pub(super) fn count(&self) -> [u64; 2] {
         self.count
     }

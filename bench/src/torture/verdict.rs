@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::recipe::Recipe;
 use crate::error::Error;
 
-/// What one process has to say in the end.
+/// The outcome of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcome {
-    /// Messages that arrived there, each counted once.
+    /// Messages that arrived there, without duplicates.
     pub(super) arrived: u64,
-    /// Arrivals of such as had arrived before.
+    /// Duplicates.
     pub(super) twice: u64,
-    /// Messages and transfers that were none of those that were sent.
+    /// Messages and transfers that differ from those that were sent.
     pub(super) wrong: u64,
-    /// Messages that came back to it.
+    /// Messages that were returned to it.
     pub(super) returned: u64,
     /// Bytes of words and payload of all arrivals.
     pub(super) bytes: u64,
-    /// Transfers, there with their content, or known to be.
+    /// Completed transfers: with their content at the receiver, acknowledged at the sender.
     pub(super) puts: u64,
     /// How often it stalled.
     pub(super) stalls: u64,
@@ -33,21 +33,21 @@ impl Outcome {
     }
 }
 
-/// What is wrong; all 0 where nothing is.
+/// The number of each kind of error; all 0 on success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) lost: u64,
     pub(super) twice: u64,
     pub(super) wrong: u64,
     pub(super) returned: u64,
-    /// Transfers that one side knows of and the other does not.
+    /// Transfers that only one side knows of.
     pub(super) puts: u64,
-    /// Bytes that the sum lacks.
+    /// Bytes missing from the sum.
     pub(super) short: u64,
 }
 
 impl Verdict {
-    /// The sender's outcome, and the receiver's.
+    /// From the sender's and the receiver's outcome.
     pub(super) fn of(recipe: &Recipe, outcomes: &[Outcome; 2]) -> Verdict {
         let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
         Verdict {
@@ -61,7 +61,7 @@ impl Verdict {
     }
 
     /// # Errors
-    /// [`Error::Torture`] unless all is well.
+    /// [`Error::Stress`] unless everything is right.
     pub(super) fn result(&self, recipe: &Recipe) -> Result<(), Error> {
         if *self == Verdict::default() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Our active messages: one request a data message; in a latency measurement,
-//! its reply; in a bulk measurement, a put.
+//! Our active messages. A data message is a request, in a latency measurement a request and its reply, in a bulk
+//! measurement a put.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -28,30 +28,30 @@ const DATA: Handler = Handler(0);
 const NOTE: Handler = Handler(1);
 const REGION: Handler = Handler(2);
 
-/// With bundles a doorbell is for more messages than there are frames in a batch: two full bundles of
-/// the smallest. A number between would end with a frame that is nearly empty.
+/// Messages with one doorbell when they are coalesced: two full frames of the smallest messages. Any number in between
+/// would end with a nearly empty frame.
 pub(crate) const BUNDLED: usize = 2 * 62;
 
-/// The window then: of the 128 messages that there are otherwise, two bundles take all, and
-/// their sender waits for the first while the second is on its way.
+/// The window for coalesced messages. The default of 128 messages is two frames, so the sender would wait for the first
+/// while the second is on its way.
 const WINDOW: u16 = am_api::WINDOW as u16;
 
-/// So long at most until the caller looks at the world.
+/// The longest wait of one poll; then the caller checks for reasons to stop.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// What the handlers of one side work on.
+/// The state of one side's handlers.
 #[derive(Default)]
 struct State {
     arrived: Arrived,
     content: Content,
     echo: bool,
-    /// The other side, known from what it says.
+    /// The other side, known once it has sent a control message.
     other: Option<Remote>,
     notes: VecDeque<Note>,
     told: Told,
 }
 
-/// One side of the via.
+/// One side of the driver.
 pub(crate) struct Am {
     state: State,
     endpoint: Endpoint<State>,
@@ -61,18 +61,17 @@ pub(crate) struct Am {
     xdp: Option<&'static str>,
     framing: &'static str,
     largest: usize,
-    /// A whole batch was sent: who sends has the next one ready, and does not
-    /// want to wait for what may arrive.
+    /// Whether a whole batch was sent. The sender has the next one ready, and must not wait for arrivals.
     has_more: bool,
-    /// This side connected.
+    /// Whether this side connects.
     is_near: bool,
-    /// Data messages are transfers.
+    /// Present if data messages are transfers.
     transfers: Option<Transfers>,
-    /// Frames that arrive are lost as it says.
+    /// Sets the share of arriving frames that is lost.
     loss: Option<Knob>,
 }
 
-/// A node whose messages go so.
+/// A node that spins.
 ///
 /// # Errors
 /// The transport cannot carry a node.
@@ -80,7 +79,7 @@ pub(crate) fn node(name: &str, how: How, transport: Box<dyn Transport>) -> Resul
     node_that(Idle::spinning(), name, how, transport)
 }
 
-/// The same, for what is not measured: it waits as it is told.
+/// A node that waits as `idle` says.
 ///
 /// # Errors
 /// As [`node`].
@@ -95,7 +94,7 @@ pub(crate) fn node_that(idle: Idle, name: &str, how: How, transport: Box<dyn Tra
 }
 
 impl Am {
-    /// One side of nodes on this transport; this one is called `name`.
+    /// One side, with a node called `name` on this transport.
     ///
     /// # Errors
     /// The transport cannot carry a node, or the peer does not answer.
@@ -108,7 +107,7 @@ impl Am {
         watch: &Watch,
     ) -> Result<Am, Error> {
         let transport: Box<dyn Transport> = match how.trace {
-            // In one process both sides know of the file.
+            // If both sides are in one process, they share the file.
             Some(file) if side == Side::Near => {
                 Box::new(Trace::append(transport, file).map_err(Error::system("writing what --trace names"))?)
             }
@@ -132,7 +131,7 @@ impl Am {
         endpoint.on_reply(DATA, on_echo);
         endpoint.on_transfer(on_transfer);
         let state = State { notes: VecDeque::with_capacity(16), ..State::default() };
-        // The rest is the near side's to know, which is the side that reports.
+        // The near side fills in the rest, because it reports.
         Ok(Am {
             state,
             endpoint,
@@ -149,12 +148,12 @@ impl Am {
         })
     }
 
-    /// The same, over a transport that loses as this says.
+    /// Attach the setting of a lossy transport.
     pub(crate) fn losing(self, loss: Option<Knob>) -> Am {
         Am { loss, ..self }
     }
 
-    /// The same, with where the XDP program below it runs.
+    /// Report where the transport's XDP program runs.
     pub(crate) fn by_xdp(self, at: &'static str) -> Am {
         Am { xdp: Some(at), ..self }
     }
@@ -170,7 +169,7 @@ impl Am {
         Ok(am)
     }
 
-    /// Where transfers go, once.
+    /// Tell the other side once where its transfers go.
     #[inline]
     fn tell_region(&mut self) -> Result<(), Error> {
         let (Some(transfers), Some(to)) = (&mut self.transfers, self.state.other) else { return Ok(()) };
@@ -182,7 +181,7 @@ impl Am {
         Ok(())
     }
 
-    /// Send back as many transfers as have come.
+    /// Send back as many transfers as have arrived.
     #[inline]
     fn pay(&mut self) -> Result<(), Error> {
         if let (Some(transfers), Some(to)) = (&self.transfers, self.state.other)
@@ -195,7 +194,7 @@ impl Am {
         Ok(())
     }
 
-    /// Ask until there is an answer: the far side may need a while to open.
+    /// Connect. The far side may need time to open, so try again.
     fn connect(&mut self, peer: &str, watch: &Watch) -> Result<Remote, Error> {
         let mut pace = Pace::new(watch, Via::Am, "connecting", Patience::default().open);
         let mut to = self.endpoint.connect(peer, ENDPOINT).map_err(facility)?;
@@ -214,7 +213,7 @@ impl Am {
     }
 }
 
-/// What stands in the way of a node.
+/// A facility that a node lacks.
 pub(crate) fn facility(error: impl std::error::Error) -> Error {
     Error::Facility(error.to_string())
 }
@@ -222,7 +221,7 @@ pub(crate) fn facility(error: impl std::error::Error) -> Error {
 fn on_data(state: &mut State, message: Message<'_>, token: Token) {
     count(state, &message);
     if state.echo {
-        // Refused only where the other side is gone, which shows by its silence.
+        // Fails only if the other side is gone, which its silence shows.
         let _ = token.reply(DATA, &[], message.payload());
     }
 }
@@ -251,7 +250,7 @@ fn on_note(state: &mut State, message: Message<'_>, _: Token) {
     state.notes.extend(Note::from_words(words));
 }
 
-/// `None` where there is no room now.
+/// `None` if there is no room now.
 fn settle(result: Result<(), RequestError>) -> Result<Option<()>, Error> {
     match result {
         Ok(()) => Ok(Some(())),
@@ -301,7 +300,7 @@ impl Port for Am {
     }
 
     fn transfer(&mut self, size: usize) -> Result<(), Error> {
-        // What was there goes first: it may be large.
+        // Free the old memory first: it may be large.
         self.transfers = None;
         let Am { state, endpoint, .. } = self;
         self.transfers = Some(Transfers::one_way(endpoint, &mut state.told, size, self.is_near));
@@ -327,7 +326,7 @@ impl Port for Am {
         self.state.echo = on;
     }
 
-    /// With one doorbell, as [`Raw`](super::raw) does.
+    /// With one doorbell, as [`raw`](super::raw) does.
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         let Some(to) = self.state.other else { return Ok(0) };

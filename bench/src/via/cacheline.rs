@@ -1,7 +1,7 @@
-//! A line of the cache that goes between two processes: the least that a round trip through shared memory costs.
+//! A cache line that two processes pass back and forth: the least cost of a round trip through shared memory.
 //!
-//! A message is a word that counts, on a line of the sender's. Notes have lines of their own; one that finds the one
-//! before not yet read finds no room.
+//! A message is a counter on the sender's line. Control messages have lines of their own. A control message finds no
+//! room until the one before has been read.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,27 +16,27 @@ use crate::side::Side;
 use crate::via::Via;
 use crate::watch::Watch;
 
-/// What a line holds besides the word that counts.
+/// The bytes of a line besides its counter.
 const LARGEST: usize = 60;
-/// What of a line goes over: the word that counts.
+/// The bytes of a line that are transferred: its counter.
 const WORD: u64 = 4;
-/// The near side makes the lines within so long, and they are looked for so often.
+/// How long the near side may take to create the lines, and how often the far side looks for them.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// The lines of a side, from its first on; then come the other's.
+/// The lines of one side, from its first; those of the other side follow.
 const COUNT: usize = 0;
 const NOTE: usize = 1;
 const SEEN: usize = 2;
 const EACH: usize = 3;
 
-/// Words of a note, after the one that counts.
+/// The words of a control message, behind its counter.
 const WORDS: usize = Note::BYTES / 4;
 
-/// One side of the via.
+/// One side of the driver.
 pub(crate) struct Cacheline {
     lines: Lines,
-    /// The first of our lines and of the other's.
+    /// The first of our lines, and of the other side's.
     own: usize,
     other: usize,
     echo: bool,
@@ -47,10 +47,10 @@ pub(crate) struct Cacheline {
 }
 
 impl Cacheline {
-    /// This side, on lines of this name, which are new for each.
+    /// Open this side on lines of this name. Each driver has new lines.
     ///
     /// # Errors
-    /// There are none, or they cannot be shared.
+    /// The lines cannot be created or shared.
     pub(crate) fn open(side: Side, name: &str, watch: &Watch) -> Result<Cacheline, Error> {
         let path = PathBuf::from(format!("/dev/shm/{name}.line"));
         let begin = Instant::now();
@@ -104,7 +104,7 @@ impl Port for Cacheline {
         self.echo = on;
     }
 
-    /// Only one is under way at a time: that is what is measured.
+    /// Only one message is in flight: that is what is measured.
     #[inline]
     fn send(&mut self, count: usize) -> Result<usize, Error> {
         self.sent = self.sent.wrapping_add(count as u32);

@@ -1,24 +1,24 @@
-//! How a UDP datagram lies in frames: in one, or in fragments.
+//! How a UDP datagram lies in frames: whole, or in fragments.
 
 /// The longest IPv4 packet, and the longest payload of an IPv6 packet.
 const LONGEST: usize = 65_535;
 const UDP: usize = 8;
 
-/// On an interface with one MTU.
+/// The datagrams of an interface with one MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// The most payload in one frame.
     pub(crate) largest: usize,
     /// The most payload in one datagram.
     pub(crate) most: usize,
-    /// Bytes of the datagram, its UDP header included, in each fragment.
+    /// Bytes of the datagram in each fragment, with its UDP header.
     fragment: usize,
 }
 
 impl Layout {
-    /// Of datagrams over IPv4, or else IPv6.
+    /// Over IPv4, or else IPv6.
     pub(crate) fn new(mtu: usize, ipv4: bool) -> Layout {
-        // IPv6 says in a header of 8 bytes that a packet is a fragment.
+        // IPv6 marks fragments by a header of 8 bytes.
         let (header, mark, most) = if ipv4 { (20, 0, LONGEST - 20 - UDP) } else { (40, 8, LONGEST - UDP) };
         // Fragments begin at multiples of eight.
         let fragment = (mtu.saturating_sub(header + mark) & !7).max(8);
@@ -26,12 +26,12 @@ impl Layout {
         Layout { largest: largest.min(most), most, fragment }
     }
 
-    /// Frames that a datagram of so much payload takes.
+    /// The frames of a datagram with this payload.
     pub(crate) fn frames(&self, size: usize) -> usize {
         if size <= self.largest { 1 } else { (size + UDP).div_ceil(self.fragment) }
     }
 
-    /// The payload that so many frames hold.
+    /// The payload that fills this many frames.
     pub(crate) fn filling(&self, frames: usize) -> usize {
         if frames <= 1 { self.largest } else { frames * self.fragment - UDP }
     }

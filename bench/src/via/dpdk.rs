@@ -1,4 +1,4 @@
-//! Bare frames by DPDK: the driver's bursts, and nothing above them.
+//! Bare frames over DPDK: the driver's bursts, with nothing above them.
 
 use std::io;
 use std::thread::sleep;
@@ -15,21 +15,21 @@ use crate::plan::Place;
 use crate::side::Side;
 use crate::watch::Watch;
 
-/// The other side opens its end within so long, and is looked for so often.
+/// How long the other side may take to open its end, and how often this side tries.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
-/// The far side opens again after so long: a client of memif looks for its server once only.
+/// After this time the far side opens again: a memif client looks for its server only once.
 const UP: Duration = Duration::from_millis(200);
-/// The link of a NIC takes seconds, from each opening on.
+/// The link of a NIC needs seconds after each opening.
 const NICS_UP: Duration = Duration::from_secs(10);
 
-/// What a vhost device calls itself, which takes no `mac=`: "VHOST" in letters.
+/// The address of a vhost device, which takes no `mac=`: "VHOST" in letters.
 const VHOST: [u8; 6] = *b"\x56HOST\0";
 
-/// The port of the device of this name, towards the peer.
+/// Open the device of this name, with frames for the peer.
 ///
 /// # Errors
-/// One of the two has an address that nobody knows, or the other end does not come up.
+/// A side has no known address, or the other end does not come up.
 pub(crate) fn open(
     side: Side,
     on: &Name,
@@ -47,7 +47,7 @@ pub(crate) fn open(
     Ok(RawPort::new(raw, mode, here.link(), peer))
 }
 
-/// Open, and again until there is somebody at the other end.
+/// Open the device, again and again until the other end is there.
 fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
     let begin = Instant::now();
     let within = match side {
@@ -70,7 +70,7 @@ fn joined(side: Side, options: &Options, watch: &Watch) -> Result<Raw, Error> {
     }
 }
 
-/// Once its link is up: where it is memory, the other end is there then.
+/// The device once its link is up. In memory, the other end is there by then.
 fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Error> {
     let begin = Instant::now();
     while !raw.is_up() {
@@ -78,16 +78,16 @@ fn up(mut raw: Raw, within: Duration, watch: &Watch) -> Result<Option<Raw>, Erro
         if begin.elapsed() > within {
             return Ok(None);
         }
-        // Some drivers meet their other end when they are to receive.
+        // Some drivers meet their other end on the first receive.
         raw.receive(BATCH, &mut |_| false);
     }
     Ok(Some(raw))
 }
 
-/// The address of the device of this name: a NIC is asked for it, others have it in their names; else all zero.
+/// The address of the device of this name: a NIC tells it, other names contain it; else all zero.
 ///
 /// # Errors
-/// DPDK does not get the NIC.
+/// DPDK cannot open the NIC.
 pub(crate) fn address(on: &Name) -> Result<[u8; 6], Error> {
     match Options::of(on) {
         Ok(options) if options.is_pci() => Raw::open(&options).map(|nic| nic.address().0).map_err(facility),

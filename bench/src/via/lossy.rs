@@ -1,9 +1,7 @@
-//! Frames that arrive and are dropped, by chance, before anybody looks at them.
+//! Drops arriving frames at random before anything reads them.
 //!
-//! Behind the whole of their way: a frame that is lost here has cost its
-//! sender, the kernel and the wire all that it does where it arrives, as one that is lost
-//! in a switch has. Dropped where it is sent, it would have cost nothing, and loss would
-//! make a sender faster.
+//! Frames are dropped at the end of their path, so a lost frame costs the sender, the kernel and the wire as much as
+//! one that a switch loses. A frame dropped at the sender would cost nothing, and losses would make a sender faster.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,10 +13,10 @@ use am_wire::{Address, Flow};
 
 use crate::loss::Loss;
 
-/// Says how many are lost, from now on.
+/// The share of frames to lose, from now on.
 pub(crate) type Knob = Rc<Cell<Loss>>;
 
-/// A transport that drops what arrives.
+/// A transport that drops arriving frames.
 struct Lossy<T> {
     inner: T,
     caps: Caps,
@@ -27,7 +25,7 @@ struct Lossy<T> {
     lost: u64,
 }
 
-/// The transport as it is, or with a knob.
+/// The transport itself, or with `lossy` one that drops frames.
 pub(crate) fn over(transport: impl Transport + 'static, lossy: bool) -> (Box<dyn Transport>, Option<Knob>) {
     if !lossy {
         return (Box::new(transport), None);
@@ -37,7 +35,7 @@ pub(crate) fn over(transport: impl Transport + 'static, lossy: bool) -> (Box<dyn
     (Box::new(lossy), Some(loss))
 }
 
-/// The next of a row of numbers (xorshift64*), the upper half of which is good.
+/// The next random number (xorshift64*), whose upper half is good.
 #[inline]
 fn draw(state: &mut u64) -> u32 {
     *state ^= *state >> 12;

@@ -1,5 +1,5 @@
-//! Many datagrams with one system call, as a program sends and receives them that wants the most of UDP: `sendmmsg` of
-//! runs that the kernel cuts into datagrams (GSO), and `recvmmsg` of runs that it has merged (GRO).
+//! Many datagrams with one system call, as in a program that wants the most from UDP: `sendmmsg` of runs that the
+//! kernel cuts into datagrams (GSO), and `recvmmsg` of runs that it has merged (GRO).
 
 use std::array;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,20 +13,20 @@ use quinn_udp::{RecvMeta, UdpSocketState};
 
 use crate::measure::BATCH;
 
-/// Bytes of the longest run, of which one datagram more would be too long for IP.
+/// Bytes of the longest run. One more datagram would exceed an IP packet.
 const LONGEST_RUN: usize = 65_507;
-/// Room for a run that the kernel merged.
+/// Room for a run that the kernel has merged.
 const ROOM: usize = 1 << 16;
-/// Runs of one look.
+/// The most runs of one receive.
 const LOOK: usize = 16;
 
-/// Messages that leave.
+/// Sends runs of datagrams.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// As many messages as one run has.
+    /// The messages of one run.
     run: Vec<u8>,
     size: u16,
-    /// Messages of a run: one where the kernel does not cut.
+    /// Messages of a run: one if the kernel does not cut.
     per_run: usize,
     cut: MultiHeaders<()>,
     whole: MultiHeaders<()>,
@@ -38,18 +38,18 @@ impl Outbox {
         Outbox { run: Vec::new(), size: 0, per_run: 1, cut, whole: MultiHeaders::preallocate(BATCH, None) }
     }
 
-    /// Send this from now on; `fits` one frame, so that the kernel may cut it off a run.
+    /// Send this message from now on. If it `fits` one frame, the kernel may cut it off a run.
     pub(super) fn prepare(&mut self, message: &[u8], fits: bool) {
         self.size = u16::try_from(message.len()).unwrap_or(u16::MAX);
         self.per_run = if fits { (LONGEST_RUN / message.len().max(1)).clamp(1, BATCH) } else { 1 };
         self.run = message.repeat(self.per_run);
     }
 
-    /// Send up to `count` messages, at most a batch; returns how many there was room for.
+    /// Send up to `count` messages, at most a batch. Returns how many had room.
     pub(super) fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
         let count = count.min(BATCH);
         match self.call(socket, count) {
-            // The device, or the way, takes no runs.
+            // The device or the path takes no runs.
             Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.per_run > 1 => {
                 self.per_run = 1;
                 Ok(self.call(socket, count)?)
@@ -72,7 +72,7 @@ impl Outbox {
     }
 }
 
-/// Datagrams that arrive.
+/// Receives runs of datagrams.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: UdpSocketState,
@@ -82,17 +82,18 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new() -> io::Result<Inbox> {
-        // It sets options that a bare socket does not need, so it gets another one: what it keeps is of the kernel.
+        // Its constructor sets options that a bare socket does not need, so it gets another socket. It keeps only facts
+        // about the kernel.
         let state = UdpSocketState::new((&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?).into())?;
         Ok(Inbox { state, memory: vec![0; LOOK * ROOM], metas: array::from_fn(|_| RecvMeta::default()) })
     }
 
-    /// Let the kernel merge what arrives from now on, or not. One that cannot gives each alone.
+    /// Switch merging on or off. Without it the kernel hands over single datagrams.
     pub(super) fn merge(socket: &UdpSocket, on: bool) {
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &on);
     }
 
-    /// Look once; `each` gets every datagram.
+    /// Receive once; `each` gets every datagram.
     pub(super) fn look(&mut self, socket: &UdpSocket, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let mut rooms = self.memory.chunks_exact_mut(ROOM);
         let mut buffers: [_; LOOK] = array::from_fn(|_| IoSliceMut::new(rooms.next().unwrap_or_default()));
@@ -121,7 +122,7 @@ mod tests {
         (runs, all)
     }
 
-    /// Loopback delivers before the call returns, and hands a run over whole.
+    /// Loopback delivers before the call returns, and hands over whole runs.
     #[test]
     fn a_batch_goes_with_one_call_and_comes_with_one_look() {
         let ((near, far), mut outbox, mut inbox) = (pair(), Outbox::new(), Inbox::new().unwrap());

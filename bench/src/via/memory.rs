@@ -1,4 +1,4 @@
-//! Frames between two threads with no protocol: what the loopback transport can do, or a simulated NIC.
+//! Frames without a protocol between two threads, over the loopback transport or a simulated NIC.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::via::Via;
 
-/// Steering lets in what has a header of ours: one for data and one for notes.
+/// Steering admits only frames with our header: one for data, and one for control messages.
 const DATA: u16 = 1;
 const NOTES: u16 = 2;
 
-/// The bytes of a `bare` frame that have version, kind and flow.
+/// The bytes of a `bare` frame with version, kind and flow.
 pub(crate) const SAME: Range<usize> = 6..9;
 
-/// One side of the via.
+/// One side of the driver.
 pub(crate) struct Memory<T = Loopback> {
     transport: T,
     to: Address,
@@ -30,15 +30,15 @@ pub(crate) struct Memory<T = Loopback> {
     largest: usize,
     content: Content,
     echo: bool,
-    /// Heard and not yet handed over.
+    /// Control messages received and not yet handed over.
     heard: VecDeque<Note>,
-    /// First bytes of a data frame and of a note; the rest is payload.
+    /// The first bytes of a data frame and of a control message; the rest is payload.
     data: [u8; ETHERNET],
     notes: [u8; ETHERNET],
 }
 
 impl Memory {
-    /// This end of a wire in memory with two ends. A queue that is full says so, and nothing is lost.
+    /// This end of a wire in memory. A full queue refuses frames, and nothing is lost.
     pub(crate) fn open(plug: Plug, to: Address) -> Result<Memory, Error> {
         let transport = plug.open().map_err(|e| Error::Facility(e.to_string()))?;
         Ok(Memory::over(transport, to, None))
@@ -46,7 +46,7 @@ impl Memory {
 }
 
 impl<T: Transport> Memory<T> {
-    /// Over this, to the other end, with at most so many on their way where they could be lost.
+    /// Over this transport to `to`. The window limits messages in flight if the transport may lose them.
     pub(crate) fn over(mut transport: T, to: Address, window: Option<u64>) -> Memory<T> {
         for flow in [DATA, NOTES] {
             transport.steer(flow_of(flow), true);
@@ -76,7 +76,7 @@ impl<T: Transport> Memory<T> {
     }
 }
 
-/// `false` where there is no room now.
+/// `false` if there is no room now.
 #[inline]
 fn send(transport: &mut impl Transport, to: Address, head: &[u8; ETHERNET], payload: &[u8]) -> bool {
     let Some(mut frame) = transport.caps().pool.take() else { return false };
@@ -92,11 +92,11 @@ pub(crate) fn flow_of(id: u16) -> Flow {
     Flow::new(id).unwrap_or(Flow::NODE)
 }
 
-/// How a frame with so much payload begins.
+/// The first bytes of a frame with this payload.
 pub(crate) fn head(flow: u16, from: Address, to: Address, payload: usize) -> [u8; ETHERNET] {
     let header = Header { kind: Kind::Request, flow: flow_of(flow), nonce: 0, handler: 0, words: 0, seq: 0 };
     let link = Link { to, from, ethertype: EtherType::DEFAULT };
-    // A body that fills the frame, so that no trailer is written into it.
+    // The body fills the frame, so no trailer is written into it.
     let body = payload.max(SMALLEST - ETHERNET);
     let mut frame = vec![0; ETHERNET + body];
     let written = emit(&mut frame, Framing::Bare, &link, &header, body, None);
@@ -136,7 +136,7 @@ impl<T: Transport> Port for Memory<T> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
-        // A frame to us bears the sender's header: version, kind and flow are the same.
+        // An arriving frame has the sender's header; version, kind and flow are the same in ours.
         let Memory { transport, content, heard, .. } = self;
         let (data, notes) = (&self.data[SAME], &self.notes[SAME]);
         transport.receive(budget, &mut |frame: Frame| match frame.bytes() {

@@ -1,5 +1,4 @@
-//! The vias: each makes a [`Port`](crate::measure::Port) of something that
-//! carries messages.
+//! The drivers: each makes a [`Port`](crate::measure::Port) of something that carries messages.
 
 pub(crate) mod am;
 pub(crate) mod cacheline;
@@ -21,25 +20,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::ablation::row::Row;
 
-/// What carries the messages.
+/// What a bench drives to send messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Via {
-    /// Our active messages.
+    /// Our active messages
     Am,
-    /// Bare frames, no protocol at all: AF_XDP's, DPDK's or simulated ones; over udp and tcp a bare socket.
+    /// Bare frames without a protocol: of AF_XDP, DPDK or the simulator; over udp and tcp a bare socket
     Raw,
-    /// A kernel UDP socket that spins instead of sleeping: what it replaces.
+    /// A kernel UDP socket that spins instead of sleeping
     Udp,
-    /// A line of the cache between two processes: what shared memory costs at least. For latency, over --hosts shm.
+    /// A cache line between two processes: the least cost of shared memory. For latency with --hosts shm
     Cacheline,
-    /// A row of the ablation: of no use by itself.
+    /// A driver of `ablation` or `compare` alone.
     #[value(skip)]
     Row(Row),
 }
 
 impl Via {
-    /// As on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Via::Am => "am",
@@ -50,7 +49,7 @@ impl Via {
         }
     }
 
-    /// The kernel's own sockets, which need IP addresses and no rights.
+    /// Whether it is a kernel socket, which needs IP addresses and no rights.
     pub(crate) const fn is_kernel(self) -> bool {
         match self {
             Via::Udp => true,

@@ -1,8 +1,7 @@
-//! Bare frames with no protocol, by AF_XDP or DPDK: what the device can do.
+//! Bare frames without a protocol, over AF_XDP or DPDK: the limit of the device.
 //!
-//! A data frame is an Ethernet header with both true addresses and the payload.
-//! A note differs in one bit of its source address, so that neither costs the
-//! other a byte.
+//! A data frame is an Ethernet header with both true addresses, and the payload. A control message differs in one bit
+//! of its source address, so neither costs the other a byte.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,36 +16,36 @@ use crate::measure::{Arrived, BATCH, Note, Port};
 use crate::plan::{Place, XdpArg};
 use crate::via::Via;
 
-/// At most half of what the receiver has room for, so that a moment of absence loses nothing.
+/// At most half of the receiver's ring, so that a short absence loses nothing.
 const WINDOW: u64 = 512;
-/// Frames of the network's first EtherType, as ours have in `bare`.
+/// The EtherType of our frames in `bare` framing.
 const ETHERTYPE: EtherType = EtherType::DEFAULT;
-/// The bit of the source address that marks notes: "locally administered", so
-/// that a switch does not take one for another station's address.
+/// The bit of the source address that marks control messages: "locally administered", so that a switch does not take it
+/// for the address of another station.
 const MARK: u8 = 2;
 
-/// What moves bare frames.
+/// Moves bare frames.
 pub(crate) trait Device {
-    /// Have [`send`](Device::send) send this frame from now on.
+    /// Set the frame that [`send`](Device::send) sends.
     fn write(&mut self, frame: &[u8]) -> io::Result<()>;
 
-    /// Send it so often; returns how often there was room.
+    /// Send that frame `count` times. Returns how often there was room.
     fn send(&mut self, count: usize) -> io::Result<usize>;
 
-    /// The same, after `fill` had the bytes of each.
+    /// Send it `count` times, after `fill` has written the bytes of each.
     fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
 
-    /// Look at arrived frames, at most so many; those for which `each` says so go back as they are then. A frame
-    /// may come in several pieces: `each` is told whether more follow, and what it says of the first counts.
+    /// Receive at most `budget` frames. A frame for which `each` returns `true` is sent back as it is then. A frame may
+    /// arrive in several pieces: `each` learns whether more follow, and its answer for the first piece counts.
     fn receive(&mut self, budget: usize, each: &mut dyn FnMut(&mut [u8], bool) -> bool) -> io::Result<usize>;
 
-    /// Send this frame once; `false` where there is no room now.
+    /// Send this frame once; `false` if there is no room now.
     fn send_note(&mut self, frame: &[u8]) -> io::Result<bool>;
 
     /// The longest frame, from the destination address on.
     fn max_frame(&self) -> usize;
 
-    /// Frames that may be on their way to here while nobody looks.
+    /// How many frames may arrive between two receives.
     fn depth(&self) -> usize;
 
     /// Where its XDP program runs.
@@ -55,26 +54,25 @@ pub(crate) trait Device {
     }
 }
 
-/// One side of the via.
+/// One side of the driver.
 pub(crate) struct RawPort<D = am_afxdp::raw::Raw> {
     raw: D,
     mode: String,
     largest: usize,
     content: Content,
     echo: bool,
-    /// More of a frame follows, which is data or not.
+    /// Present between the pieces of a frame: whether it is data.
     amid: Option<bool>,
-    /// Heard and not yet handed over.
+    /// Control messages received and not yet handed over.
     heard: VecDeque<Note>,
     out: [u8; ETHERNET],
-    /// Source addresses of the other side's data and notes.
+    /// Source addresses of the other side's data and control messages.
     data: [u8; 6],
     notes: [u8; 6],
 }
 
 impl RawPort {
-    /// Between two places; the program on this side's interface is there as
-    /// long as this is.
+    /// Between two sides. The program stays attached to this side's interface as long as this lives.
     pub(crate) fn open(interface: &Interface, xdp: XdpArg, peer: &Place) -> Result<RawPort, Error> {
         let raw = am_afxdp::raw::Raw::open(&interface.name, xdp.attach())?;
         let mode = raw.mode().to_string();
@@ -83,7 +81,7 @@ impl RawPort {
 }
 
 impl<D: Device> RawPort<D> {
-    /// By this device, which has this address, to the peer.
+    /// Over this device, whose address is `own`, to the peer.
     pub(crate) fn new(raw: D, mode: String, own: Address, peer: &Place) -> RawPort<D> {
         RawPort {
             mode,
@@ -99,15 +97,15 @@ impl<D: Device> RawPort<D> {
         }
     }
 
-    /// Data messages hold this from now on, which the sender makes itself.
+    /// Expect data messages with this content, which the sender writes itself.
     pub(crate) fn expect(&mut self, content: Content) {
         self.content = content;
     }
 
-    /// As [`send`](Port::send), after `fill` had the payload of each.
+    /// As [`send`](Port::send), after `fill` has written the payload of each.
     ///
     /// # Errors
-    /// The via cannot be used any more.
+    /// The driver cannot be used any more.
     #[inline]
     pub(crate) fn send_each(&mut self, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<usize, Error> {
         let end = ETHERNET + self.content.bytes().len();
@@ -169,7 +167,7 @@ fn failed(source: std::io::Error) -> Error {
     Error::System { doing: "moving bare frames", source }
 }
 
-/// Turn a frame round: its sender is its receiver now.
+/// Swap the addresses of a frame.
 #[inline]
 fn turn(frame: &mut [u8]) {
     if let Some(addresses) = frame.first_chunk_mut::<12>() {
@@ -259,7 +257,7 @@ mod tests {
 
     type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
-    /// A device that bends what it sends, and gets it in pieces.
+    /// A device that changes what it sends, and receives frames in pieces.
     struct Bending {
         frame: Vec<u8>,
         out: Frames,
@@ -315,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Both sides, with messages of this size; what the near one sends is bent.
+    /// Both sides, with messages of this size. `bend` changes what the near side sends.
     fn pair(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [RawPort<Bending>; 2] {
         let place = |last| Place { address: [4, 0, 0, 0, 0, last], ..Place::default() };
         let (there, back) = (Frames::default(), Frames::default());
@@ -328,7 +326,7 @@ mod tests {
         [port(1, bend, &there, &back), port(2, |_| {}, &back, &there)]
     }
 
-    /// What arrives of so many messages, and then comes back.
+    /// What arrives at the far side, and what returns.
     fn there_and_back(bend: fn(&mut Vec<u8>), piece: usize, size: usize) -> [Arrived; 2] {
         let [mut near, mut far] = pair(bend, piece, size);
         far.echo(true);
@@ -339,7 +337,7 @@ mod tests {
         [Arrived { note: None, ..there }, near.receive(BATCH).unwrap()]
     }
 
-    /// As many as bring one to be compared.
+    /// Enough messages for one to be compared.
     const MESSAGES: usize = crate::content::SHARE as usize;
 
     #[test]

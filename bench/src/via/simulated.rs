@@ -11,23 +11,23 @@ use super::memory::Memory;
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// As other bare frames have it: less than half of what a NIC has room for.
+/// Less than half of a NIC's ring, as for other bare frames.
 const WINDOW: u64 = 256;
-/// The other side opens its end within so long, and is looked for so often.
+/// How long the other side may take to open its end, and how often this side looks.
 const THERE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// One side of the via, on the network of this name, once the other side is there.
+/// One side of the driver on the network of this name, once the other side is there.
 ///
 /// # Errors
-/// It is not, or there is no such network.
+/// The other side does not come, or there is no such network.
 pub(crate) fn open(on: &Name, watch: &Watch) -> Result<Memory<Live>, Error> {
     let settings = Settings::from_name(on).map_err(|error| Error::Usage(error.to_string()))?;
     let end = live::open(&settings).map_err(facility)?;
     let begin = Instant::now();
     loop {
         watch.check()?;
-        // Who comes back after a via has its old place, and so its old address.
+        // A side that returns after a driver has its old place, and so its old address.
         match end.others().first() {
             Some(to) => return Ok(Memory::over(end, *to, Some(WINDOW))),
             None if begin.elapsed() > THERE => return Err(Error::Lost(format!("nobody else is on {on}"))),

@@ -1,5 +1,5 @@
-//! A socket that sleeps while there is nothing to do: what most programs are, and
-//! what leaves the processor to others. The two sides of a round trip wake each other.
+//! A socket that sleeps while it is idle, as in most programs. It leaves the processor to others. The two sides of a
+//! round trip wake each other.
 
 use std::mem::take;
 use std::os::fd::BorrowedFd;
@@ -12,31 +12,31 @@ use crate::batching::Batching;
 use crate::error::Error;
 use crate::measure::{Arrived, Note, Port};
 
-/// It wakes by itself after so long: the loops above look at the world every so many turns.
+/// The longest sleep. The loops above check for reasons to stop every few turns.
 const AT_MOST: TimeSpec = TimeSpec::new(0, 250_000);
 
-/// What a sleeping port is woken by.
+/// A channel that can be waited for.
 pub(crate) trait Wakes {
-    /// What has something to read when there is something to receive.
+    /// The descriptor that is readable when something can be received.
     fn wakes(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Whether something was begun that the kernel had no room for.
+    /// Whether a message has begun that the kernel has no room for.
     fn has_rest(&self) -> bool {
         false
     }
 }
 
-/// A port that sleeps in `poll(2)`.
+/// A channel that sleeps in `poll(2)`.
 pub(crate) struct Sleeping<P> {
     port: P,
-    /// A whole batch was sent: who sends has the next one ready.
+    /// Whether a whole batch was sent. The sender has the next one ready.
     has_more: bool,
-    /// The kernel had no room for all that was to be sent.
+    /// Whether the kernel had no room for everything.
     is_full: bool,
 }
 
 impl<P: Port + Wakes> Sleeping<P> {
-    /// Instead of a port that spins.
+    /// Wrap a channel that spins.
     pub(crate) fn new(port: P) -> Sleeping<P> {
         Sleeping { port, has_more: false, is_full: false }
     }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it was asked, and takes so many messages at once.
+    /// Counts receives, and takes `room` messages at once.
     struct Counting {
         socket: UnixDatagram,
         asked: u32,
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// It looks a second time only after it has slept.
+    /// It receives a second time only after it has slept.
     #[test]
     fn who_has_nothing_to_do_sleeps_and_who_has_does_not() {
         let (socket, other) = UnixDatagram::pair().unwrap();

@@ -7,61 +7,61 @@ use am_api::{Endpoint, Region, RegionId, Remote, Rights, Transfer, TransferKind}
 use crate::content::{Content, SHARE};
 use crate::error::Error;
 
-/// Bytes under way: some transfers go while others are told of.
+/// Bytes in flight. Some transfers are sent while others are acknowledged.
 const UNDER_WAY: usize = 512 << 10;
 
-/// Places of transfers that go to and fro one at a time: the other side's may have come before ours is told to be whole.
+/// Places of transfers that are echoed one at a time. The other side's transfer may arrive before ours is acknowledged.
 const TO_AND_FRO: usize = 2;
 
-/// Transfers to one place begin at another byte of the same content each time, so many times and then again, so that
-/// what was there before is not what is to come. The steps are whole lines of the cache.
+/// Successive transfers to one place start at different bytes of the same content, so old bytes do not pass for new
+/// ones. After this many they start again. The steps are whole cache lines.
 const SHIFTS: u64 = 8;
 const SHIFT: u64 = 64;
 
-/// Transfers under way at once.
+/// Transfers in flight at once.
 fn at_once(size: usize) -> usize {
     (UNDER_WAY / size.max(1)).clamp(2, 8)
 }
 
-/// What the handler of transfers works on.
+/// The state of the transfer handler.
 #[derive(Default)]
 pub(super) struct Told {
-    /// The other side's region and the measurement it is for, once it has said so.
+    /// The other side's region and the measurement that it is for, once announced.
     region: Option<(RegionId, u64)>,
-    /// Measurements with transfers so far: both sides count the same ones.
+    /// Measurements with transfers so far; both sides count the same ones.
     measurement: u64,
-    /// Places in it, and the user's memory for them, that no transfer is under way to.
+    /// Places without a transfer in flight, of the region and of the user's memory.
     free: Vec<usize>,
     /// Transfers begun to each place.
     pub(super) begun: Vec<u64>,
-    /// The first transfer to each place is shorter. Transfers that begin together and take turns
-    /// would all end together, and then none would be under way.
+    /// Whether the first transfer to each place is shorter. Otherwise transfers that begin together would end together,
+    /// and then none would be in flight.
     is_staggered: bool,
     /// Bytes of a transfer.
     size: usize,
-    /// What they hold, for this side to compare,
+    /// The content of transfers, for this side to compare.
     content: Content,
-    /// and where the other side's go.
+    /// Where the other side's transfers go.
     takes: Option<Region>,
     /// Transfers that arrived at each place, and in all.
     came: Vec<u64>,
     seen: u64,
-    /// Arrived, and yet to be sent back.
+    /// Transfers that arrived and are not echoed yet.
     pub(super) owed: usize,
-    /// One was refused or lost.
+    /// Why a transfer failed.
     failed: Option<String>,
 }
 
-/// What this side has for transfers.
+/// One side's resources for transfers.
 #[derive(Default)]
 pub(super) struct Transfers {
-    /// The bytes of each place, which the user would have.
+    /// The user's bytes of each place.
     pub(super) memory: Vec<Rc<Vec<u8>>>,
-    /// The other side was told where its transfers go.
+    /// Whether the other side knows where its transfers go.
     has_told: bool,
 }
 
-/// Bytes of a place's memory, from here to there.
+/// A range of a place's memory.
 struct Part(Rc<Vec<u8>>, (usize, usize));
 
 impl AsRef<[u8]> for Part {
@@ -71,26 +71,26 @@ impl AsRef<[u8]> for Part {
 }
 
 impl Told {
-    /// Transfers of this size come next, this many at once.
+    /// Expect transfers of this size, this many at once.
     fn expect(&mut self, size: usize, places: usize) {
         let (region, measurement) = (self.region, self.measurement + 1);
-        // What was there goes first: it may be large.
+        // Free the old memory first: it may be large.
         *self = Told { region, measurement, size, ..Told::default() };
         (self.begun, self.came, self.free) = (vec![0; places], vec![0; places], (0..places).collect());
         self.content = Content::of(size + (SHIFT * (SHIFTS - 1)) as usize);
     }
 
-    /// The other side says where its transfers go.
+    /// The other side announces where its transfers go.
     pub(super) fn on_region(&mut self, [region, measurement]: [u64; 2]) {
         self.region = Some((RegionId(region as u32), measurement));
     }
 
-    /// The region for what is measured now; what was said of another is over, or yet to come.
+    /// The region for the present measurement, if it was announced.
     fn region(&self) -> Option<RegionId> {
         self.region.filter(|(_, measurement)| *measurement == self.measurement).map(|(region, _)| region)
     }
 
-    /// From where to where of the content the nth transfer to a place goes.
+    /// The range of the content that the nth transfer to a place has.
     fn part(&self, place: usize, nth: u64) -> (usize, usize) {
         let places = self.begun.len();
         let is_short = nth == 0 && self.is_staggered;
@@ -99,7 +99,7 @@ impl Told {
         (start, start + length)
     }
 
-    /// A transfer is over; of one that arrived returns whether it is what was sent.
+    /// Complete a transfer. For one that arrived, returns whether it is correct.
     pub(super) fn over(&mut self, transfer: &Transfer<'_>) -> Option<bool> {
         match (transfer.result, transfer.kind) {
             (Err(error), _) => self.failed = Some(error.to_string()),
@@ -112,8 +112,7 @@ impl Told {
         None
     }
 
-    /// Whether a transfer has its length, and one byte in [`SHARE`] its value: a piece of it that
-    /// is another one each time.
+    /// Whether a transfer has its length, and one byte in [`SHARE`] its value. Each time another piece is compared.
     fn is_right(&mut self, offset: usize, length: usize) -> bool {
         let place = offset / self.size.max(1);
         let (Some(&nth), Some(region)) = (self.came.get(place), &self.takes) else { return false };
@@ -128,15 +127,15 @@ impl Told {
         is_it && length == end - start && offset == place * self.size
     }
 
-    /// Whether any is under way.
+    /// Whether any transfer is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.free.len() < self.begun.len()
     }
 }
 
 impl Transfers {
-    /// One way, from the near side. Each place has memory of its own, all of which was written once: what is
-    /// measured is neither a cache that holds everything nor the system that finds pages.
+    /// One way, from the near side. Each place has its own memory, which was written before: neither a cache that holds
+    /// everything nor page faults are measured.
     pub(super) fn one_way<S>(endpoint: &Endpoint<S>, told: &mut Told, size: usize, is_near: bool) -> Transfers {
         told.expect(size, at_once(size));
         told.is_staggered = true;
@@ -148,7 +147,7 @@ impl Transfers {
         transfers
     }
 
-    /// One at a time, and each is answered by one of the same size.
+    /// One at a time. Each is answered by one of the same size.
     pub(super) fn to_and_fro<S>(endpoint: &Endpoint<S>, told: &mut Told, size: usize) -> Transfers {
         told.expect(size, TO_AND_FRO);
         Transfers::sending(told).taking(endpoint, told)
@@ -164,18 +163,17 @@ impl Transfers {
         self
     }
 
-    /// What the other side is yet to be told: our region, and what it is for.
+    /// The announcement of our region and its measurement, if it has not been sent.
     pub(super) fn untold(&self, told: &Told) -> Option<[u64; 2]> {
         let region = told.takes.as_ref().filter(|_| !self.has_told)?;
         Some([u64::from(region.id().0), told.measurement])
     }
 
-    /// It was told.
     pub(super) fn was_told(&mut self) {
         self.has_told = true;
     }
 
-    /// Begin as many as there are places for, at most `count`.
+    /// Begin as many transfers as there are places for, at most `count`.
     pub(super) fn begin<S>(
         &self,
         endpoint: &Endpoint<S>,

@@ -1,5 +1,5 @@
-//! A kernel UDP socket that spins instead of sleeping. One message alone costs a `send` and a `recv`; many at once go and
-//! come with few system calls ([`many`](super::many)), as ours do over the same kernel.
+//! A kernel UDP socket that spins instead of sleeping. A single message costs a `send` and a `recv`. Batches need few
+//! system calls ([`many`](super::many)), as our messages do over the same kernel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,36 +21,37 @@ use crate::plan::Place;
 use crate::side::Side;
 use crate::via::Via;
 
-/// A side's port: the number of our EtherType; where both have one address, the one before for the second by name.
+/// The port of a side: the number of our EtherType. If both sides have one address, the second by name has the port
+/// below.
 const PORT: u16 = 0x88b5;
-/// So many datagrams of one full frame fit a receive buffer that nobody made larger.
+/// This many datagrams of a full frame fit a receive buffer of the default size.
 const WINDOW: u64 = 128;
-/// Asked for; the kernel gives what it allows.
+/// The size to ask for; the kernel may allow less.
 const BUFFER: usize = 4 << 20;
 
-/// The first byte of a datagram that is a note, which then has this length; data begins with 0.
+/// The first byte of a datagram with a control message, which has this length; data begins with 0.
 const NOTE: u8 = 0xff;
 const NOTE_BYTES: usize = 1 + Note::BYTES;
 
-/// One side of the via.
+/// One side of the driver.
 #[derive(Debug)]
 pub(crate) struct Udp {
     socket: UdpSocket,
     mode: String,
     layout: Layout,
-    /// The receive buffer, as the kernel counts: it has room for its own records too.
+    /// The size of the receive buffer, which holds the kernel's own records too.
     buffer: usize,
     content: Content,
     outbox: Outbox,
     inbox: Inbox,
     echo: bool,
     back: Vec<u8>,
-    /// Heard and not yet handed over.
+    /// Control messages received and not yet handed over.
     heard: VecDeque<Note>,
 }
 
 impl Udp {
-    /// A socket between two places; `mode` is what is told of the wire between them.
+    /// A socket between two sides; `mode` describes the wire between them.
     pub(crate) fn open(
         side: Side,
         interface: &str,
@@ -63,18 +64,18 @@ impl Udp {
         let socket = socket.map_err(|error| in_use(own, error))?;
         socket.set_nonblocking(true).map_err(Error::system("making a UDP socket non-blocking"))?;
         enlarge(&socket);
-        // The near side gets notes and single echoes, of which none is to be taken for a part of another.
+        // The near side gets control messages and single echoes, which must stay apart.
         Inbox::merge(&socket, side == Side::Far);
         let inbox = Inbox::new().map_err(Error::system("preparing to receive by UDP"))?;
         let layout = Layout::new(mtu, own.is_ipv4());
         let buffer = getsockopt(&socket, sockopt::RcvBuf).unwrap_or(0);
-        // Room for one byte more, to notice what is too long.
+        // Room for one byte more, to detect a datagram that is too long.
         let back = vec![0; layout.most.max(NOTE_BYTES) + 1];
         let (content, heard) = (Content::default(), VecDeque::with_capacity(BATCH));
         Ok(Udp { socket, mode, layout, buffer, content, outbox: Outbox::new(), inbox, echo: false, back, heard })
     }
 
-    /// All that one look brings.
+    /// Receive many datagrams with one call.
     fn look(&mut self) -> Result<Arrived, Error> {
         let Udp { socket, content, inbox, heard, .. } = self;
         let mut arrived = Arrived::default();
@@ -85,7 +86,7 @@ impl Udp {
         Ok(Arrived { note: heard.pop_front(), ..arrived })
     }
 
-    /// So many datagrams, one after the other: what is answered, or waited for alone.
+    /// Receive datagrams one by one, as echoes and single requests are.
     #[inline]
     fn each(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = Arrived::default();
@@ -104,7 +105,7 @@ impl Udp {
         Ok(arrived)
     }
 
-    /// Whether it was sent: not where the buffer is full, or where nobody is there yet.
+    /// Send a datagram; `false` if the buffer is full, or the peer is not there yet.
     fn datagram(&self, bytes: &[u8]) -> Result<bool, Error> {
         settle(self.socket.send(bytes)).map(|sent| sent.is_some())
     }
@@ -120,7 +121,7 @@ fn in_use(own: SocketAddr, source: io::Error) -> Error {
     }
 }
 
-/// What a datagram says, where it is a note.
+/// The control message of a datagram, if it is one.
 fn note(datagram: &[u8]) -> Option<Note> {
     if datagram.len() == NOTE_BYTES && datagram[0] == NOTE { Note::from_bytes(&datagram[1..]) } else { None }
 }
@@ -137,7 +138,7 @@ pub(crate) fn addresses(interface: &str, here: &Place, peer: &Place) -> Result<(
     Ok((own, other))
 }
 
-/// Of a side's socket, at the interface of this number.
+/// The address of a side's socket, on the interface with this index.
 pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
     match ip {
         IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, PORT)),
@@ -145,7 +146,7 @@ pub(crate) fn socket_address(ip: IpAddr, interface: u32) -> SocketAddr {
     }
 }
 
-/// Larger buffers where we may; without, the window still fits.
+/// Ask for larger buffers. The window fits the default ones too.
 fn enlarge(socket: &UdpSocket) {
     if setsockopt(socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER);
@@ -155,8 +156,8 @@ fn enlarge(socket: &UdpSocket) {
     }
 }
 
-/// `None` for what is no failure of a socket that spins: nothing there, no
-/// room, or a peer that has not opened its own yet.
+/// `None` for what is no failure of a spinning socket: nothing to read, no room, or a peer that has not opened its
+/// socket yet.
 fn settle(result: io::Result<usize>) -> Result<Option<usize>, Error> {
     match result {
         Ok(count) => Ok(Some(count)),
@@ -204,7 +205,7 @@ impl Port for Udp {
 
     fn echo(&mut self, on: bool) {
         self.echo = on;
-        // What is answered is answered one by one.
+        // Echoed datagrams are received one by one.
         Inbox::merge(&self.socket, !on);
     }
 
@@ -230,8 +231,8 @@ impl Port for Udp {
         self.datagram(&bytes).map(drop)
     }
 
-    /// Fewer of what takes several frames: half of the buffer is for the kernel's
-    /// records, and half of the rest is left free.
+    /// Fewer messages if each has several frames: half of the buffer is for the kernel's records, and half of the rest
+    /// stays free.
     fn window(&self) -> Option<u64> {
         let size = self.content.bytes().len();
         let fit = (self.buffer / 4 / size.max(1)) as u64;
@@ -249,7 +250,7 @@ mod tests {
         Place { ipv4: Some(ip.into()), ..Place::default() }
     }
 
-    /// Addresses of their own for each test: the port is the same for all.
+    /// Each test has its own addresses, because the port is always the same.
     fn pair() -> (Udp, Udp) {
         static TESTS: AtomicU8 = AtomicU8::new(1);
         let test = TESTS.fetch_add(1, Ordering::Relaxed);
@@ -282,7 +283,7 @@ mod tests {
         far.echo(false);
         let error = near.prepare(65_508).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");
-        // Datagrams of another length, and one of another content.
+        // Two datagrams of another length, and one with other content.
         near.prepare(17).unwrap();
         near.send(2).unwrap();
         assert_eq!(far.receive(32).unwrap(), Arrived { messages: 2, bytes: 34, wrong: 2, note: None });

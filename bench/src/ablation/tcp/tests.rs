@@ -14,7 +14,7 @@ fn pair_that(last: u8, gather: Gather) -> (Tcp, Tcp) {
     (open(Side::Near, &a, &b), far)
 }
 
-/// Until so many messages and a note have come.
+/// Receive until a control message arrives.
 fn hear(port: &mut Tcp) -> Arrived {
     let mut all = Arrived::default();
     while all.note.is_none() {
@@ -31,7 +31,7 @@ fn messages_and_notes_come_whole_whatever_the_stream_cuts() {
         for port in [&mut near, &mut far] {
             port.prepare(size).unwrap();
         }
-        // Of the largest until the buffers are full; the last one goes in parts, unless it just fits.
+        // Fill the buffers. The last message goes in parts, unless it fits exactly.
         let sent = (0..1000).take_while(|_| near.send(1).unwrap() == 1).count() as u64;
         in_parts |= !near.rest.is_empty();
         let (note, mut all) = (Note::Stop { step: size as u32 }, Arrived::default());

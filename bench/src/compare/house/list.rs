@@ -1,4 +1,4 @@
-//! Ours, the bare wires, and the kernel's own sockets: one entry each.
+//! Our drivers, bare frames, and the kernel's own sockets: one entry each.
 
 use super::{House, Over};
 use crate::ablation::row::Row;
@@ -18,7 +18,6 @@ const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a rou
 const MEMIF: Over = Over::Joined(Joint::Memif);
 const VIRTIO: Over = Over::Joined(Joint::VirtioUser);
 
-/// Ours, and the kernel's.
 pub(in crate::compare) const HOUSE: [House; 23] = [
     House::new("am", "active messages, one a frame", Over::Xdp, &[LARGE]),
     House::new("am-bundles", "active messages that may share a frame", Over::Xdp, &[LARGE]).bundled(),

@@ -1,5 +1,5 @@
-//! What is measured by the sessions of the other commands: our messages, bare frames, and the
-//! kernel's own sockets. A further transport of ours is one more entry of `list.rs`.
+//! The built-in rows: what the sessions of the other commands measure too. A further transport of ours is one more
+//! entry of `list.rs`.
 
 mod list;
 
@@ -25,30 +25,30 @@ use crate::stats::{Measured, Outcome};
 use crate::via::Via;
 use crate::watch::Watch;
 
-/// One of them.
+/// A built-in row.
 #[derive(Debug)]
 pub(super) struct House {
     name: &'static str,
     what: &'static str,
     via: Via,
-    /// Below our messages.
+    /// What carries its frames.
     over: Over,
     /// Several messages may share a frame.
     bundles: bool,
-    /// The cable does not cut segments for the kernel.
+    /// The cable's segmentation offload is off.
     without_offload: bool,
     notes: &'static [&'static str],
 }
 
 impl House {
-    /// The largest message of ours that is not a bulk transfer.
+    /// The largest message that is no bulk transfer.
     fn most(&self, asked: &Asked, how: How) -> usize {
         let frame = self.over.most(asked.mtu);
-        // What the framing costs is known before it is open, or may be as much as it can be.
+        // The cost of the framing is unknown until the driver is open, so assume the largest.
         frame.saturating_sub(how.framing.fixed().unwrap_or(Framing::Plain).cost())
     }
 
-    /// What is measured: each size once to and fro, and once one way.
+    /// The benches: every size both as a round trip and one way.
     fn benches(&self, asked: &Asked, how: How) -> Vec<(Bench, Vec<Size>)> {
         if self.via != Via::Am {
             let whole: Vec<Size> = asked.sizes.iter().copied().map(Size::Whole).collect();
@@ -109,7 +109,7 @@ impl Peer for &'static House {
 
     fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
         if !self.over.is_dpdk() {
-            // Whatever happens to this far side happens to no other.
+            // A failure of this far side must not stop another row.
             return self.turn_here(pair, asked, &watch.of_another_peer());
         }
         let turn = apart::turn(self.name, pair, asked, watch);
@@ -120,10 +120,10 @@ impl Peer for &'static House {
     }
 }
 
-/// The one of this name.
+/// The row of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such row.
 pub(super) fn named(name: &str) -> Result<&'static House, Error> {
     HOUSE.iter().find(|row| row.name == name).ok_or_else(|| Error::Usage(format!("no row {name}")))
 }
@@ -132,7 +132,7 @@ impl House {
     /// Measure everything once, in this process.
     ///
     /// # Errors
-    /// What is missing, or went wrong.
+    /// What is missing, or what failed.
     pub(super) fn turn_here(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error> {
         let _cut = if self.without_offload { Some(Cut::before(pair)?) } else { None };
         let cut = self.without_offload.then(|| Offload::of(pair)).flatten();

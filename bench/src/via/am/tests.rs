@@ -12,7 +12,7 @@ fn pair() -> [Am; 2] {
     let (mut near, mut far) = (Am { is_near: true, ..open("alpha") }, open("beta"));
     let to = near.endpoint.connect("beta", ENDPOINT).unwrap();
     near.state.other = Some(to);
-    // The far side learns the address of its peer from what it receives.
+    // The far side learns its peer's address from what it receives.
     while far.state.other.is_none() {
         near.tell(Note::Ended).unwrap_or_default();
         near.receive(1).unwrap();
@@ -21,7 +21,7 @@ fn pair() -> [Am; 2] {
     [near, far]
 }
 
-/// What arrives while the near side sends until so much has.
+/// What arrives while the near side sends at least `messages`.
 fn stream([near, far]: &mut [Am; 2], messages: u64) -> Arrived {
     let (mut all, begin) = (Arrived::default(), Instant::now());
     while all.messages < messages {
@@ -40,7 +40,7 @@ fn messages_are_what_was_sent_and_others_are_counted() {
     let arrived = stream(&mut pair, 500);
     assert_eq!((arrived.bytes, arrived.wrong), (1000 * arrived.messages, 0));
     pair[0].state.content = Content::made(1000);
-    // After those that were still on their way, one of the share.
+    // After those in flight, one of each share is compared.
     assert!(stream(&mut pair, 500).wrong > 0);
     let arrived = stream(&mut pair, 1600);
     assert!(arrived.wrong >= arrived.messages / crate::content::SHARE, "{arrived:?}");
@@ -50,7 +50,7 @@ fn messages_are_what_was_sent_and_others_are_counted() {
     assert_eq!((arrived.bytes, arrived.wrong), (999 * arrived.messages, arrived.messages), "each was cut");
 }
 
-/// Of each transfer another piece is compared, so that any byte is found.
+/// A different piece of each transfer is compared, so every changed byte is found.
 #[test]
 fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
     for spoilt in [None, Some(0), Some(5000), Some(10_000)] {
@@ -65,13 +65,13 @@ fn transfers_are_what_was_sent_and_a_changed_byte_is_found() {
     }
 }
 
-/// What was there before is not taken for what should have come.
+/// The bytes of an earlier transfer do not pass for those of a later one.
 #[test]
 fn a_transfer_that_leaves_its_place_as_it_was_is_wrong() {
     let mut pair = pair();
     pair.iter_mut().for_each(|side| side.transfer(10_000).unwrap());
     assert_eq!(stream(&mut pair, 100).wrong, 0);
-    // From here on they bring what is there.
+    // From now on transfers bring the bytes that are there already.
     let told = &mut pair[0].state.told;
     told.begun.iter_mut().for_each(|begun| *begun += 1);
     assert!(stream(&mut pair, 100).wrong > 0);
