@@ -1,8 +1,8 @@
-//! **Round trip, bandwidth and message rate** of active messages, beside what
-//! the machine can do (bare AF_XDP) and what it does without us (kernel UDP).
+//! **Round trip, bandwidth and message rate** of active messages, compared with the limit of the machine (bare AF_XDP)
+//! and with kernel UDP.
 //!
 //! ```text
-//!   near side: drives, times, reports            far side: answers, counts
+//!   near side: sends, times, reports             far side: answers, counts
 //!  ┌──────────────────────────────────┐         ┌─────────────────────────┐
 //!  │ cli ─▶ deploy ─▶ session ────────┼─ plan ─▶┼─▶ serve                 │
 //!  │                     │            │         │     │                   │
@@ -15,10 +15,10 @@
 //!  └──────────────────────────────────┘         └─────────────────────────┘
 //! ```
 //!
-//! The vias take turns, in rounds, in one run; each is opened alone on the
-//! wire and measured by the same loops. Ratios are taken within a round.
+//! A *driver* is what carries the messages: `am`, `raw` and so on. The drivers take turns, in rounds, in one run. Each
+//! has the wire to itself while it is open, and the same loops measure all of them. Ratios are taken within a round.
 //!
-//! Read first: `measure/mod.rs` (what a measurement is), then `session.rs`.
+//! Read first: `measure/mod.rs` (one measurement), then `session.rs` (all measurements of a run).
 #![forbid(unsafe_code)]
 
 mod ablation;
@@ -114,7 +114,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Task::Serve(on) => {
             rights_on(&on)?;
             let core = Cores::own(options.cores.unwrap_or_default(), Side::Far)?;
-            // Each plan says how its vias are opened; this is for listening.
+            // These options are for listening. Each plan has those of its drivers.
             let how = options.how(FramingArg::Auto);
             deploy::wire::serve((&options.node_name(), &on, core), how, &watch)
         }
@@ -130,14 +130,14 @@ fn run(cli: &Cli) -> Result<(), Error> {
     }
 }
 
-/// What this transport needs of rights; those that are no interface's say so themselves.
+/// Check the rights for an interface. Other transports check theirs when they are opened.
 fn rights_on(on: &str) -> Result<(), Error> {
     let has_interface = am_api::transports::split(on).iter().any(|name| name.starts_with("xdp:"));
     if has_interface { rights::check(false, &[Via::Am]) } else { Ok(()) }
 }
 
 const A_QUARTER: Duration = Duration::from_millis(250);
-/// There are some twenty-seven sizes.
+/// A sweep has about 27 sizes.
 const OF_A_SWEEP: Duration = Duration::from_millis(50);
 
 fn measure(
@@ -148,14 +148,14 @@ fn measure(
     watch: &Watch,
 ) -> Result<Session, Error> {
     let benches: Vec<_> = benches.iter().map(|bench| (*bench, options.sizes(*bench))).collect();
-    // Transfers are ours alone; what is beside them are the frames that carry them.
+    // Only `am` has transfers. They are compared with frames of as many bytes.
     let is_bulk = benches.iter().any(|(bench, _)| *bench == Bench::Bulk);
     let all = benches.first().map_or(&[][..], |(bench, _)| place.vias(*bench));
     let all: Vec<Via> = all.iter().copied().filter(|via| !(is_bulk && *via == Via::Udp)).collect();
     over(benches, vec![Loss::NONE], options.vias(&all), place, options, time, watch)
 }
 
-/// Measure these sizes in this place.
+/// Measure these benches and sizes there.
 fn over(
     benches: Vec<(Bench, Vec<Size>)>,
     losses: Vec<Loss>,
@@ -174,8 +174,8 @@ fn over(
         amount: options.amount(time),
     };
     if let Some(file) = options.trace {
-        // Each via that is opened goes on with it.
-        File::create(file).map_err(Error::system("writing what --trace names"))?;
+        // Each driver that is opened appends to it.
+        File::create(file).map_err(Error::system("writing the file of --trace"))?;
     }
     let progress = Progress::new(order.count(), options.json);
     let asked = options.cores.unwrap_or_default();
@@ -197,7 +197,7 @@ fn over(
     }
 }
 
-/// Measure what is kept of the rate where frames are lost, print it, and draw it where that is wanted.
+/// Measure the share of the rate that remains when frames are lost. Print it, and plot it if asked.
 fn lose(
     (bench, losses): (Bench, Vec<Loss>),
     place: &Where,
@@ -205,7 +205,7 @@ fn lose(
     options: &Options,
     watch: &Watch,
 ) -> Result<(), Error> {
-    // One size: of a curve over loss.
+    // By default one size: the curve is over losses.
     let sizes = options.sizes(bench).into_iter().take(if options.size.is_empty() { 1 } else { usize::MAX }).collect();
     let session = over(vec![(bench, sizes)], losses, options.vias(&[Via::Am]), place, options, A_QUARTER, watch)?;
     let svg = plot.map(|_| report::loss_curve(&session.all, bench)).transpose()?;
@@ -216,7 +216,7 @@ fn lose(
     printed
 }
 
-/// Measure the curve, print it, and draw it where that is wanted.
+/// Measure the curve over sizes. Print it, and plot it if asked.
 fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -> Result<(), Error> {
     let options = &Options { bundles: options.bundles.or(Some(Switch::On)), ..options.clone() };
     let vias = options.vias(place.vias(Bench::Bandwidth));
@@ -230,7 +230,7 @@ fn sweep(place: &Where, plot: Option<&Path>, options: &Options, watch: &Watch) -
     session.end
 }
 
-/// Measure what each layer costs, and print it.
+/// Measure the cost of each layer, and print it.
 fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
     let vias = place.layers();
     let session =
@@ -240,7 +240,7 @@ fn ablate(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
     session.end
 }
 
-/// Measure what comes back from a full receiver, and print it.
+/// Measure the round trip of rejected requests, and print it.
 fn bounce(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> {
     let sides = place.sides()?;
     let size = match options.size.first() {
@@ -252,20 +252,20 @@ fn bounce(place: &Where, options: &Options, watch: &Watch) -> Result<(), Error> 
     tell(bounced.json(), || bounced.table(), &Origin::of(place, Some(sides.mtu)), options)
 }
 
-/// What the picture is of.
+/// The title of the plot.
 fn title(sweep: &Sweep) -> String {
     let modes: Vec<String> = sweep.curves.iter().map(|curve| format!("{} {}", curve.via, curve.mode)).collect();
     format!("bandwidth by size: {}", modes.join(", "))
 }
 
-/// Print what was measured, and return how it ended.
+/// Print a session, and return how it ended.
 fn print(session: Session, place: &Where, options: &Options) -> Result<(), Error> {
     let report = Report::new(&session.all, session.cores);
     tell(report.json(), || report.table(), &Origin::of(place, session.mtu), options)?;
     session.end
 }
 
-/// Lines or a table, and the lines into a file where that is wanted.
+/// Print the lines or the table, and write the lines to the file of `--save`.
 fn tell(
     mut lines: Vec<Value>,
     table: impl FnOnce() -> String,
@@ -275,10 +275,10 @@ fn tell(
     origin.stamp(&mut lines, SystemTime::now());
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let table = if options.json { None } else { Some(table()) };
-    // What was measured is to be seen even where the file cannot be written, and the other way round.
+    // If one of the two fails, the other must still have the figures.
     let said = out::say(table.as_ref().unwrap_or(&lines));
     if let Some(file) = &options.save {
-        fs::write(file, &lines).map_err(Error::system("writing what --save names"))?;
+        fs::write(file, &lines).map_err(Error::system("writing the file of --save"))?;
     }
     said
 }
