@@ -21,10 +21,10 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(122, 82, 48),
 ];
 
-const PALE: RGBColor = RGBColor(221, 221, 221);
+const MESH_COLOUR: RGBColor = RGBColor(221, 221, 221);
 const FONT: (&str, u32) = ("sans-serif", 16);
 /// The least distance between the names at the ends of curves.
-const APART: i32 = 15;
+const MIN_NAME_DISTANCE: i32 = 15;
 
 /// One axis, linear or logarithmic.
 pub(crate) struct Axis<'a> {
@@ -138,7 +138,7 @@ impl Panel<'_> {
             .build_cartesian_2d(x.scale(), y.scale())?;
         let (of_x, of_y) = (|at: &f64| (x.label)(*at), |at: &f64| (y.label)(*at));
         let mut mesh = chart.configure_mesh();
-        mesh.disable_x_mesh().bold_line_style(PALE).x_desc(x.name).label_style(FONT);
+        mesh.disable_x_mesh().bold_line_style(MESH_COLOUR).x_desc(x.name).label_style(FONT);
         mesh.x_label_formatter(&of_x).y_label_formatter(&of_y);
         mesh.draw()?;
         self.mark_steps(area, &mut chart)?;
@@ -195,13 +195,13 @@ fn name_ends(area: &Area<'_>, mut ends: Vec<((i32, i32), &Curve)>, (top, bottom)
 fn apart(heights: &[i32], (top, bottom): (i32, i32)) -> Vec<i32> {
     let mut placed: Vec<i32> = Vec::new();
     for height in heights {
-        placed.push(placed.last().map_or(top, |above| above + APART).max(*height));
+        placed.push(placed.last().map_or(top, |above| above + MIN_NAME_DISTANCE).max(*height));
     }
     // Move those that are below the bottom up again.
     let mut most = bottom;
     for height in placed.iter_mut().rev() {
         *height = most.min(*height);
-        most = *height - APART;
+        most = *height - MIN_NAME_DISTANCE;
     }
     placed
 }
@@ -214,7 +214,7 @@ mod tests {
     fn no_two_names_are_on_each_other() {
         for heights in [vec![50; 8], vec![299; 8], (0..8).collect(), vec![10, 200, 201]] {
             let placed = apart(&heights, (0, 300));
-            assert!(placed.windows(2).all(|two| two[1] - two[0] >= APART), "{placed:?}");
+            assert!(placed.windows(2).all(|two| two[1] - two[0] >= MIN_NAME_DISTANCE), "{placed:?}");
             assert!(placed.iter().all(|height| (0..=300).contains(height)), "{placed:?}");
         }
         assert_eq!(apart(&[50, 70], (0, 300)), [50, 70]);

@@ -1,7 +1,7 @@
 //! The content of data messages, and its check at the receiver.
 //!
 //! Both sides know the bytes of each message in advance, so a sender that prepares its frames once can still do so. The
-//! receiver compares the length of every message, and all bytes of one message in [`SHARE`]. Every driver is checked in
+//! receiver compares the length of every message, and all bytes of one message in [`COMPARED_SHARE`]. Every driver is checked in
 //! the same way, at the same cost.
 
 use am_wire::frame::{ETHERNET, SMALLEST};
@@ -10,10 +10,10 @@ use crate::measure::Arrived;
 
 /// All bytes of one message in this many are compared, at a position that varies: a fault may strike every second
 /// message, or one slot of a ring. Of a bulk transfer, one byte in this many is compared.
-pub(crate) const SHARE: u64 = 16;
+pub(crate) const COMPARED_SHARE: u64 = 16;
 
 /// The bytes of a message that its sender builds in place, without a source to copy from.
-pub(crate) const MADE: u8 = 0xa5;
+pub(crate) const IN_PLACE_BYTE: u8 = 0xa5;
 
 /// The messages of one measurement, and the one that is arriving.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Content {
     /// Bytes of the present message that have arrived.
     at: usize,
     /// Whether one of them is wrong.
-    is_spoilt: bool,
+    is_wrong: bool,
 }
 
 impl Content {
@@ -34,14 +34,14 @@ impl Content {
     /// control message on a shared socket.
     pub(crate) fn of(size: usize) -> Content {
         let mut bytes = vec![0; size];
-        Stream::new(size as u64, 0).fill(&mut bytes);
+        RandomBytes::new(size as u64, 0).fill(&mut bytes);
         bytes.iter_mut().take(1).for_each(|first| *first = 0);
         Content { bytes, ..Content::default() }
     }
 
     /// Messages of this size that are built in place.
-    pub(crate) fn made(size: usize) -> Content {
-        Content { bytes: vec![MADE; size], ..Content::default() }
+    pub(crate) fn in_place(size: usize) -> Content {
+        Content { bytes: vec![IN_PLACE_BYTE; size], ..Content::default() }
     }
 
     /// The bytes of each message.
@@ -68,7 +68,7 @@ impl Content {
     #[inline]
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.seen == self.compared {
-            self.is_spoilt |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
+            self.is_wrong |= self.bytes.get(self.at..self.at + piece.len()) != Some(piece);
         }
         self.at += piece.len();
     }
@@ -84,21 +84,21 @@ impl Content {
     pub(crate) fn end(&mut self, arrived: &mut Arrived) {
         arrived.messages += 1;
         arrived.bytes += self.at as u64;
-        arrived.wrong += u64::from(self.is_spoilt || self.at != self.bytes.len());
+        arrived.wrong += u64::from(self.is_wrong || self.at != self.bytes.len());
         if self.seen == self.compared {
-            let share = self.seen / SHARE + 1;
-            self.compared = share * SHARE + mix(share) % SHARE;
+            let share = self.seen / COMPARED_SHARE + 1;
+            self.compared = share * COMPARED_SHARE + mix(share) % COMPARED_SHARE;
         }
-        (self.seen, self.at, self.is_spoilt) = (self.seen.wrapping_add(1), 0, false);
+        (self.seen, self.at, self.is_wrong) = (self.seen.wrapping_add(1), 0, false);
     }
 }
 
 /// A stream of bytes that depends on a seed and a number.
-pub(crate) struct Stream(u64);
+pub(crate) struct RandomBytes(u64);
 
-impl Stream {
-    pub(crate) fn new(seed: u64, number: u64) -> Stream {
-        Stream(mix(seed.rotate_left(32) ^ mix(number)))
+impl RandomBytes {
+    pub(crate) fn new(seed: u64, number: u64) -> RandomBytes {
+        RandomBytes(mix(seed.rotate_left(32) ^ mix(number)))
     }
 
     /// The next eight.
@@ -146,7 +146,7 @@ mod tests {
                 content.count(&longer[..length], &mut arrived);
             }
             let bytes = 4 * size as u64;
-            assert_eq!(arrived, Arrived { messages: 4, bytes, wrong: 2, note: None }, "{size}");
+            assert_eq!(arrived, Arrived { messages: 4, bytes, wrong: 2, control: None }, "{size}");
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
             let mut content = Content::of(1500);
             let mut spoilt = content.bytes().to_vec();
             spoilt[at] ^= 1;
-            assert_eq!(wrong(&mut content, vec![spoilt; 10 * SHARE as usize]), 10, "{at}");
+            assert_eq!(wrong(&mut content, vec![spoilt; 10 * COMPARED_SHARE as usize]), 10, "{at}");
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
             bytes[..99].chunks(cut).for_each(|piece| content.piece(piece));
             assert_eq!(content.missing(), 1);
             content.end(&mut arrived);
-            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, note: None });
+            assert_eq!(arrived, Arrived { messages: 2, bytes: 199, wrong: 1, control: None });
         }
     }
 

@@ -102,7 +102,7 @@ impl Cores {
     }
 
     /// In words.
-    pub(crate) fn spoken(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match (self.near, self.far) {
             (Some(near), Some(far)) => format!("both sides pinned: near on core {near}, far on core {far}"),
             (Some(near), None) => format!("near side pinned to core {near}, far side not pinned"),
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn one_core_is_left_to_the_scheduler() {
         let cores = Cores::choose(CoresArg::Default, &[3], single).unwrap();
-        assert_eq!(cores.spoken(), "neither side pinned to a core");
+        assert_eq!(cores.words(), "neither side pinned to a core");
     }
 
     #[test]

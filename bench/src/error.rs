@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::driver::Driver;
 use crate::plan::Bench;
-use crate::via::Via;
 
 /// Why not everything was measured.
 #[derive(Debug, thiserror::Error)]
@@ -14,11 +14,11 @@ pub(crate) enum Error {
     Usage(String),
     /// A message does not fit one frame.
     #[error(
-        "{size} bytes do not fit one frame: {via} carries at most {most} here; take a smaller --size, `--size full`{}",
-        more(*via)
+        "{size} bytes do not fit one frame: {driver} carries at most {most}; give a smaller --size, `--size full`{}",
+        more(*driver)
     )]
     TooLarge {
-        via: Via,
+        driver: Driver,
         /// The size of the message.
         size: usize,
         /// The limit.
@@ -34,7 +34,7 @@ pub(crate) enum Error {
     /// The interfaces have no IP addresses of the same kind.
     #[error(
         "the two interfaces have no IP addresses of the same kind{0}, which kernel UDP needs: `ip addr add ADDRESS/24 \
-         dev INTERFACE` on both machines, or leave udp out with `--via am,raw`"
+         dev INTERFACE` on both machines, or omit udp with `--driver am,raw`"
     )]
     NoIp(String),
     /// A capability is missing.
@@ -65,8 +65,8 @@ pub(crate) enum Error {
     },
     /// No peer of that name answers.
     #[error(
-        "no peer {name} answered on {on} within {} s, {}: is `am-bench --serve --on ... --name {name}` running on the \
-         other machine, {}", .waited.as_secs(), others(.heard), meets(.on)
+        "no peer {name} answered on {on} within {} s; {}. Check that `am-bench --serve --on ... --name {name}` runs on \
+         the other machine, {}", .waited.as_secs(), others(.other_nodes), meets(.on)
     )]
     PeerUnknown {
         /// The peer's name.
@@ -76,17 +76,17 @@ pub(crate) enum Error {
         /// How long this side waited.
         waited: Duration,
         /// The peers that sent beacons there.
-        heard: Vec<String>,
+        other_nodes: Vec<String>,
     },
     /// The far side refused the plan.
     #[error("the far side refused: {0}")]
     Refused(String),
     /// The far side does not answer, or no longer.
-    #[error("the far side was lost: {doing} by {via}, nothing was heard of it for {} ms", .silence.as_millis())]
+    #[error("the far side was lost: {doing} with {driver}, this side received nothing for {} ms", .silence.as_millis())]
     Silent {
         /// What this side was doing.
         doing: &'static str,
-        via: Via,
+        driver: Driver,
         /// For how long.
         silence: Duration,
     },
@@ -95,22 +95,22 @@ pub(crate) enum Error {
     Lost(String),
     /// Not every message arrived exactly once and unchanged.
     #[error("{0}")]
-    Torture(String),
+    Stress(String),
     /// Messages arrived with another length or content than was sent.
     #[error(
-        "{wrong} messages by {via} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
-         byte by byte): something between the two sides cuts or changes them, so no figure of this via holds; try a \
-         smaller --size, another --xdp mode or, with --hosts, a smaller --mtu to find what does"
+        "{wrong} messages of {driver} arrived with wrong content or length ({bench}, {size} bytes; one in 16 was compared \
+         byte by byte): something between the two sides cuts or changes them, so no figure of this driver is valid; to find \
+         the cause, try a smaller --size, another --xdp mode or, with --hosts, a smaller --mtu"
     )]
     Wrong {
-        via: Via,
+        driver: Driver,
         bench: Bench,
         size: usize,
         /// The number of such messages, on both sides.
         wrong: u64,
     },
     /// The near side left early.
-    #[error("the near side gave up before the end")]
+    #[error("the near side left before the end")]
     GivenUp,
     /// The process of the other side is gone.
     #[error("the other side's process has ended: {0}")]
@@ -140,18 +140,18 @@ impl Error {
     }
 }
 
-fn more(via: Via) -> &'static str {
-    match via {
-        Via::Am => ", or a framing that costs less",
-        Via::Raw | Via::Udp | Via::Cacheline | Via::Row(_) => "",
+fn more(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Am => ", or a framing that costs less",
+        Driver::Raw | Driver::Udp | Driver::Cacheline | Driver::Row(_) => "",
     }
 }
 
 fn others(names: &[String]) -> String {
     if names.is_empty() {
-        "and nobody else was heard".to_owned()
+        "no other node was seen there".to_owned()
     } else {
-        format!("but heard were: {}", names.join(", "))
+        format!("other nodes there: {}", names.join(", "))
     }
 }
 
@@ -159,11 +159,11 @@ fn others(names: &[String]) -> String {
 fn meets(on: &str) -> &'static str {
     match on.split(':').next() {
         Some("udp" | "tcp") if !on.contains("peer=") => {
-            "and who told either where the other is? Add its place to --on: `,peer=IP:PORT`"
+            "and tell one side the address of the other: add `,peer=IP:PORT` to its --on"
         }
-        Some("udp" | "tcp") => "and at the place that `peer=` says?",
-        Some("shm") => "and are both on one machine, with the same name behind `shm:`?",
-        _ => "and are both on one wire?",
+        Some("udp" | "tcp") => "at the address that `peer=` gives",
+        Some("shm") => "and that both are on one machine, with the same name after `shm:`",
+        _ => "and that both are on one wire",
     }
 }
 
@@ -186,21 +186,21 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_missing_says_who_is_there_and_what_to_do() {
-        let text = |on: &str, heard: &[&str]| {
-            let heard = heard.iter().map(|name| (*name).to_owned()).collect();
-            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), heard }
+        let text = |on: &str, other_nodes: &[&str]| {
+            let other_nodes = other_nodes.iter().map(|name| (*name).to_owned()).collect();
+            Error::PeerUnknown { name: "beta".into(), on: on.into(), waited: Duration::from_secs(10), other_nodes }
                 .to_string()
         };
-        assert!(text("udp:10.0.0.1:7000", &[]).contains("nobody else was heard"));
-        assert!(text("udp:10.0.0.1:7000", &[]).ends_with("`,peer=IP:PORT`"));
-        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the place that `peer=` says?"));
-        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("but heard were: gamma, delta"));
-        assert!(text("xdp:eth1", &[]).ends_with("on one wire?"));
+        assert!(text("udp:10.0.0.1:7000", &[]).contains("no other node was seen"));
+        assert!(text("udp:10.0.0.1:7000", &[]).contains("add `,peer=IP:PORT`"));
+        assert!(text("udp:10.0.0.1:7000,peer=10.0.0.2:7000", &["gamma"]).ends_with("the address that `peer=` gives"));
+        assert!(text("xdp:eth1", &["gamma", "delta"]).contains("other nodes there: gamma, delta"));
+        assert!(text("xdp:eth1", &[]).ends_with("on one wire"));
     }
 
     #[test]
     fn a_size_that_does_not_fit_says_what_would() {
-        let error = Error::TooLarge { via: Via::Udp, size: 1500, most: 1472 };
+        let error = Error::TooLarge { driver: Driver::Udp, size: 1500, most: 1472 };
         assert!(error.to_string().contains("udp carries at most 1472"), "{error}");
     }
 }

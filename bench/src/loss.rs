@@ -20,7 +20,7 @@ impl Loss {
 
     /// Whether a random number of 32 bits selects its frame to be lost.
     #[inline]
-    pub(crate) fn strikes(self, drawn: u32) -> bool {
+    pub(crate) fn selects(self, drawn: u32) -> bool {
         u64::from(drawn) * Self::ALL < u64::from(self.0) << 32
     }
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn as_many_are_struck_as_it_says() {
-        let struck = |loss: Loss| (0..=u16::MAX).filter(|&high| loss.strikes(u32::from(high) << 16)).count();
+        let struck = |loss: Loss| (0..=u16::MAX).filter(|&high| loss.selects(u32::from(high) << 16)).count();
         assert_eq!((struck(Loss::NONE), struck(Loss(1000)), struck(Loss(50_000))), (0, 656, 32768));
     }
 }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::Where;
+use crate::cli::Topology;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -20,7 +20,7 @@ impl Origin {
     }
 
     /// The origin of what was measured there.
-    pub(crate) fn of(place: &Where, mtu: Option<u32>) -> Origin {
+    pub(crate) fn of(place: &Topology, mtu: Option<u32>) -> Origin {
         Origin::new(place.transport(), mtu)
     }
 

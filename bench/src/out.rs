@@ -8,7 +8,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// [`Error::System`] if it cannot be written, as on a full disk.
-pub(crate) fn say(text: &str) -> Result<(), Error> {
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     said(stdout().lock(), text)
 }
 
@@ -20,7 +20,7 @@ fn said(mut to: impl Write, text: &str) -> Result<(), Error> {
 }
 
 /// Print on standard error. If that fails, nothing can be reported.
-pub(crate) fn note(text: &str) {
+pub(crate) fn status(text: &str) {
     let _ = writeln!(stderr(), "am-bench: {}", harmless(text));
 }
 

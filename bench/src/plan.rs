@@ -10,9 +10,9 @@ use am_wire::{Address, Framing};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::size::Size;
-use crate::via::Via;
 
 /// Increases when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 7;
@@ -56,7 +56,7 @@ impl Bench {
         }
     }
 
-    /// Its number in a [`Note`](crate::measure::Note).
+    /// Its number in a [`ControlMessage`](crate::measure::ControlMessage).
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
@@ -124,13 +124,14 @@ impl XdpArg {
 
 /// How drivers are opened, the same on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct How {
+pub(crate) struct DriverOptions {
     /// The framing of our messages.
     pub(crate) framing: FramingArg,
     /// Where the XDP program runs.
     pub(crate) xdp: XdpArg,
     /// Whether several of our messages may share a frame.
-    pub(crate) bundles: bool,
+    #[serde(rename = "bundles")]
+    pub(crate) coalesce: bool,
     /// Whether frames may be lost on purpose.
     #[serde(default)]
     pub(crate) lossy: bool,
@@ -141,7 +142,7 @@ pub(crate) struct How {
 
 /// What the other side needs to know about a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct SideInfo {
     /// The node's name.
     pub(crate) name: String,
     /// Its link address.
@@ -160,7 +161,7 @@ pub(crate) struct Place {
     pub(crate) mtu: Option<u32>,
 }
 
-impl Place {
+impl SideInfo {
     /// The payload that both this side and one with this MTU carry.
     pub(crate) fn carries(&self, mtu: u32) -> usize {
         self.mtu.map_or(mtu, |own| own.min(mtu)) as usize
@@ -172,14 +173,14 @@ impl Place {
 
     /// The addresses to use, ours and the other's: IPv4 if both have it, else link-local IPv6, which every interface
     /// has unless somebody removed it.
-    pub(crate) fn ip_towards(&self, other: &Place) -> Option<(IpAddr, IpAddr)> {
+    pub(crate) fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
         let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
         v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))
     }
 
     /// Why there are none, for an error.
-    pub(crate) fn why_no_ip(&self, other: &Place) -> String {
-        let reason = |place: &Place| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
+    pub(crate) fn why_no_ip(&self, other: &SideInfo) -> String {
+        let reason = |place: &SideInfo| place.unusable.as_ref().map(|why| format!("{}: {why}", place.name));
         let mut reasons: Vec<String> = [self, other].into_iter().filter_map(reason).collect();
         reasons.dedup();
         if reasons.is_empty() { String::new() } else { format!(" that they can use ({})", reasons.join("; ")) }
@@ -193,12 +194,13 @@ pub(crate) struct Plan {
     /// [`VERSION`].
     pub(crate) version: u32,
     /// The near side.
-    pub(crate) near: Place,
+    pub(crate) near: SideInfo,
     /// How drivers are opened. A plan of another version may lack it, and has to be refused for its version.
     #[serde(default)]
-    pub(crate) how: How,
+    pub(crate) how: DriverOptions,
     /// The drivers that take turns.
-    pub(crate) vias: Vec<Via>,
+    #[serde(rename = "vias")]
+    pub(crate) drivers: Vec<Driver>,
     /// How many turns each takes.
     pub(crate) rounds: usize,
 }
@@ -206,10 +208,10 @@ pub(crate) struct Plan {
 impl Plan {
     /// The drivers in the order in which they are opened, each with its round. Each round begins with another driver,
     /// so that none always has the same predecessor.
-    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Via)> {
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (usize, Driver)> {
         let turn = |round: usize| {
-            let first = round % self.vias.len().max(1);
-            self.vias[first..].iter().chain(&self.vias[..first]).map(move |via| (round, *via))
+            let first = round % self.drivers.len().max(1);
+            self.drivers[first..].iter().chain(&self.drivers[..first]).map(move |driver| (round, *driver))
         };
         (0..self.rounds).flat_map(turn)
     }
@@ -219,7 +221,7 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// The far side begins.
-    Accepted(Place),
+    Accepted(SideInfo),
     /// The plan has kernel UDP, and the two sides have no IP addresses of one kind; with the reason, if it is known.
     NoIp(String),
     /// The far side refuses, for this reason.
@@ -231,7 +233,7 @@ impl Answer {
     ///
     /// # Errors
     /// The far side refused.
-    pub(crate) fn into_place(self) -> Result<Place, Error> {
+    pub(crate) fn into_place(self) -> Result<SideInfo, Error> {
         match self {
             Answer::Accepted(place) => Ok(place),
             Answer::NoIp(why) => Err(Error::NoIp(why)),
@@ -256,12 +258,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_via_has_its_turn_in_every_round_and_begins_in_turn() {
-        use Via::{Am, Raw, Udp};
-        let near = Place { name: "alpha".to_owned(), address: [2; 6], ..Place::default() };
-        let plan = |vias: &[Via], rounds| {
-            let (near, how) = (near.clone(), How::default());
-            let plan = Plan { version: VERSION, near, how, vias: vias.to_vec(), rounds };
+    fn every_driver_has_its_turn_in_every_round_and_begins_in_turn() {
+        use Driver::{Am, Raw, Udp};
+        let near = SideInfo { name: "alpha".to_owned(), address: [2; 6], ..SideInfo::default() };
+        let plan = |drivers: &[Driver], rounds| {
+            let (near, how) = (near.clone(), DriverOptions::default());
+            let plan = Plan { version: VERSION, near, how, drivers: drivers.to_vec(), rounds };
             plan.stages().collect::<Vec<_>>()
         };
         assert_eq!(plan(&[Am, Raw, Udp], 2), [(0, Am), (0, Raw), (0, Udp), (1, Raw), (1, Udp), (1, Am)]);

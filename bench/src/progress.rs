@@ -2,8 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::driver::Driver;
 use crate::plan::Bench;
-use crate::via::Via;
 
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
@@ -20,8 +20,8 @@ impl Progress {
     }
 
     /// Show the measurement that begins.
-    pub(crate) fn now(&self, bench: Bench, via: Via) {
-        self.0.set_message(format!("{bench} by {via}"));
+    pub(crate) fn now(&self, bench: Bench, driver: Driver) {
+        self.0.set_message(format!("{bench} by {driver}"));
     }
 
     /// Show a text.

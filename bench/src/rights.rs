@@ -4,8 +4,8 @@ use std::env;
 
 use caps::{CapSet, Capability, has_cap};
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::via::Via;
 
 /// A right, and its purpose.
 type Right = (Capability, &'static str);
@@ -24,19 +24,19 @@ const AF_XDP: [Right; 3] = [
 ///
 /// # Errors
 /// [`Error::Capability`] names all missing ones and, if there is one, the command that grants them.
-pub(crate) fn check(hosts: bool, vias: &[Via]) -> Result<(), Error> {
+pub(crate) fn check(hosts: bool, drivers: &[Driver]) -> Result<(), Error> {
     // Frames need more locked memory than the usual limit allows. Hosts are set up by `ip`, which does not get the
     // capabilities of our file.
     let besides = if hosts { None } else { Some(Capability::CAP_IPC_LOCK) };
     let has = |right| has_cap(None, CapSet::Effective, right).unwrap_or(false);
     // CAP_BPF was a part of CAP_SYS_ADMIN, which still implies it.
     let has = |right| has(right) || right == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN);
-    missing(&needed(hosts, vias), besides, has)
+    missing(&needed(hosts, drivers), besides, has)
 }
 
-fn needed(hosts: bool, vias: &[Via]) -> Vec<Right> {
+fn needed(hosts: bool, drivers: &[Driver]) -> Vec<Right> {
     let mut needed: Vec<Right> = if hosts { HOSTS.to_vec() } else { Vec::new() };
-    if vias.iter().any(|via| !via.is_kernel()) {
+    if drivers.iter().any(|driver| !driver.is_kernel()) {
         let more = AF_XDP.iter().filter(|(right, _)| !needed.iter().any(|(known, _)| known == right));
         needed.extend(more.copied().collect::<Vec<_>>());
     }
@@ -88,10 +88,11 @@ mod tests {
 
     #[test]
     fn each_is_needed_once_and_none_in_vain() {
-        let names = |hosts, vias: &[Via]| needed(hosts, vias).iter().map(|(right, _)| *right).collect::<Vec<_>>();
+        let names =
+            |hosts, drivers: &[Driver]| needed(hosts, drivers).iter().map(|(right, _)| *right).collect::<Vec<_>>();
         use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
-        assert_eq!(names(true, &[Via::Am, Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
-        assert_eq!(names(true, &[Via::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
-        assert_eq!(names(false, &[Via::Udp]), []);
+        assert_eq!(names(true, &[Driver::Am, Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF]);
+        assert_eq!(names(true, &[Driver::Udp]), [CAP_SYS_ADMIN, CAP_NET_ADMIN]);
+        assert_eq!(names(false, &[Driver::Udp]), []);
     }
 }

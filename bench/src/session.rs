@@ -6,26 +6,26 @@ use am_wire::Framing;
 
 use crate::batching::Batching;
 use crate::cores::Cores;
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::limits::most;
 use crate::loss::Loss;
 use crate::measure::latency::latency;
 use crate::measure::throughput::throughput;
-use crate::measure::{Patience, Port, Step, end, give_up};
-use crate::plan::{Amount, Bench, How, Place, Plan, VERSION};
+use crate::measure::{Channel, Step, Timeouts, end, give_up};
+use crate::plan::{Amount, Bench, DriverOptions, Plan, SideInfo, VERSION};
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::stats::{Measured, Outcome};
-use crate::via::Via;
 use crate::watch::Watch;
 
 /// The channel to the far side for plans, before a driver is open.
-pub(crate) trait Control {
+pub(crate) trait PlanChannel {
     /// Ask the far side to carry out this plan. Returns its description.
     ///
     /// # Errors
     /// It refuses, or does not answer.
-    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error>;
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error>;
 
     /// The processor time of both sides' processes so far, if it is known.
     fn worked(&self) -> Option<Duration> {
@@ -39,39 +39,45 @@ pub(crate) trait Link {
     ///
     /// # Errors
     /// What is missing for it.
-    fn open(&mut self, via: Via, peer: &Place, how: How, watch: &Watch) -> Result<Box<dyn Port>, Error>;
+    fn open(
+        &mut self,
+        driver: Driver,
+        peer: &SideInfo,
+        how: DriverOptions,
+        watch: &Watch,
+    ) -> Result<Box<dyn Channel>, Error>;
 
     /// How long the far side waits for the near side.
-    fn patience(&self) -> Patience {
-        Patience::default()
+    fn timeouts(&self) -> Timeouts {
+        Timeouts::default()
     }
 
     /// The most payload that a frame of this driver carries between these sides; `None` if it is unknown before it is
     /// open.
-    fn most(&self, via: Via, how: How, near: &Place, far: &Place) -> Option<usize> {
-        most(via, how, near, far)
+    fn most(&self, driver: Driver, how: DriverOptions, near: &SideInfo, far: &SideInfo) -> Option<usize> {
+        most(driver, how, near, far)
     }
 
     /// Close the near side of a driver. With some transports the order of the sides matters.
-    fn close(&mut self, port: Box<dyn Port>) {
-        drop(port);
+    fn close(&mut self, channel: Box<dyn Channel>) {
+        drop(channel);
     }
 }
 
 /// A link that knows its own side.
-pub(crate) trait Placed: Link {
+pub(crate) trait LocatedLink: Link {
     /// The present description of this side: IP addresses and MTUs change.
     ///
     /// # Errors
     /// The system does not tell, or the interface is gone.
-    fn here(&self) -> Result<Place, Error>;
+    fn here(&self) -> Result<SideInfo, Error>;
 }
 
 /// Everything that a session measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// The drivers.
-    pub(crate) vias: Vec<Via>,
+    pub(crate) drivers: Vec<Driver>,
     /// Whether kernel UDP may be left out, because the user did not name it.
     pub(crate) without_udp_if_need_be: bool,
     /// The benches, each with its sizes.
@@ -79,51 +85,51 @@ pub(crate) struct Order {
     /// The losses, one after the other.
     pub(crate) losses: Vec<Loss>,
     /// How drivers are opened.
-    pub(crate) how: How,
+    pub(crate) how: DriverOptions,
     /// How much.
     pub(crate) amount: Amount,
 }
 
 impl Order {
-    fn plan(&self, near: &Place) -> Plan {
-        let (vias, rounds) = (self.vias.clone(), self.amount.rounds);
-        Plan { version: VERSION, near: near.clone(), how: self.how, vias, rounds }
+    fn plan(&self, near: &SideInfo) -> Plan {
+        let (drivers, rounds) = (self.drivers.clone(), self.amount.rounds);
+        Plan { version: VERSION, near: near.clone(), how: self.how, drivers, rounds }
     }
 
     /// Whether every size fits its driver between these sides, as far as that is known before it is open.
-    fn fits(&self, link: &dyn Link, near: &Place, far: &Place, via: Via) -> Result<(), Error> {
-        let Some(most) = link.most(via, self.how, near, far) else { return Ok(()) };
+    fn fits(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo, driver: Driver) -> Result<(), Error> {
+        let Some(most) = link.most(driver, self.how, near, far) else { return Ok(()) };
         let sizes = self.benches.iter().flat_map(|(_, sizes)| sizes);
         let too_large = sizes.filter_map(|size| match size {
             Size::Bytes(size) if *size > most => Some(*size),
             _ => None,
         });
-        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { via, size, most }))
+        too_large.max().map_or(Ok(()), |size| Err(Error::TooLarge { driver, size, most }))
     }
 
     /// What can be checked without the far side. Kernel UDP may still be left out.
-    fn fits_here(&self, link: &dyn Link, near: &Place) -> Result<(), Error> {
-        let sure = self.vias.iter().filter(|via| !(via.is_kernel() && self.without_udp_if_need_be));
-        sure.into_iter().try_for_each(|via| self.fits(link, near, near, *via))
+    fn fits_here(&self, link: &dyn Link, near: &SideInfo) -> Result<(), Error> {
+        let sure = self.drivers.iter().filter(|driver| !(driver.is_kernel() && self.without_udp_if_need_be));
+        sure.into_iter().try_for_each(|driver| self.fits(link, near, near, *driver))
     }
 
     /// The payload that one frame of every driver carries, as far as it is known in advance. It makes the messages of
     /// full frames equal.
-    fn common(&self, link: &dyn Link, near: &Place, far: &Place) -> Option<usize> {
+    fn common(&self, link: &dyn Link, near: &SideInfo, far: &SideInfo) -> Option<usize> {
         // An unknown framing may cost as much as the largest.
         let unknown = if self.how.framing.fixed().is_none() { Framing::Plain.cost() } else { 0 };
-        let carries = |via: &Via| {
-            let most = link.most(*via, self.how, near, far)?;
-            Some(most.saturating_sub(if *via == Via::Am { unknown } else { 0 }))
+        let carries = |driver: &Driver| {
+            let most = link.most(*driver, self.how, near, far)?;
+            Some(most.saturating_sub(if *driver == Driver::Am { unknown } else { 0 }))
         };
         // One driver needs no equal size.
-        let vias = if self.vias.len() > 1 { &self.vias[..] } else { &[] };
-        vias.iter().filter_map(carries).min()
+        let drivers = if self.drivers.len() > 1 { &self.drivers[..] } else { &[] };
+        drivers.iter().filter_map(carries).min()
     }
 
     /// The number of measurements.
     pub(crate) fn count(&self) -> usize {
-        self.amount.rounds * self.vias.len() * self.steps().count()
+        self.amount.rounds * self.drivers.len() * self.steps().count()
     }
 
     /// The measurements, each with its number within its bench.
@@ -163,8 +169,8 @@ impl Session {
 /// The reason for an end before the first measurement. A later one is the session's `end`.
 pub(crate) fn run(
     order: &Order,
-    near: &Place,
-    control: &mut dyn Control,
+    near: &SideInfo,
+    control: &mut dyn PlanChannel,
     link: &mut dyn Link,
     progress: &Progress,
     watch: &Watch,
@@ -172,20 +178,20 @@ pub(crate) fn run(
     order.fits_here(link, near)?;
     let plan = order.plan(near);
     let far = control.ask(&plan, watch)?;
-    let fits = order.vias.iter().try_for_each(|via| order.fits(link, near, &far, *via));
+    let fits = order.drivers.iter().try_for_each(|driver| order.fits(link, near, &far, *driver));
     let mut fits = Some(fits);
     let mut mtu = near.mtu.map(|mtu| far.carries(mtu)).and_then(|mtu| u32::try_from(mtu).ok());
     let common = order.common(link, near, &far);
     let mut all = Vec::with_capacity(order.count());
-    let end = plan.stages().try_for_each(|(round, via)| {
-        let mut port = link.open(via, &far, order.how, watch)?;
-        mtu = mtu.or(u32::try_from(port.largest()).ok());
-        let stage = Stage { via, round, order, common, worked: &|| control.worked(), progress, watch };
+    let end = plan.stages().try_for_each(|(round, driver)| {
+        let mut channel = link.open(driver, &far, order.how, watch)?;
+        mtu = mtu.or(u32::try_from(channel.largest()).ok());
+        let stage = Stage { driver, round, order, common, worked: &|| control.worked(), progress, watch };
         // Only an open driver can tell the far side that something does not fit.
-        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(port.as_mut(), &mut all));
-        let over = over.and_then(|()| end(port.as_mut(), via, Patience::default(), watch));
-        let over = over.inspect_err(|why| give_up(port.as_mut(), via, why));
-        link.close(port);
+        let over = fits.take().unwrap_or(Ok(())).and_then(|()| stage.run(channel.as_mut(), &mut all));
+        let over = over.and_then(|()| end(channel.as_mut(), driver, Timeouts::default(), watch));
+        let over = over.inspect_err(|why| give_up(channel.as_mut(), driver, why));
+        link.close(channel);
         over
     });
     Session::new(all, Cores { near: near.core, far: far.core }, mtu, end)
@@ -199,7 +205,7 @@ fn busy(before: Option<Duration>, after: Option<Duration>, time: Duration) -> Op
 
 /// One driver's turn.
 struct Stage<'a> {
-    via: Via,
+    driver: Driver,
     round: usize,
     order: &'a Order,
     /// The payload of a full frame of every driver.
@@ -210,25 +216,25 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn run(&self, port: &mut dyn Port, all: &mut Vec<Measured>) -> Result<(), Error> {
+    fn run(&self, channel: &mut dyn Channel, all: &mut Vec<Measured>) -> Result<(), Error> {
         for (number, (bench, nth_size, size, loss)) in self.order.steps().enumerate() {
-            self.progress.now(bench, self.via);
+            self.progress.now(bench, self.driver);
             let Amount { time, warm_up, .. } = self.order.amount;
             let size = self.common.filter(|_| size == Size::Full).map_or(size, Size::Common);
-            if let Some(cut) = size.cut(self.via, port)?.filter(|_| port.lose(loss)) {
-                let step = Step { number: number as u32 + 1, bench, size: cut.piece, loss, warm_up, time };
+            if let Some(layout) = size.layout(self.driver, channel)?.filter(|_| channel.lose(loss)) {
+                let step = Step { number: number as u32 + 1, bench, size: layout.piece, loss, warm_up, time };
                 let (begin, worked) = (Instant::now(), (self.worked)());
-                let outcome = self.step(port, step)?;
+                let outcome = self.step(channel, step)?;
                 let busy = busy(worked, (self.worked)(), begin.elapsed());
-                let (mode, xdp, framing) = (port.mode().to_owned(), port.xdp(), port.framing());
-                let (round, via, batching) = (self.round, self.via, Batching::of(port, bench));
+                let (mode, xdp, framing) = (channel.mode().to_owned(), channel.xdp(), channel.framing());
+                let (round, driver, batching) = (self.round, self.driver, Batching::of(channel, bench));
                 all.push(Measured {
                     round,
                     bench,
                     nth_size,
-                    cut,
+                    layout,
                     loss,
-                    via,
+                    driver,
                     mode,
                     xdp,
                     framing,
@@ -242,11 +248,13 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn step(&self, port: &mut dyn Port, step: Step) -> Result<Outcome, Error> {
-        let patience = Patience::default();
+    fn step(&self, channel: &mut dyn Channel, step: Step) -> Result<Outcome, Error> {
+        let timeouts = Timeouts::default();
         Ok(match step.bench {
-            Bench::Latency | Bench::Volley => Outcome::Latency(latency(port, self.via, step, patience, self.watch)?),
-            _ => Outcome::Throughput(throughput(port, self.via, step, patience, self.watch)?),
+            Bench::Latency | Bench::Volley => {
+                Outcome::Latency(latency(channel, self.driver, step, timeouts, self.watch)?)
+            }
+            _ => Outcome::Throughput(throughput(channel, self.driver, step, timeouts, self.watch)?),
         })
     }
 }

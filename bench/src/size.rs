@@ -1,21 +1,21 @@
 //! The size of a message, and the data messages and frames that carry it.
 
+use crate::driver::Driver;
 use crate::error::Error;
-use crate::measure::Port;
-use crate::via::Via;
+use crate::measure::Channel;
 
 /// The limit of `--size`. Both sides keep several transfers of this size in memory.
-pub(crate) const LARGEST: usize = 1 << 28;
+pub(crate) const MAX_SIZE: usize = 1 << 28;
 
 /// The largest message of a sweep.
-pub(crate) const MOST: usize = 64 << 10;
+pub(crate) const MAX_SWEPT_SIZE: usize = 64 << 10;
 
 /// A sweep has sizes before and after each of these numbers of full frames.
 const STEPS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// The sizes of a sweep: powers of two, and the neighbours of the steps.
 pub(crate) fn swept() -> Vec<Size> {
-    let powers = (0..=MOST.ilog2()).map(|power| Size::Swept(1 << power));
+    let powers = (0..=MAX_SWEPT_SIZE.ilog2()).map(|power| Size::Swept(1 << power));
     powers.chain(STEPS.iter().flat_map(|frames| [0, 1].map(|more| Size::Filling(*frames, more)))).collect()
 }
 
@@ -51,7 +51,7 @@ impl std::str::FromStr for Size {
             _ => (text, 1),
         };
         match digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit)) {
-            Some(bytes) if (1..=LARGEST).contains(&bytes) => Ok(Size::Bytes(bytes)),
+            Some(bytes) if (1..=MAX_SIZE).contains(&bytes) => Ok(Size::Bytes(bytes)),
             _ => {
                 Err("not a size: bytes, from 1 to 256M, as in 16, 64K or 1M, or `full` for what one frame holds"
                     .to_owned())
@@ -63,7 +63,7 @@ impl std::str::FromStr for Size {
 /// How a message is carried. Its pieces have one length, the shortest that suffices. If a piece takes a constant time
 /// and a time for each byte, as within a frame, the sum equals that of full pieces and a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct MessageLayout {
     pub(crate) size: usize,
     /// The data messages that carry it.
     pub(crate) pieces: usize,
@@ -80,42 +80,42 @@ impl Size {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the user named the size, and it fits no frame.
-    pub(crate) fn cut(self, via: Via, port: &dyn Port) -> Result<Option<Cut>, Error> {
-        let most = port.largest();
-        let one = |size| Ok(Some(Cut { size, pieces: 1, piece: size, frames: 1, full: size == most }));
+    pub(crate) fn layout(self, driver: Driver, channel: &dyn Channel) -> Result<Option<MessageLayout>, Error> {
+        let most = channel.largest();
+        let one = |size| Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames: 1, full: size == most }));
         match self {
             Size::Full => one(most),
             // A frame may hold less than was known before the driver was open.
             Size::Common(size) => one(size.min(most)),
             Size::Bytes(size) if size <= most => one(size),
-            Size::Bytes(size) => Err(Error::TooLarge { via, size, most }),
-            Size::Bulk(size) => match port.segment() {
+            Size::Bytes(size) => Err(Error::TooLarge { driver, size, most }),
+            Size::Bulk(size) => match channel.segment() {
                 Some(segment) => {
                     let frames = size.div_ceil(segment.max(1));
-                    Ok(Some(Cut { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
+                    Ok(Some(MessageLayout { size, pieces: 1, piece: size, frames, full: size.is_multiple_of(segment) }))
                 }
                 None => Ok(Some(in_frames(size, most))),
             },
-            Size::Whole(size) => Ok((size <= port.most()).then(|| in_pieces(size, false, port))),
-            Size::Swept(size) => Ok(Some(in_pieces(size, false, port))),
+            Size::Whole(size) => Ok((size <= channel.most()).then(|| in_pieces(size, false, channel))),
+            Size::Swept(size) => Ok(Some(in_pieces(size, false, channel))),
             Size::Filling(frames, more) => {
-                let size = port.filling(frames) + more;
-                Ok((size <= MOST).then(|| in_pieces(size, more == 0, port)))
+                let size = channel.filling(frames) + more;
+                Ok((size <= MAX_SWEPT_SIZE).then(|| in_pieces(size, more == 0, channel)))
             }
         }
     }
 }
 
 /// The layout without bulk transfers: as few frames as hold the message.
-fn in_frames(size: usize, most: usize) -> Cut {
+fn in_frames(size: usize, most: usize) -> MessageLayout {
     let frames = size.div_ceil(most.max(1)).max(1);
-    Cut { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
+    MessageLayout { size, pieces: frames, piece: size.div_ceil(frames), frames, full: size.is_multiple_of(most.max(1)) }
 }
 
-fn in_pieces(size: usize, full: bool, port: &dyn Port) -> Cut {
-    let pieces = size.div_ceil(port.most().max(1)).max(1);
+fn in_pieces(size: usize, full: bool, channel: &dyn Channel) -> MessageLayout {
+    let pieces = size.div_ceil(channel.most().max(1)).max(1);
     let piece = size.div_ceil(pieces);
-    Cut { size, pieces, piece, frames: pieces * port.frames(piece), full }
+    MessageLayout { size, pieces, piece, frames: pieces * channel.frames(piece), full }
 }
 
 #[cfg(test)]
@@ -132,23 +132,35 @@ mod tests {
         }
     }
 
-    fn cut(size: Size) -> Option<Cut> {
-        size.cut(Via::Raw, &fake::alone()).unwrap()
+    fn layout(size: Size) -> Option<MessageLayout> {
+        size.layout(Driver::Raw, &fake::alone()).unwrap()
     }
 
     #[test]
     fn what_a_data_message_holds_goes_in_one() {
-        assert_eq!(cut(Size::Full), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: true }));
-        assert_eq!(cut(Size::Swept(1)), Some(Cut { size: 1, pieces: 1, piece: 1, frames: 1, full: false }));
-        assert_eq!(cut(Size::Filling(1, 0)), cut(Size::Full));
-        assert!(Size::Bytes(1501).cut(Via::Raw, &fake::alone()).is_err());
+        assert_eq!(
+            layout(Size::Full),
+            Some(MessageLayout { size: 1500, pieces: 1, piece: 1500, frames: 1, full: true })
+        );
+        assert_eq!(
+            layout(Size::Swept(1)),
+            Some(MessageLayout { size: 1, pieces: 1, piece: 1, frames: 1, full: false })
+        );
+        assert_eq!(layout(Size::Filling(1, 0)), layout(Size::Full));
+        assert!(Size::Bytes(1501).layout(Driver::Raw, &fake::alone()).is_err());
     }
 
     #[test]
     fn what_it_does_not_goes_in_pieces_that_miss_nothing() {
-        assert_eq!(cut(Size::Filling(1, 1)), Some(Cut { size: 1501, pieces: 2, piece: 751, frames: 2, full: false }));
-        assert_eq!(cut(Size::Swept(MOST)), Some(Cut { size: MOST, pieces: 44, piece: 1490, frames: 44, full: false }));
-        for size in swept().into_iter().filter_map(cut) {
+        assert_eq!(
+            layout(Size::Filling(1, 1)),
+            Some(MessageLayout { size: 1501, pieces: 2, piece: 751, frames: 2, full: false })
+        );
+        assert_eq!(
+            layout(Size::Swept(MAX_SWEPT_SIZE)),
+            Some(MessageLayout { size: MAX_SWEPT_SIZE, pieces: 44, piece: 1490, frames: 44, full: false })
+        );
+        for size in swept().into_iter().filter_map(layout) {
             assert!((size.size..size.size + size.pieces).contains(&(size.pieces * size.piece)), "{size:?}");
             assert!(size.piece <= 1500, "{size:?}");
         }
@@ -156,14 +168,17 @@ mod tests {
 
     #[test]
     fn what_is_to_stay_whole_is_left_out_where_it_cannot() {
-        assert_eq!(cut(Size::Whole(1500)), Some(Cut { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false }));
-        assert_eq!(cut(Size::Whole(1501)), None);
+        assert_eq!(
+            layout(Size::Whole(1500)),
+            Some(MessageLayout { size: 1500, pieces: 1, piece: 1500, frames: 1, full: false })
+        );
+        assert_eq!(layout(Size::Whole(1501)), None);
     }
 
     #[test]
     fn a_sweep_ends_at_64_kib() {
-        assert_eq!(cut(Size::Filling(44, 0)), None);
-        let sizes: Vec<usize> = swept().into_iter().filter_map(cut).map(|cut| cut.size).collect();
-        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MOST)));
+        assert_eq!(layout(Size::Filling(44, 0)), None);
+        let sizes: Vec<usize> = swept().into_iter().filter_map(layout).map(|layout| layout.size).collect();
+        assert_eq!((sizes.len(), sizes.iter().min(), sizes.iter().max()), (27, Some(&1), Some(&MAX_SWEPT_SIZE)));
     }
 }

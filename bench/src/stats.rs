@@ -3,13 +3,13 @@
 //! A ratio is taken within a round, between measurements made right after each other. The report has the median of the
 //! rounds' ratios, so slow and fast phases of the machine cancel out.
 
-use crate::batching::{Batching, Unequal};
+use crate::batching::{Batching, Mismatch};
+use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::measure::latency::{Latency, RoundTrips, round_trips};
 use crate::measure::throughput::Throughput;
 use crate::plan::Bench;
-use crate::size::Cut;
-use crate::via::Via;
+use crate::size::MessageLayout;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
@@ -19,10 +19,10 @@ pub(crate) struct Measured {
     /// different sizes.
     pub(crate) nth_size: usize,
     /// The messages, and how they were carried.
-    pub(crate) cut: Cut,
+    pub(crate) layout: MessageLayout,
     /// The frames lost on purpose.
     pub(crate) loss: Loss,
-    pub(crate) via: Via,
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
     /// Where the XDP program ran, if there was one.
     pub(crate) xdp: Option<&'static str>,
@@ -52,12 +52,12 @@ impl Measured {
 
     /// Messages a second.
     fn messages(&self, counted: &Throughput) -> f64 {
-        counted.messages as f64 / self.cut.pieces as f64 / counted.time.as_secs_f64()
+        counted.messages as f64 / self.layout.pieces as f64 / counted.time.as_secs_f64()
     }
 
     /// Bytes of the messages a second, by those that arrived. Pieces of one length may be longer than the message.
     fn bytes(&self, counted: &Throughput) -> f64 {
-        let share = self.cut.size as f64 / (self.cut.pieces * self.cut.piece) as f64;
+        let share = self.layout.size as f64 / (self.layout.pieces * self.layout.piece) as f64;
         counted.bytes as f64 * share / counted.time.as_secs_f64()
     }
 
@@ -65,7 +65,7 @@ impl Measured {
     pub(crate) fn rates(&self) -> Option<Rates> {
         let Outcome::Throughput(counted) = &self.outcome else { return None };
         let messages = self.messages(counted);
-        let frames = messages * self.cut.frames as f64 * counted.frames_each;
+        let frames = messages * self.layout.frames as f64 * counted.frames_each;
         Some(Rates { messages, frames, bytes: self.bytes(counted) })
     }
 
@@ -77,7 +77,7 @@ impl Measured {
     }
 
     fn is_of(&self, row: &Row) -> bool {
-        (self.bench, self.nth_size, self.via) == (row.bench, row.nth_size, row.via)
+        (self.bench, self.nth_size, self.driver) == (row.bench, row.nth_size, row.driver)
     }
 }
 
@@ -86,9 +86,9 @@ impl Measured {
 pub(crate) struct Row {
     pub(crate) bench: Bench,
     pub(crate) nth_size: usize,
-    pub(crate) cut: Cut,
+    pub(crate) layout: MessageLayout,
     pub(crate) loss: Loss,
-    pub(crate) via: Via,
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
@@ -131,14 +131,14 @@ pub(crate) fn rows(all: &[Measured]) -> Vec<Row> {
 impl Row {
     /// The row of a measurement.
     fn of(first: &Measured, all: &[Measured]) -> Row {
-        let key = |one: &Measured| (one.bench, one.nth_size, one.via);
+        let key = |one: &Measured| (one.bench, one.nth_size, one.driver);
         let rounds: Vec<&Measured> = all.iter().filter(|one| key(one) == key(first)).collect();
         Row {
             bench: first.bench,
             nth_size: first.nth_size,
-            cut: first.cut,
+            layout: first.layout,
             loss: first.loss,
-            via: first.via,
+            driver: first.driver,
             mode: first.mode.clone(),
             xdp: first.xdp,
             framing: first.framing,
@@ -173,14 +173,19 @@ impl Rates {
 }
 
 /// The pairs of drivers that are compared, in the order of the report.
-const PAIRS: [(Via, Via); 5] =
-    [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am), (Via::Udp, Via::Raw), (Via::Am, Via::Cacheline)];
+const PAIRS: [(Driver, Driver); 5] = [
+    (Driver::Am, Driver::Raw),
+    (Driver::Am, Driver::Udp),
+    (Driver::Udp, Driver::Am),
+    (Driver::Udp, Driver::Raw),
+    (Driver::Am, Driver::Cacheline),
+];
 
 /// One driver's figure divided by another's.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ratio {
-    pub(crate) over: Via,
-    pub(crate) under: Via,
+    pub(crate) over: Driver,
+    pub(crate) under: Driver,
     /// Of the rounds' ratios.
     pub(crate) median: f64,
     /// The smallest and the largest of them.
@@ -195,25 +200,25 @@ impl Ratio {
 }
 
 /// Two drivers without a ratio, and the reason.
-pub(crate) type Apart = (Via, Via, Unequal);
+pub(crate) type MismatchedPair = (Driver, Driver, Mismatch);
 
 /// The pairs of one bench and size whose sizes or batching differ.
-pub(crate) fn apart(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<Apart> {
-    let of = |via| {
-        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.via) == (bench, nth_size, via))?;
-        Some((row.cut, row.batching))
+pub(crate) fn mismatches(rows: &[Row], bench: Bench, nth_size: usize) -> Vec<MismatchedPair> {
+    let of = |driver| {
+        let row = rows.iter().find(|row| (row.bench, row.nth_size, row.driver) == (bench, nth_size, driver))?;
+        Some((row.layout, row.batching))
     };
-    let apart = |(over, under)| Some((over, under, Unequal::of(of(over)?, of(under)?)?));
-    PAIRS.into_iter().filter_map(apart).collect()
+    let mismatches = |(over, under)| Some((over, under, Mismatch::of(of(over)?, of(under)?)?));
+    PAIRS.into_iter().filter_map(mismatches).collect()
 }
 
 /// The ratios of one bench and size: one for each pair with equal sizes and equal batching.
 pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Ratio> {
     let rows = rows(all);
-    let apart = apart(&rows, bench, nth_size);
-    let is_fair = |pair: &(Via, Via)| !apart.iter().any(|(over, under, _)| (*over, *under) == *pair);
-    let of = |via: Via| -> Vec<(usize, f64)> {
-        let mine = |one: &&Measured| (one.bench, one.nth_size, one.via) == (bench, nth_size, via);
+    let mismatches = mismatches(&rows, bench, nth_size);
+    let is_fair = |pair: &(Driver, Driver)| !mismatches.iter().any(|(over, under, _)| (*over, *under) == *pair);
+    let of = |driver: Driver| -> Vec<(usize, f64)> {
+        let mine = |one: &&Measured| (one.bench, one.nth_size, one.driver) == (bench, nth_size, driver);
         all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
     };
     PAIRS.into_iter().filter(is_fair).filter_map(|(over, under)| ratio(over, &of(over), under, &of(under))).collect()
@@ -221,8 +226,8 @@ pub(crate) fn ratios(all: &[Measured], bench: Bench, nth_size: usize) -> Vec<Rat
 
 /// The share of its figure that a driver retains while frames are lost.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept {
-    pub(crate) via: Via,
+pub(crate) struct Retained {
+    pub(crate) driver: Driver,
     pub(crate) size: usize,
     pub(crate) loss: Loss,
     /// Of the rounds' ratios of the figure with losses to that without.
@@ -232,25 +237,26 @@ pub(crate) struct Kept {
 }
 
 /// The shares of each driver, size and loss of a bench, in the order of measurement.
-pub(crate) fn kept(all: &[Measured], bench: Bench) -> Vec<Kept> {
-    let mut kept: Vec<Kept> = Vec::new();
+pub(crate) fn retained(all: &[Measured], bench: Bench) -> Vec<Retained> {
+    let mut retained: Vec<Retained> = Vec::new();
     for one in all.iter().filter(|one| one.bench == bench && one.loss > Loss::NONE) {
-        let (via, size, loss) = (one.via, one.cut.size, one.loss);
-        if kept.iter().any(|other| (other.via, other.size, other.loss) == (via, size, loss)) {
+        let (driver, size, loss) = (one.driver, one.layout.size, one.loss);
+        if retained.iter().any(|other| (other.driver, other.size, other.loss) == (driver, size, loss)) {
             continue;
         }
         let of = |loss| -> Vec<(usize, f64)> {
-            let mine = |one: &&Measured| (one.bench, one.via, one.cut.size, one.loss) == (bench, via, size, loss);
+            let mine =
+                |one: &&Measured| (one.bench, one.driver, one.layout.size, one.loss) == (bench, driver, size, loss);
             all.iter().filter(mine).map(|one| (one.round, one.figure())).collect()
         };
-        if let Some(Ratio { median, range, .. }) = ratio(via, &of(loss), via, &of(Loss::NONE)) {
-            kept.push(Kept { via, size, loss, median, range });
+        if let Some(Ratio { median, range, .. }) = ratio(driver, &of(loss), driver, &of(Loss::NONE)) {
+            retained.push(Retained { driver, size, loss, median, range });
         }
     }
-    kept
+    retained
 }
 
-fn ratio(over: Via, a: &[(usize, f64)], under: Via, b: &[(usize, f64)]) -> Option<Ratio> {
+fn ratio(over: Driver, a: &[(usize, f64)], under: Driver, b: &[(usize, f64)]) -> Option<Ratio> {
     let ratios: Vec<f64> = a
         .iter()
         .filter_map(|(round, figure)| b.iter().find(|(r, _)| r == round).map(|(_, other)| figure / other))
@@ -276,7 +282,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A measurement with this figure, in its bench's unit.
-    pub(crate) fn measured(bench: Bench, nth_size: usize, via: Via, round: usize, figure: u64) -> Measured {
+    pub(crate) fn measured(bench: Bench, nth_size: usize, driver: Driver, round: usize, figure: u64) -> Measured {
         let outcome = match bench {
             Bench::Latency => {
                 let mut round_trips = round_trips();
@@ -289,24 +295,24 @@ pub(crate) mod tests {
                 Outcome::Throughput(Throughput { messages, bytes, time, lost: 1, frames_each: 1.0 })
             }
         };
-        let cut = Cut { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
-        let (mode, framing) = ("veth copy".to_owned(), if via == Via::Am { "bare" } else { "none" });
-        let xdp = (via != Via::Udp).then_some("generic");
+        let layout = MessageLayout { size: 64, pieces: 1, piece: 64, frames: 1, full: false };
+        let (mode, framing) = ("veth copy".to_owned(), if driver == Driver::Am { "bare" } else { "none" });
+        let xdp = (driver != Driver::Udp).then_some("generic");
         let loss = Loss::NONE;
         let batching = if bench == Bench::Latency { Batching::Single } else { Batching::Bursts };
-        Measured { round, bench, nth_size, cut, loss, via, mode, xdp, framing, batching, busy: None, outcome }
+        Measured { round, bench, nth_size, layout, loss, driver, mode, xdp, framing, batching, busy: None, outcome }
     }
 
     #[test]
-    fn what_is_kept_is_taken_within_a_round_and_by_via() {
+    fn what_is_kept_is_taken_within_a_round_and_by_driver() {
         let with = |loss, nth, round, figure| Measured {
             loss: Loss(loss),
-            ..measured(Bench::Bandwidth, nth, Via::Am, round, figure)
+            ..measured(Bench::Bandwidth, nth, Driver::Am, round, figure)
         };
         let all = [with(0, 0, 0, 100), with(1000, 1, 0, 80), with(0, 0, 1, 1000), with(1000, 1, 1, 900)];
-        let kept = kept(&all, Bench::Bandwidth);
-        assert_eq!(kept.len(), 1);
-        assert!((kept[0].median - 0.85).abs() < 1e-9 && kept[0].loss == Loss(1000), "{kept:?}");
+        let retained = retained(&all, Bench::Bandwidth);
+        assert_eq!(retained.len(), 1);
+        assert!((retained[0].median - 0.85).abs() < 1e-9 && retained[0].loss == Loss(1000), "{retained:?}");
     }
 
     #[test]
@@ -323,7 +329,10 @@ pub(crate) mod tests {
         let all: Vec<Measured> = [(0, 110, 100), (1, 1200, 1000), (2, 105, 100)]
             .into_iter()
             .flat_map(|(round, am, raw)| {
-                [measured(Bench::Latency, 0, Via::Am, round, am), measured(Bench::Latency, 0, Via::Raw, round, raw)]
+                [
+                    measured(Bench::Latency, 0, Driver::Am, round, am),
+                    measured(Bench::Latency, 0, Driver::Raw, round, raw),
+                ]
             })
             .collect();
         let ratios = ratios(&all, Bench::Latency, 0);
@@ -338,27 +347,27 @@ pub(crate) mod tests {
     #[test]
     fn what_is_unequal_has_no_ratio() {
         let all = |change: fn(&mut Measured)| {
-            let mut am = measured(Bench::Rate, 0, Via::Am, 0, 50);
+            let mut am = measured(Bench::Rate, 0, Driver::Am, 0, 50);
             change(&mut am);
-            [am, measured(Bench::Rate, 0, Via::Raw, 0, 100), measured(Bench::Rate, 0, Via::Udp, 0, 20)]
+            [am, measured(Bench::Rate, 0, Driver::Raw, 0, 100), measured(Bench::Rate, 0, Driver::Udp, 0, 20)]
         };
         let names = |all: &[Measured]| -> Vec<String> { ratios(all, Bench::Rate, 0).iter().map(Ratio::name).collect() };
         assert_eq!(names(&all(|_| {})), ["am_over_raw", "am_over_udp", "udp_over_am", "udp_over_raw"]);
-        let changes: [fn(&mut Measured); 2] = [|am| am.cut.size = 65, |am| am.batching = Batching::Shared];
+        let changes: [fn(&mut Measured); 2] = [|am| am.layout.size = 65, |am| am.batching = Batching::Shared];
         for change in changes {
             let all = all(change);
             assert_eq!(names(&all), ["udp_over_raw"]);
-            let apart: Vec<_> = apart(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
-            assert_eq!(apart, [(Via::Am, Via::Raw), (Via::Am, Via::Udp), (Via::Udp, Via::Am)]);
+            let mismatches: Vec<_> = mismatches(&rows(&all), Bench::Rate, 0).iter().map(|(a, b, _)| (*a, *b)).collect();
+            assert_eq!(mismatches, [(Driver::Am, Driver::Raw), (Driver::Am, Driver::Udp), (Driver::Udp, Driver::Am)]);
         }
     }
 
     #[test]
-    fn a_round_that_one_via_missed_is_left_out() {
+    fn a_round_that_one_driver_missed_is_left_out() {
         let all = [
-            measured(Bench::Rate, 0, Via::Am, 0, 50),
-            measured(Bench::Rate, 0, Via::Raw, 0, 100),
-            measured(Bench::Rate, 0, Via::Am, 1, 500),
+            measured(Bench::Rate, 0, Driver::Am, 0, 50),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 100),
+            measured(Bench::Rate, 0, Driver::Am, 1, 500),
         ];
         assert_eq!(ratios(&all, Bench::Rate, 0)[0].range, (0.5, 0.5));
         assert_eq!(ratios(&all, Bench::Rate, 1), []);
@@ -367,9 +376,9 @@ pub(crate) mod tests {
     #[test]
     fn rows_are_medians_of_rates_and_all_round_trips_together() {
         let mut all: Vec<Measured> =
-            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Via::Am, r, f)).collect();
-        all.push(measured(Bench::Latency, 0, Via::Udp, 0, 5000));
-        all.push(measured(Bench::Latency, 0, Via::Udp, 1, 7000));
+            [100, 300, 200].into_iter().enumerate().map(|(r, f)| measured(Bench::Rate, 0, Driver::Am, r, f)).collect();
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 0, 5000));
+        all.push(measured(Bench::Latency, 0, Driver::Udp, 1, 7000));
         let rows = rows(&all);
         let Figures::RoundTrips(round_trips) = &rows[0].figures else { panic!("{rows:?}") };
         assert_eq!((round_trips.len(), rows[0].by_round.len()), (20, 2));

@@ -11,7 +11,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, as in 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|time| (MOMENT..=HOUR).contains(time))
+        .filter(|time| (MIN_SECONDS..=MAX_SECONDS).contains(time))
         .ok_or_else(|| "from 0.001 to 3600 seconds".to_owned())
 }
 
@@ -35,9 +35,9 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 
 /// A whole number that a double can hold.
 fn number(text: &str) -> Option<u64> {
-    const MOST: f64 = (1u64 << 53) as f64;
+    const MAX_EXACT: f64 = (1u64 << 53) as f64;
     let number: f64 = text.parse().ok()?;
-    (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
+    (number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&number)).then_some(number as u64)
 }
 
 /// A percentage, as a number of a million.
@@ -48,8 +48,8 @@ pub(crate) fn share(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "per cent of the frames, from 0 to 50, as in 0.1 or 0.1%".to_owned())
 }
 
-const MOMENT: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
+const MIN_SECONDS: Duration = Duration::from_millis(1);
+const MAX_SECONDS: Duration = Duration::from_secs(3600);
 
 /// Two cores, one core, or `none`.
 pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {

@@ -17,11 +17,11 @@ use am_wire::{Address, Buffer, EtherType, Flow, Framing, Header, Kind};
 use super::Row;
 use super::bare::{hybrid, provide};
 use crate::content::Content;
+use crate::driver::Driver;
+use crate::driver::memory::{FLOW_BYTES, flow_of, head};
 use crate::error::Error;
-use crate::measure::{Arrived, BATCH, Note, Port};
-use crate::plan::Place;
-use crate::via::Via;
-use crate::via::memory::{SAME, flow_of, head};
+use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
+use crate::plan::SideInfo;
 
 /// The flow of data frames. Steering admits only frames with our header, so data goes on a flow, and control messages
 /// go as control frames of a node.
@@ -42,11 +42,11 @@ pub(crate) struct Queues<T> {
     content: Content,
     echo: bool,
     /// Whether the doorbell was rung since the last receive.
-    rang: bool,
+    flushed: bool,
     /// Control messages received and not yet handed over.
-    heard: VecDeque<Note>,
+    controls: VecDeque<ControlMessage>,
     /// The source of the last control message, until it is used.
-    other: Option<Address>,
+    peer_address: Option<Address>,
     /// The first bytes of a data frame, in rows that do not interpret headers.
     data: [u8; ETHERNET],
     header: Header,
@@ -69,9 +69,9 @@ impl<T: Transport> Queues<T> {
             largest,
             content: Content::default(),
             echo: false,
-            rang: false,
-            heard: VecDeque::with_capacity(BATCH),
-            other: None,
+            flushed: false,
+            controls: VecDeque::with_capacity(BATCH),
+            peer_address: None,
             data: head(DATA, from, to, 0),
             header: Header { kind: Kind::Request, flow: flow_of(DATA), nonce: 0, handler: 0, words: 0, seq: 0 },
             transport,
@@ -84,7 +84,7 @@ impl<T: Transport> Queues<T> {
     }
 
     /// Limit frames to the length that the peer carries too.
-    pub(crate) fn carrying(self, peer: &Place) -> Queues<T> {
+    pub(crate) fn carrying(self, peer: &SideInfo) -> Queues<T> {
         Queues { largest: peer.carries(self.largest as u32), ..self }
     }
 
@@ -126,18 +126,18 @@ impl<T: Transport> Queues<T> {
     fn burst(&mut self, count: usize) -> usize {
         let sent = (0..count).take_while(|_| self.message()).count();
         self.transport.flush();
-        self.rang = true;
+        self.flushed = true;
         sent
     }
 
     fn look(&mut self, budget: usize) -> Arrived {
-        let (data, heard, other) = (&self.data[SAME], &mut self.heard, &mut self.other);
+        let (data, controls, peer_address) = (&self.data[FLOW_BYTES], &mut self.controls, &mut self.peer_address);
         let (mut arrived, ethertype, content) = (Arrived::default(), self.link.ethertype, &mut self.content);
         self.transport.receive(budget, &mut |frame: Frame| match frame.bytes() {
-            bytes if bytes[SAME] == *data => content.count(content.payload(bytes), &mut arrived),
+            bytes if bytes[FLOW_BYTES] == *data => content.count(content.payload(bytes), &mut arrived),
             bytes => {
                 if let Ok(parsed) = parse(bytes, ethertype) {
-                    hear(&parsed, heard, other);
+                    queue_control(&parsed, controls, peer_address);
                 }
             }
         });
@@ -147,13 +147,13 @@ impl<T: Transport> Queues<T> {
     /// Receive, and dispatch on each header.
     fn interpret(&mut self, budget: usize) -> Arrived {
         let (ethertype, content) = (self.link.ethertype, &mut self.content);
-        let (heard, other) = (&mut self.heard, &mut self.other);
+        let (controls, peer_address) = (&mut self.controls, &mut self.peer_address);
         let mut arrived = Arrived::default();
         self.transport.receive(budget, &mut |frame: Frame| {
             let Ok(parsed) = parse(frame.bytes(), ethertype) else { return };
             match (parsed.header.kind, parsed.header.flow.id()) {
                 (Kind::Request, DATA) => content.count(parsed.payload, &mut arrived),
-                _ => hear(&parsed, heard, other),
+                _ => queue_control(&parsed, controls, peer_address),
             }
         });
         arrived
@@ -161,8 +161,8 @@ impl<T: Transport> Queues<T> {
 
     /// Learn the peer's address from its first control message.
     #[inline]
-    fn meet(&mut self) {
-        if let Some(to) = self.other.take().filter(|_| self.link.to.is_group()) {
+    fn learn_peer(&mut self) {
+        if let Some(to) = self.peer_address.take().filter(|_| self.link.to.is_group()) {
             self.link.to = to;
             self.data = head(DATA, self.link.from, to, self.content.bytes().len());
         }
@@ -170,14 +170,14 @@ impl<T: Transport> Queues<T> {
 }
 
 /// Queue a control message, and remember its source.
-fn hear(parsed: &Parsed<'_>, heard: &mut VecDeque<Note>, other: &mut Option<Address>) {
+fn queue_control(parsed: &Parsed<'_>, controls: &mut VecDeque<ControlMessage>, peer_address: &mut Option<Address>) {
     if parsed.header.kind == Kind::Control {
-        heard.extend(parsed.payload.get(1..).and_then(Note::from_bytes));
-        *other = Some(parsed.source);
+        controls.extend(parsed.payload.get(1..).and_then(ControlMessage::from_bytes));
+        *peer_address = Some(parsed.source);
     }
 }
 
-impl<T: Transport> Port for Queues<T> {
+impl<T: Transport> Channel for Queues<T> {
     fn mode(&self) -> &str {
         &self.mode
     }
@@ -196,7 +196,7 @@ impl<T: Transport> Port for Queues<T> {
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
         if size > self.largest {
-            return Err(Error::TooLarge { via: Via::Row(self.row), size, most: self.largest });
+            return Err(Error::TooLarge { driver: Driver::Row(self.row), size, most: self.largest });
         }
         self.content = hybrid(size);
         self.data = head(DATA, self.link.from, self.link.to, size);
@@ -215,26 +215,26 @@ impl<T: Transport> Port for Queues<T> {
     #[inline]
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
         let mut arrived = if self.row == Row::Interpreted { self.interpret(budget) } else { self.look(budget) };
-        self.meet();
-        arrived.note = self.heard.pop_front();
+        self.learn_peer();
+        arrived.control = self.controls.pop_front();
         if self.echo && arrived.messages > 0 {
             self.burst(arrived.messages as usize);
-        } else if !mem::take(&mut self.rang) {
+        } else if !mem::take(&mut self.flushed) {
             // Submit what the last doorbell left over, and supply buffers for what arrives.
             self.transport.flush();
         }
         Ok(arrived)
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
         let Some(mut frame) = self.transport.caps().pool.take() else { return Ok(()) };
         // The source address is true, so that the receiver learns it.
         let header = Header { kind: Kind::Control, flow: Flow::NODE, nonce: 0, handler: 0, words: 0, seq: 0 };
         let length = frame.space().and_then(|space| {
-            let (code, bytes) = body(space, Framing::Plain, 1 + Note::BYTES).ok()?.split_first_mut()?;
+            let (code, bytes) = body(space, Framing::Plain, 1 + ControlMessage::BYTES).ok()?.split_first_mut()?;
             *code = PROBE;
-            bytes.copy_from_slice(&note.to_bytes());
-            emit(space, Framing::Plain, &self.link, &header, 1 + Note::BYTES, None).ok()
+            bytes.copy_from_slice(&control.to_bytes());
+            emit(space, Framing::Plain, &self.link, &header, 1 + ControlMessage::BYTES, None).ok()
         });
         frame.set_len(length.unwrap_or(SMALLEST));
         // Without room the message is lost, and the peer asks again.
@@ -268,9 +268,9 @@ mod tests {
                 near.prepare(size).unwrap();
                 far.prepare(size).unwrap();
                 assert_eq!(near.send(3).unwrap(), 3);
-                near.tell(Note::Stop { step: 9 }).unwrap();
-                let note = Some(Note::Stop { step: 9 });
-                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, note };
+                near.send_control(ControlMessage::Stop { step: 9 }).unwrap();
+                let control = Some(ControlMessage::Stop { step: 9 });
+                let expected = Arrived { messages: 3, bytes: 3 * size as u64, wrong: 0, control };
                 assert_eq!(far.receive(BATCH).unwrap(), expected, "{row:?} {size}");
             }
             assert!(near.prepare(1501).is_err());
@@ -283,11 +283,11 @@ mod tests {
             let [mut near, mut far] = pair(row);
             far.prepare(100).unwrap();
             near.prepare(100).unwrap();
-            near.content = Content::made(100);
+            near.content = Content::in_place(100);
             near.send(1).unwrap();
             near.prepare(99).unwrap();
             near.send(1).unwrap();
-            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, note: None });
+            assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 2, bytes: 199, wrong: 2, control: None });
         }
     }
 
@@ -298,7 +298,7 @@ mod tests {
         near.prepare(16).unwrap();
         far.prepare(17).unwrap();
         near.send(1).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, note: None });
+        assert_eq!(far.receive(BATCH).unwrap(), Arrived { messages: 1, bytes: 16, wrong: 1, control: None });
     }
 
     /// As over transports that do not know the peer's address at the start.
@@ -311,10 +311,10 @@ mod tests {
             side.data = head(DATA, side.link.from, Address::BROADCAST, side.content.bytes().len());
             side.prepare(16).unwrap();
         }
-        near.tell(Note::End).unwrap();
-        assert_eq!(far.receive(BATCH).unwrap().note, Some(Note::End));
-        far.tell(Note::Ended).unwrap();
-        assert_eq!(near.receive(BATCH).unwrap().note, Some(Note::Ended));
+        near.send_control(ControlMessage::End).unwrap();
+        assert_eq!(far.receive(BATCH).unwrap().control, Some(ControlMessage::End));
+        far.send_control(ControlMessage::Ended).unwrap();
+        assert_eq!(near.receive(BATCH).unwrap().control, Some(ControlMessage::Ended));
         assert_eq!([near.link.to, far.link.to], whole);
         near.send(1).unwrap();
         assert_eq!(far.receive(BATCH).unwrap().messages, 1);

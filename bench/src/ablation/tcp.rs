@@ -10,37 +10,37 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::batching::Batching;
 use crate::content::Content;
+use crate::driver::Driver;
+use crate::driver::sleeping::Pollable;
+use crate::driver::udp::addresses;
 use crate::error::Error;
-use crate::measure::{Arrived, Note, Pace, Patience, Port};
-use crate::plan::Place;
+use crate::measure::{Arrived, Channel, ControlMessage, SpinWait, Timeouts};
+use crate::plan::SideInfo;
 use crate::side::Side;
-use crate::via::Via;
-use crate::via::sleeping::Wakes;
-use crate::via::udp::addresses;
 use crate::watch::Watch;
 
 use super::Row;
-use super::gather::Gather;
+use super::write_batching::WriteBatching;
 
 /// The first byte of a control message; data begins with 0.
-const NOTE: u8 = 0xff;
-const NOTE_BYTES: usize = 1 + Note::BYTES;
+const CONTROL: u8 = 0xff;
+const CONTROL_BYTES: usize = 1 + ControlMessage::BYTES;
 /// The headers of IPv4 and TCP, with the time stamps that each segment carries.
-pub(crate) const HEADERS: usize = 20 + 20 + 12;
+pub(crate) const IP_TCP_HEADERS: usize = 20 + 20 + 12;
 /// The longest data message: the longest that `compare` sends.
-const LONGEST: usize = 1 << 20;
+const MAX_MESSAGE: usize = 1 << 20;
 /// Bytes of one read.
-const READ: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
 /// About as many bytes as one write has.
-const CORKED: usize = 256 << 10;
+const WRITE_BYTES: usize = 256 << 10;
 
 /// One side of the driver.
 pub(crate) struct Tcp {
     stream: Option<TcpStream>,
     /// Present until the near side has connected.
     listener: Option<TcpListener>,
-    gather: Gather,
+    write_batching: WriteBatching,
     mode: String,
     largest: usize,
     content: Content,
@@ -59,29 +59,29 @@ pub(crate) struct Tcp {
 impl Tcp {
     /// The far side listens. The near side connects once it does.
     pub(crate) fn open(
-        (side, gather): (Side, Gather),
+        (side, write_batching): (Side, WriteBatching),
         interface: &str,
         mtu: usize,
-        (here, peer): (&Place, &Place),
+        (here, peer): (&SideInfo, &SideInfo),
         mode: String,
         watch: &Watch,
     ) -> Result<Tcp, Error> {
         let (own, other) = addresses(interface, here, peer)?;
         let (stream, listener) = match side {
-            Side::Near => (Some(connect(other, gather, watch)?), None),
+            Side::Near => (Some(connect(other, write_batching, watch)?), None),
             Side::Far => (None, Some(listen(own)?)),
         };
         Ok(Tcp {
             stream,
             listener,
-            gather,
+            write_batching,
             mode,
-            largest: mtu.saturating_sub(HEADERS),
+            largest: mtu.saturating_sub(IP_TCP_HEADERS),
             content: Content::default(),
             echo: false,
             batch: Vec::new(),
             rest: Vec::new(),
-            input: vec![0; READ],
+            input: vec![0; READ_BYTES],
             unread: (0, 0),
             amid: false,
         })
@@ -92,7 +92,7 @@ impl Tcp {
         if let Some(listener) = &self.listener
             && let Some((stream, _)) = settle(listener.accept())?
         {
-            self.stream = Some(spinning(stream, self.gather)?);
+            self.stream = Some(spinning(stream, self.write_batching)?);
             self.listener = None;
         }
         Ok(self.stream.is_some())
@@ -106,7 +106,7 @@ impl Tcp {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         let bytes = match &message {
             Message::Data(count) => &self.batch[..count * self.content.bytes().len()],
-            Message::Note(bytes) => &bytes[..],
+            Message::ControlMessage(bytes) => &bytes[..],
         };
         let Some(sent) = settle(stream.write(bytes))? else { return Ok(false) };
         self.rest.extend_from_slice(&bytes[sent..]);
@@ -158,10 +158,10 @@ impl Tcp {
     fn next(&mut self) -> Option<Arrival> {
         let (from, to) = self.unread;
         let input = &self.input[from..to];
-        if !self.amid && *input.first()? == NOTE {
-            let note = Note::from_bytes(&input.get(..NOTE_BYTES)?[1..]);
-            self.unread.0 += NOTE_BYTES;
-            return Some(Arrival::Note(note));
+        if !self.amid && *input.first()? == CONTROL {
+            let control = ControlMessage::from_bytes(&input.get(..CONTROL_BYTES)?[1..]);
+            self.unread.0 += CONTROL_BYTES;
+            return Some(Arrival::ControlMessage(control));
         }
         let taken = self.content.missing().min(input.len());
         self.content.piece(&input[..taken]);
@@ -174,17 +174,17 @@ impl Tcp {
 enum Message {
     /// This many, back to back.
     Data(usize),
-    Note([u8; NOTE_BYTES]),
+    ControlMessage([u8; CONTROL_BYTES]),
 }
 
 enum Arrival {
     Data,
-    Note(Option<Note>),
+    ControlMessage(Option<ControlMessage>),
 }
 
-fn note_bytes(note: Note) -> [u8; NOTE_BYTES] {
-    let mut bytes = [NOTE; NOTE_BYTES];
-    bytes[1..].copy_from_slice(&note.to_bytes());
+fn control_bytes(control: ControlMessage) -> [u8; CONTROL_BYTES] {
+    let mut bytes = [CONTROL; CONTROL_BYTES];
+    bytes[1..].copy_from_slice(&control.to_bytes());
     bytes
 }
 
@@ -194,20 +194,21 @@ fn listen(own: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-fn connect(other: SocketAddr, gather: Gather, watch: &Watch) -> Result<TcpStream, Error> {
-    let mut pace = Pace::new(watch, Via::Row(Row::Tcp), "connecting", Patience::default().open);
+fn connect(other: SocketAddr, write_batching: WriteBatching, watch: &Watch) -> Result<TcpStream, Error> {
+    let mut wait = SpinWait::new(watch, Driver::Row(Row::Tcp), "connecting", Timeouts::default().open);
     loop {
         match TcpStream::connect(other) {
-            Ok(stream) => return spinning(stream, gather),
+            Ok(stream) => return spinning(stream, write_batching),
             // The far side may need time to open.
-            Err(e) if e.kind() == ConnectionRefused => pace.idle()?,
+            Err(e) if e.kind() == ConnectionRefused => wait.idle()?,
             Err(source) => return Err(Error::System { doing: "connecting a TCP socket", source }),
         };
     }
 }
 
-fn spinning(stream: TcpStream, gather: Gather) -> Result<TcpStream, Error> {
-    let options = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(gather != Gather::Kernel));
+fn spinning(stream: TcpStream, write_batching: WriteBatching) -> Result<TcpStream, Error> {
+    let options =
+        stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(write_batching != WriteBatching::Kernel));
     options.map(|()| stream).map_err(Error::system("setting options of a TCP socket"))
 }
 
@@ -220,8 +221,8 @@ fn settle<T>(result: io::Result<T>) -> Result<Option<T>, Error> {
     }
 }
 
-impl Wakes for Tcp {
-    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+impl Pollable for Tcp {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let stream = self.stream.as_ref().map(AsFd::as_fd);
         stream.or_else(|| self.listener.as_ref().map(AsFd::as_fd))
     }
@@ -231,7 +232,7 @@ impl Wakes for Tcp {
     }
 }
 
-impl Port for Tcp {
+impl Channel for Tcp {
     fn mode(&self) -> &str {
         &self.mode
     }
@@ -241,20 +242,20 @@ impl Port for Tcp {
     }
 
     fn most(&self) -> usize {
-        LONGEST
+        MAX_MESSAGE
     }
 
     fn prepare(&mut self, size: usize) -> Result<(), Error> {
-        if size > LONGEST {
-            return Err(Error::TooLarge { via: Via::Row(Row::Tcp), size, most: LONGEST });
+        if size > MAX_MESSAGE {
+            return Err(Error::TooLarge { driver: Driver::Row(Row::Tcp), size, most: MAX_MESSAGE });
         }
         self.content = Content::of(size);
-        self.batch = self.content.bytes().repeat((CORKED / size.max(1)).clamp(1, self.gather.most()));
+        self.batch = self.content.bytes().repeat((WRITE_BYTES / size.max(1)).clamp(1, self.write_batching.most()));
         Ok(())
     }
 
     fn batching(&self) -> Batching {
-        self.gather.batching()
+        self.write_batching.batching()
     }
 
     fn echo(&mut self, on: bool) {
@@ -262,7 +263,7 @@ impl Port for Tcp {
     }
 
     fn send(&mut self, count: usize) -> Result<usize, Error> {
-        self.several(self.gather.count(count))
+        self.several(self.write_batching.count(count))
     }
 
     fn receive(&mut self, budget: usize) -> Result<Arrived, Error> {
@@ -272,10 +273,10 @@ impl Port for Tcp {
         }
         self.finish()?;
         self.read()?;
-        while arrived.messages < budget as u64 && arrived.note.is_none() {
+        while arrived.messages < budget as u64 && arrived.control.is_none() {
             match self.next() {
                 None => break,
-                Some(Arrival::Note(note)) => arrived.note = note,
+                Some(Arrival::ControlMessage(control)) => arrived.control = control,
                 Some(Arrival::Data) => self.content.end(&mut arrived),
             }
         }
@@ -285,8 +286,8 @@ impl Port for Tcp {
         Ok(arrived)
     }
 
-    fn tell(&mut self, note: Note) -> Result<(), Error> {
-        self.put(Message::Note(note_bytes(note))).map(drop)
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error> {
+        self.put(Message::ControlMessage(control_bytes(control))).map(drop)
     }
 
     /// TCP has its own flow control, and loses nothing.

@@ -32,20 +32,20 @@ pub(crate) use report::Bounced;
 
 use crate::cores::Cores;
 use crate::deploy::sides::{self, Losses, Sides};
+use crate::driver::Driver;
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::latency::RoundTrips;
-use crate::plan::{Amount, How};
+use crate::plan::{Amount, DriverOptions};
 use crate::side::Side;
-use crate::via::Via;
-use crate::via::am::facility;
 use crate::watch::Watch;
 use seam::{Seam, Seen};
 
 const ENDPOINT: &str = "full";
 /// A receiver with so few frames is full at once.
-const ROOM: usize = 16;
+const RECEIVE_FRAMES: usize = 16;
 /// How long the near side waits for the far side to close.
-const CLOSES: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which part of the receiver rejects requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl By {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) how: How,
+    pub(crate) how: DriverOptions,
     /// Bytes of a request.
     pub(crate) size: usize,
     pub(crate) cores: Cores,
@@ -99,7 +99,7 @@ pub(crate) struct Turn {
 pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch) -> Result<Bounced, Error> {
     let most = (sides.mtu as usize).saturating_sub(framing(&plan).cost());
     if plan.size > most {
-        return Err(Error::TooLarge { via: Via::Am, size: plan.size, most });
+        return Err(Error::TooLarge { driver: Driver::Am, size: plan.size, most });
     }
     let (all, mut turns) = (By::between(sides), Vec::new());
     for round in 0..amount.rounds {
@@ -115,19 +115,19 @@ pub(crate) fn measure(sides: &Sides, plan: Plan, amount: &Amount, watch: &Watch)
 /// How a turn ends: the near side asks the far side to close, and stays until it has. With some devices the side that
 /// still moves frames must not close last.
 #[derive(Debug, Default)]
-struct Ending {
-    asked: AtomicBool,
-    is_over: AtomicBool,
+struct Shutdown {
+    requested: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 /// Asks the far side to close when it is dropped, and waits for it.
-struct Ask<'a>(&'a Ending);
+struct CloseOnDrop<'a>(&'a Shutdown);
 
-impl Drop for Ask<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.asked.store(true, Relaxed);
+        self.0.requested.store(true, Relaxed);
         let begin = Instant::now();
-        while !self.0.is_over.load(Relaxed) && begin.elapsed() < CLOSES {
+        while !self.0.is_closed.load(Relaxed) && begin.elapsed() < CLOSE_TIMEOUT {
             sleep(Duration::from_millis(1));
         }
     }
@@ -141,16 +141,16 @@ fn turn(
     amount: &Amount,
     watch: &Watch,
 ) -> Result<Turn, Error> {
-    let ending = Ending::default();
+    let shutdown = Shutdown::default();
     let serve = || {
-        let end = far::serve(by, (far_on, plan), &ending.asked, watch);
-        ending.is_over.store(true, Relaxed);
+        let end = far::serve(by, (far_on, plan), &shutdown.requested, watch);
+        shutdown.is_closed.store(true, Relaxed);
         end
     };
     let turn = thread::scope(|scope| {
         let far = scope.spawn(|| sides.at(Side::Far, serve));
-        let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &ending, watch));
-        ending.asked.store(true, Relaxed);
+        let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &shutdown, watch));
+        shutdown.requested.store(true, Relaxed);
         let far = far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned()))));
         (near, far)
     });
@@ -173,14 +173,20 @@ fn check(by: By, by_program: u64) -> Result<(), Error> {
     if (by == By::Program) == (by_program > 0) {
         return Ok(());
     }
-    Err(Error::Facility(format!("the XDP program returned {by_program} requests where the {} was to", by.name())))
+    Err(Error::Facility(format!("the XDP program rejected {by_program} requests in a turn of the {}", by.name())))
 }
 
 /// Open a node with a seam between it and its transport.
-fn open(name: &str, on: &str, (plan, room): (Plan, Option<usize>), untold: bool, watch: &Watch) -> Result<Open, Error> {
+fn open(
+    name: &str,
+    on: &str,
+    (plan, room): (Plan, Option<usize>),
+    without_program: bool,
+    watch: &Watch,
+) -> Result<Open, Error> {
     let (transport, xdp) = sides::open(on, plan.how, Losses::default(), watch)?;
     let mode = transport.caps().mode.clone();
-    let seam = Seam::new(transport, untold);
+    let seam = Seam::new(transport, without_program);
     let seen = seam.seen();
     let builder = Node::builder(name).framing(framing(&plan)).idle(am_api::Idle::spinning());
     let builder = if let Some(frames) = room { builder.receive_frames(frames) } else { builder };

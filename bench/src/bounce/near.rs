@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use am_api::{Endpoint, Handler, NotOpen, Remote};
 
 use super::seam::Seen;
-use super::{Ask, By, ENDPOINT, Ending, Open, Plan, ROOM, Turn, open};
+use super::{By, CloseOnDrop, ENDPOINT, Open, Plan, RECEIVE_FRAMES, Shutdown, Turn, open};
 use crate::cores::pin;
+use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::latency::round_trips;
 use crate::plan::Amount;
-use crate::via::am::facility;
 use crate::watch::Watch;
 
 const WORK: Handler = Handler(0);
@@ -18,21 +18,21 @@ const WORK: Handler = Handler(0);
 /// connections, but few enough that one request at a time is in flight.
 const FLOWS: usize = 64;
 /// The limit of every wait.
-const LONG: Duration = Duration::from_secs(5);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Fill the receiver, then time rejects.
 pub(super) fn measure(
     (round, by): (usize, By),
     (on, plan): (&str, Plan),
     amount: &Amount,
-    ending: &Ending,
+    shutdown: &Shutdown,
     watch: &Watch,
 ) -> Result<Turn, Error> {
     pin(plan.cores.near)?;
     let Open { node, seen, mode, xdp } = open("alpha", on, (plan, None), false, watch)?;
     let mut endpoint = node.endpoint::<()>("app").map_err(facility)?;
     // Dropped before the node closes.
-    let _asked = Ask(ending);
+    let _closing = CloseOnDrop(shutdown);
     let flows = connect(&mut endpoint, watch)?;
     fill(&mut endpoint, &flows, plan.size, (&seen, watch))?;
     let mut turn = Turn { round, by, mode, xdp, round_trips: round_trips() };
@@ -75,7 +75,7 @@ fn fill(
 ) -> Result<(), Error> {
     let (begin, payload) = (Instant::now(), vec![7; size]);
     let mut sent = 0;
-    while sent < FLOWS.max(2 * ROOM) {
+    while sent < FLOWS.max(2 * RECEIVE_FRAMES) {
         let to = flows[sent % FLOWS];
         match endpoint.request(to, WORK, &[], &payload) {
             Ok(()) => sent += 1,
@@ -120,5 +120,5 @@ fn time(
 fn check(begin: Instant, watch: &Watch) -> Result<(), Error> {
     watch.check()?;
     let why = || Error::Lost("the receiver was not there, or not full, in time".to_owned());
-    if begin.elapsed() > LONG { Err(why()) } else { Ok(()) }
+    if begin.elapsed() > SETUP_TIMEOUT { Err(why()) } else { Ok(()) }
 }

@@ -20,8 +20,7 @@ const COLUMNS: &[Column] = &[
     ("round trips", true),
 ];
 
-const NO_PROGRAM: &str =
-    "by the host alone: there is no XDP program in the way of this transport, as there is with --hosts veth";
+const NO_PROGRAM: &str = "rejected by the host alone: this transport has no XDP program; --hosts veth has one";
 
 #[derive(Debug)]
 pub(crate) struct Bounced {
@@ -103,7 +102,7 @@ impl Bounced {
 
     /// Writing to a string cannot fail.
     pub(crate) fn table(&self) -> String {
-        let mut text = "bounce: round trip of a request that a full receiver returns\n\n".to_owned();
+        let mut text = "bounce: round trip of a request that a full receiver rejects\n\n".to_owned();
         let rows: Vec<Vec<String>> = By::ALL.into_iter().filter_map(|by| self.cells(by)).collect();
         align(COLUMNS, &rows, &mut text);
         text.push('\n');
@@ -112,12 +111,12 @@ impl Bounced {
             let ratio = times(ratio);
             let _ = writeln!(
                 text,
-                "  by the host it takes {ratio} times as long as by the program (rounds: {} to {})\n",
+                "  a reject by the host takes {ratio} times as long as by the program (rounds: {} to {})\n",
                 range.0, range.1
             );
         }
         let rounds = rounds(self.rounds);
-        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.spoken());
+        let _ = writeln!(text, "{rounds}, taken in turn; {}", self.plan.cores.words());
         if let Some(turn) = self.turns.first() {
             let _ = writeln!(text, "{}", turn.xdp.map_or(NO_PROGRAM, xdp));
         }
@@ -140,7 +139,7 @@ impl Bounced {
 mod tests {
     use super::*;
     use crate::cores::Cores;
-    use crate::plan::How;
+    use crate::plan::DriverOptions;
 
     fn turn(round: usize, by: By, nanoseconds: u64) -> Turn {
         let mut round_trips = round_trips();
@@ -149,7 +148,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan { how: How::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
+        Plan { how: DriverOptions::default(), size: 16, cores: Cores { near: Some(2), far: Some(3) } }
     }
 
     #[test]

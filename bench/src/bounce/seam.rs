@@ -11,7 +11,7 @@ use am_wire::frame::parse;
 use am_wire::{Address, Buffer, EtherType, Flow, Kind};
 
 /// A request without a reject after this time counts as accepted.
-const LONG: Duration = Duration::from_millis(200);
+const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
 /// A request that has left.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Seen {
 
     fn leaves(&self, number: u32) {
         let (mut left, at) = (self.left.borrow_mut(), Instant::now());
-        left.retain(|other| at - other.at < LONG);
+        left.retain(|other| at - other.at < MAX_ROUND_TRIP);
         match left.iter_mut().find(|other| other.number == number) {
             // Either of the two may come back.
             Some(again) => *again = Left { number, at, alone: false },
@@ -70,12 +70,12 @@ pub(super) struct Seam {
     inner: Box<dyn Transport>,
     seen: Rc<Seen>,
     /// The XDP program does not get what it needs to reject.
-    untold: bool,
+    without_program: bool,
 }
 
 impl Seam {
-    pub(super) fn new(inner: Box<dyn Transport>, untold: bool) -> Seam {
-        Seam { inner, seen: Rc::default(), untold }
+    pub(super) fn new(inner: Box<dyn Transport>, without_program: bool) -> Seam {
+        Seam { inner, seen: Rc::default(), without_program }
     }
 
     pub(super) fn seen(&self) -> Rc<Seen> {
@@ -120,7 +120,7 @@ impl Transport for Seam {
     }
 
     fn way_back(&mut self, flow: Flow, back: &Back) {
-        if !self.untold {
+        if !self.without_program {
             self.inner.way_back(flow, back);
         }
     }
@@ -130,7 +130,7 @@ impl Transport for Seam {
     }
 
     fn full(&mut self, is_full: bool) {
-        if !self.untold {
+        if !self.without_program {
             self.inner.full(is_full);
         }
     }

@@ -8,18 +8,18 @@ use clap::Args;
 use super::options::{HostsArg, Options};
 use super::{Task, usage};
 use crate::cores::CoresArg;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 use crate::error::Error;
 use crate::size::Size;
 use crate::values;
 
 /// The options of `compare`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct CompareRequest {
     /// The peers to measure; all if empty.
     pub(crate) peers: Vec<String>,
     /// Only peers that run over this transport; `None` for all.
-    pub(crate) over: Option<Joint>,
+    pub(crate) over: Option<LocalTransport>,
     /// The file of the plot.
     pub(crate) plot: Option<PathBuf>,
     /// The limit of a foreign program's turn.
@@ -52,11 +52,11 @@ impl Options {
         }
         let over = match self.hosts {
             None | Some(HostsArg::Veth) => None,
-            Some(hosts) => Some(hosts.joint().ok_or_else(|| {
+            Some(hosts) => Some(hosts.local_transport().ok_or_else(|| {
                 usage("compare has no row over that: give --hosts veth for every row, or udp, tcp, shm, memif or virtio-user for the rows over one of them")
             })?),
         };
-        if !self.via.is_empty() || self.bundles.is_some() {
+        if !self.driver.is_empty() || self.coalesce.is_some() {
             return Err(usage("compare has its own rows: choose with --peers, and omit --driver and --coalesce"));
         }
         if self.size.contains(&Size::Full) {
@@ -70,6 +70,6 @@ impl Options {
         self.check_plot(args.plot.as_ref())?;
         self.no_on()?;
         let (peers, plot) = (args.peers.clone(), args.plot.clone());
-        Ok(Task::Compare(Wanted { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
+        Ok(Task::Compare(CompareRequest { peers, over, plot, limit: args.limit, mtu: self.mtu.unwrap_or(1500) }))
     }
 }

@@ -3,23 +3,23 @@
 mod compare;
 mod files;
 mod options;
-mod place;
 mod simulated;
-mod torture;
+mod stress;
+mod topology;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::{CompareArgs, Wanted};
+pub(crate) use compare::{CompareArgs, CompareRequest};
 pub(crate) use options::{Options, Switch};
-pub(crate) use place::{Where, is_interface};
-pub(crate) use torture::TortureArgs;
+pub(crate) use stress::StressArgs;
+pub(crate) use topology::{Topology, is_interface};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::via::Via;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     /// between processes that are stopped at random. Each message has to arrive once and unchanged. It runs until
     /// all --messages have arrived: there is no --time [default: --hosts veth]
     #[command(alias = "torture")]
-    Torture(TortureArgs),
+    Stress(StressArgs),
     /// Latency and bandwidth in a few seconds, with explanations. If a veth pair cannot be made, says why, and
     /// measures in memory
     Demo,
@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Far,
     /// One of the two processes of `stress`, which starts it.
     #[command(hide = true)]
-    Tortured,
+    StressChild,
     /// The process of one turn of `compare`, which starts it.
     #[command(hide = true)]
     Turn,
@@ -137,22 +137,22 @@ impl BandwidthArgs {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Measure these benches.
-    Measure(Vec<Bench>, Where),
+    Measure(Vec<Bench>, Topology),
     /// Measure a bench with these losses, and plot it to this file.
-    Loss(Bench, Vec<Loss>, Where, Option<PathBuf>),
+    Loss(Bench, Vec<Loss>, Topology, Option<PathBuf>),
     /// Measure the curve of bandwidth over size, and plot it to this file.
-    Sweep(Where, Option<PathBuf>),
-    Compare(Wanted),
-    Ablation(Where),
-    Bounce(Where),
+    Sweep(Topology, Option<PathBuf>),
+    Compare(CompareRequest),
+    Ablation(Topology),
+    Bounce(Topology),
     /// Be the far side on this transport.
     Serve(String),
     /// Be the far side of `--hosts`, on this transport.
     Far(String),
     Demo,
-    Torture(TortureArgs, Where),
+    Stress(StressArgs, Topology),
     /// Be one of the two processes of `stress`.
-    Tortured,
+    StressChild,
     /// Be the process of one turn of `compare`.
     Turn,
 }
@@ -162,7 +162,7 @@ impl Cli {
     fn has_its_cable(&self) -> bool {
         let by_itself = matches!(
             self.command,
-            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Torture(_))
+            Some(Command::Compare(_) | Command::Ablation | Command::Bounce | Command::Stress(_))
         );
         by_itself && self.options.hosts.is_none() && self.options.peer.is_none()
     }
@@ -175,12 +175,12 @@ impl Cli {
         let options = &self.options;
         match &self.command {
             Some(Command::Far) => return Ok(Task::Far(options.on.clone().unwrap_or_default())),
-            Some(Command::Tortured) => return Ok(Task::Tortured),
+            Some(Command::StressChild) => return Ok(Task::StressChild),
             Some(Command::Turn) => return Ok(Task::Turn),
             _ => {}
         }
         options.check(self.has_its_cable())?;
-        if options.via.contains(&Via::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
+        if options.driver.contains(&Driver::Cacheline) && !matches!(self.command, Some(Command::Latency)) {
             return Err(usage("--driver cacheline has round trips only: it is for latency"));
         }
         let measures = matches!(self.command, Some(Command::Latency | Command::Bandwidth(_) | Command::Rate));
@@ -191,7 +191,7 @@ impl Cli {
             Some(Command::Serve) => return options.serving(),
             Some(Command::Demo) => return options.demo(),
             Some(Command::Compare(args)) => return options.compare(args),
-            Some(Command::Torture(args)) => return options.torture(args),
+            Some(Command::Stress(args)) => return options.stress(args),
             Some(Command::Bounce) => return options.bounce(),
             _ if options.serve => return options.serving(),
             Some(Command::Latency) => Bench::Latency,
@@ -203,7 +203,7 @@ impl Cli {
             }
             Some(Command::Bandwidth(args)) => args.bench(),
             Some(Command::Rate) => Bench::Rate,
-            Some(Command::Far | Command::Tortured | Command::Turn) | None => {
+            Some(Command::Far | Command::StressChild | Command::Turn) | None => {
                 return Err(usage(
                     "name a command: latency, bandwidth, rate, compare, ablation, bounce, stress or demo; --help has examples",
                 ));

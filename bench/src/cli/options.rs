@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cores::CoresArg;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
+use crate::driver::Driver;
 use crate::names;
-use crate::plan::{Amount, Bench, FramingArg, How, XdpArg};
+use crate::plan::{Amount, Bench, DriverOptions, FramingArg, XdpArg};
 use crate::size::Size;
 use crate::values;
-use crate::via::Via;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HostsArg {
@@ -35,14 +35,14 @@ pub(crate) enum HostsArg {
 
 impl HostsArg {
     /// The transport that joins two processes, if there are two.
-    pub(super) fn joint(self) -> Option<Joint> {
+    pub(super) fn local_transport(self) -> Option<LocalTransport> {
         match self {
             HostsArg::Veth | HostsArg::Loopback | HostsArg::Sim => None,
-            HostsArg::Udp => Some(Joint::Udp),
-            HostsArg::Tcp => Some(Joint::Tcp),
-            HostsArg::Shm => Some(Joint::Shm),
-            HostsArg::Memif => Some(Joint::Memif),
-            HostsArg::VirtioUser => Some(Joint::VirtioUser),
+            HostsArg::Udp => Some(LocalTransport::Udp),
+            HostsArg::Tcp => Some(LocalTransport::Tcp),
+            HostsArg::Shm => Some(LocalTransport::Shm),
+            HostsArg::Memif => Some(LocalTransport::Memif),
+            HostsArg::VirtioUser => Some(LocalTransport::VirtioUser),
         }
     }
 }
@@ -87,8 +87,8 @@ pub(crate) struct Options {
     pub(crate) cores: Option<CoresArg>,
 
     /// The drivers to measure, in turn [default: all that this place has]
-    #[arg(long, global = true, value_delimiter = ',', value_name = "VIA,...", help_heading = "What")]
-    pub(crate) via: Vec<Via>,
+    #[arg(long, alias = "via", global = true, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
+    pub(crate) driver: Vec<Driver>,
     /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds [default: latency 16, bandwidth
     /// full, rate 64, bandwidth --bulk 1M,64K,16M]
     #[arg(long, global = true, value_delimiter = ',', value_name = "BYTES,...", help_heading = "What")]
@@ -98,8 +98,8 @@ pub(crate) struct Options {
     pub(crate) framing: Option<FramingArg>,
     /// Whether several of our messages may share a frame [default: off, so that each message has a frame, as with the
     /// other drivers; on with --sweep]
-    #[arg(long, global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
-    pub(crate) bundles: Option<Switch>,
+    #[arg(long, alias = "bundles", global = true, value_enum, value_name = "ON|OFF", help_heading = "What")]
+    pub(crate) coalesce: Option<Switch>,
     /// Where the XDP program of am and raw runs, on both sides [default: auto]
     #[arg(long, global = true, value_enum, value_name = "WHERE", help_heading = "What")]
     pub(crate) xdp: Option<XdpArg>,
@@ -142,10 +142,10 @@ impl Options {
     }
 
     /// How drivers are opened; `framing` is the default.
-    pub(crate) fn how(&self, framing: FramingArg) -> How {
-        let bundles = self.bundles == Some(Switch::On);
+    pub(crate) fn how(&self, framing: FramingArg) -> DriverOptions {
+        let coalesce = self.coalesce == Some(Switch::On);
         let (framing, xdp) = (self.framing.unwrap_or(framing), self.xdp.unwrap_or_default());
-        How { framing, xdp, bundles, lossy: false, trace: self.trace }
+        DriverOptions { framing, xdp, coalesce, lossy: false, trace: self.trace }
     }
 
     pub(crate) fn sizes(&self, bench: Bench) -> Vec<Size> {
@@ -158,7 +158,7 @@ impl Options {
     }
 
     /// The drivers to measure; `all` is the default.
-    pub(crate) fn vias(&self, all: &[Via]) -> Vec<Via> {
-        if self.via.is_empty() { all.to_vec() } else { self.via.clone() }
+    pub(crate) fn drivers(&self, all: &[Driver]) -> Vec<Driver> {
+        if self.driver.is_empty() { all.to_vec() } else { self.driver.clone() }
     }
 }

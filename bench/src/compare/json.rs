@@ -13,7 +13,7 @@ impl Comparison {
     }
 
     fn line(&self, row: &Row) -> Value {
-        let small = self.asked.small();
+        let small = self.settings.small();
         let [p50, messages, peak] = figures(small);
         json!({
             "bench": "compare",
@@ -37,7 +37,7 @@ impl Comparison {
             "rounds": row.turns.iter().map(|(round, _)| round).collect::<Vec<_>>(),
             "notes": row.notes,
             "failures": row.reasons(),
-            "cores": [self.asked.cores.near, self.asked.cores.far],
+            "cores": [self.settings.cores.near, self.settings.cores.far],
         })
     }
 
@@ -52,11 +52,11 @@ impl Comparison {
             self.rows.iter().filter_map(|row| Some((row.name.to_owned(), beside(row)?))).collect();
         json!({"summary": {
             "bench": "compare",
-            "size": self.asked.small(),
-            "rounds": self.asked.amount.rounds,
-            "mtu": self.asked.mtu,
+            "size": self.settings.small(),
+            "rounds": self.settings.amount.rounds,
+            "mtu": self.settings.mtu,
             "offload": self.offload.map(|Offload { tso, gso, gro }| json!({"tso": tso, "gso": gso, "gro": gro})),
-            "cores": [self.asked.cores.near, self.asked.cores.far],
+            "cores": [self.settings.cores.near, self.settings.cores.far],
             "over_am": over,
         }})
     }

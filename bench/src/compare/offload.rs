@@ -48,7 +48,7 @@ fn read(said: &str) -> Option<Offload> {
 }
 
 /// Switches segmentation offload of the cable off until it is dropped.
-pub(super) struct Cut<'a>(&'a Pair);
+pub(super) struct OffloadOff<'a>(&'a Pair);
 
 /// # Errors
 /// What is missing, and what installs it.
@@ -57,18 +57,18 @@ pub(super) fn find() -> Result<(), String> {
     found.map(drop).map_err(|_| "ethtool is not installed: scripts/setup".to_owned())
 }
 
-impl Cut<'_> {
+impl OffloadOff<'_> {
     /// # Errors
     ///
     /// The interfaces refuse.
-    pub(super) fn before(pair: &Pair) -> Result<Cut<'_>, Error> {
-        let cut = Cut(pair);
+    pub(super) fn before(pair: &Pair) -> Result<OffloadOff<'_>, Error> {
+        let cut = OffloadOff(pair);
         switch(pair, "off")?;
         Ok(cut)
     }
 }
 
-impl Drop for Cut<'_> {
+impl Drop for OffloadOff<'_> {
     fn drop(&mut self) {
         // A cable on which it can be switched off lets it be switched on.
         let _ = switch(self.0, "on");

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::batching::Batching;
 use crate::cores::Cores;
-use crate::deploy::joined::Joint;
+use crate::deploy::processes::LocalTransport;
 use crate::deploy::veth::Pair;
 use crate::error::Error;
-use crate::plan::{Amount, How};
+use crate::plan::{Amount, DriverOptions};
 use crate::watch::Watch;
 
 /// What is between the two sides.
@@ -31,9 +31,9 @@ impl Wire {
     }
 }
 
-/// What every peer is asked to measure.
+/// What every peer has to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct Settings {
     /// Bytes of a message, smallest first.
     pub(crate) sizes: Vec<usize>,
     /// The number of rounds, and the length of each measurement.
@@ -43,12 +43,12 @@ pub(crate) struct Asked {
     /// The cores of both sides.
     pub(crate) cores: Cores,
     /// How our drivers are opened.
-    pub(crate) how: How,
+    pub(crate) how: DriverOptions,
     /// The MTU of the cable.
     pub(crate) mtu: usize,
 }
 
-impl Asked {
+impl Settings {
     /// The size of the table's first figures.
     pub(crate) fn small(&self) -> usize {
         const SMALL: usize = 64;
@@ -56,7 +56,7 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl Settings {
     /// The size whose bandwidths are compared.
     pub(crate) fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(0)
@@ -124,20 +124,29 @@ pub(crate) trait Peer {
     }
 
     /// Whether it runs over this transport. Its name says so, unless it is named after something else.
-    fn goes_over(&self, joint: Joint) -> bool {
-        format!("-{}-", self.name()).contains(&format!("-{}-", joint.name()))
+    fn goes_over(&self, local_transport: LocalTransport) -> bool {
+        format!("-{}-", self.name()).contains(&format!("-{}-", local_transport.name()))
     }
 
     /// The name of the transport that carries its messages.
     fn transport(&self) -> &'static str {
-        let joints = [Joint::Udp, Joint::Tcp, Joint::Shm, Joint::Memif, Joint::VirtioUser];
+        let joints = [
+            LocalTransport::Udp,
+            LocalTransport::Tcp,
+            LocalTransport::Shm,
+            LocalTransport::Memif,
+            LocalTransport::VirtioUser,
+        ];
         let by_dpdk = if self.name().contains("dpdk") { "dpdk" } else { "xdp" };
-        joints.into_iter().find(|joint| self.goes_over(*joint)).map_or(by_dpdk, Joint::name)
+        joints
+            .into_iter()
+            .find(|local_transport| self.goes_over(*local_transport))
+            .map_or(by_dpdk, LocalTransport::name)
     }
 
     /// The payload of a frame, if it has frames.
-    fn mtu(&self, asked: &Asked) -> Option<usize> {
-        (self.wire() == Wire::Veth.name()).then_some(asked.mtu)
+    fn mtu(&self, settings: &Settings) -> Option<usize> {
+        (self.wire() == Wire::Veth.name()).then_some(settings.mtu)
     }
 
     /// How its figures differ from those of other rows.
@@ -152,11 +161,11 @@ pub(crate) trait Peer {
     fn find(&self, watch: &Watch) -> Result<String, String>;
 
     /// About how long one turn takes.
-    fn takes(&self, asked: &Asked) -> Duration;
+    fn takes(&self, settings: &Settings) -> Duration;
 
     /// Measure everything once.
     ///
     /// # Errors
     /// It does not run, or not as expected.
-    fn turn(&self, pair: &Pair, asked: &Asked, watch: &Watch) -> Result<Turn, Error>;
+    fn turn(&self, pair: &Pair, settings: &Settings, watch: &Watch) -> Result<Turn, Error>;
 }

@@ -48,7 +48,7 @@ impl Comparison {
     /// The curves of the rows that have figures. A row keeps its colour.
     fn curves(&self, rows: &[&Row], figure: impl Fn(&Row, usize) -> Option<f64>) -> Vec<Curve> {
         let points = |row: &Row| -> Vec<(f64, f64)> {
-            let all = self.asked.sizes.iter().filter_map(|size| Some((*size as f64, figure(row, *size)?)));
+            let all = self.settings.sizes.iter().filter_map(|size| Some((*size as f64, figure(row, *size)?)));
             all.filter(|(size, value)| *size > 0.0 && *value > 0.0).collect()
         };
         let curves = rows.iter().zip(COLOURS).map(|(row, colour)| {
@@ -72,7 +72,7 @@ impl Comparison {
                 name: "size",
                 is_log: true,
                 range: sizes,
-                ticks: self.asked.sizes.iter().map(|size| *size as f64).collect(),
+                ticks: self.settings.sizes.iter().map(|size| *size as f64).collect(),
                 label: &|size| short(size.round() as usize).replace(" KiB", "K").replace(" MiB", "M"),
             },
             Axis {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::offload::Offload;
-use super::peer::{Asked, OneWay, Peer, Stream, Turn};
+use super::peer::{OneWay, Peer, Settings, Stream, Turn};
 use crate::error::Error;
 use crate::stats::median;
 use crate::sweep::Point;
@@ -11,7 +11,7 @@ use crate::sweep::fit::size_of_rate;
 use crate::watch::Watch;
 
 /// Messages from this size on fill several frames of any length.
-const MANY_FRAMES: usize = 1 << 16;
+const MIN_MANY_FRAMES: usize = 1 << 16;
 
 /// All turns of one peer.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
-    pub(crate) asked: Asked,
+    pub(crate) settings: Settings,
     /// Of the cable, if ethtool told it.
     pub(crate) offload: Option<Offload>,
 }
@@ -92,12 +92,12 @@ impl Turn {
 
 impl Row {
     /// The row of a peer, with the reason if it cannot be measured.
-    pub(crate) fn new(peer: &dyn Peer, asked: &Asked, watch: &Watch) -> Row {
+    pub(crate) fn new(peer: &dyn Peer, settings: &Settings, watch: &Watch) -> Row {
         let (version, absent) = match peer.find(watch) {
             Ok(version) => (version, None),
             Err(why) => (String::new(), Some(why)),
         };
-        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(asked), peer.notes());
+        let (name, what, wire, mtu, notes) = (peer.name(), peer.what(), peer.wire(), peer.mtu(settings), peer.notes());
         let (transport, turns, failures) = (peer.transport(), Vec::new(), Vec::new());
         Row { name, what, wire, transport, mtu, notes, version, absent, turns, failures }
     }
@@ -114,7 +114,7 @@ impl Row {
     pub(crate) fn mode(&self) -> &str {
         match self.turns.last() {
             Some((_, turn)) => &turn.mode,
-            None if self.absent.is_some() => "not here",
+            None if self.absent.is_some() => "not installed",
             None if self.failures.is_empty() => "not measured",
             None => "failed",
         }
@@ -149,7 +149,7 @@ impl Comparison {
     /// A row's round trip, its rate at the small size and its bandwidth at the largest, each divided by that of `am`.
     /// Sizes are equal, and where batching matters, so are batches.
     pub(crate) fn ratios(&self, row: &Row) -> [(&'static str, Option<f64>); 3] {
-        let (small, large) = (self.asked.small(), self.asked.largest());
+        let (small, large) = (self.settings.small(), self.settings.largest());
         let of = |size, ratio: Option<f64>| ratio.filter(|_| self.is_fair(row, size));
         [
             ("p50", self.beside_am(row, |turn| turn.one_way(small)?.middle())),
@@ -162,7 +162,7 @@ impl Comparison {
     fn is_fair(&self, row: &Row, size: usize) -> bool {
         let batching = |row: &Row| row.turns.iter().find_map(|(_, turn)| turn.stream(size)?.batching);
         let am = self.rows.iter().find(|row| row.name == "am").and_then(batching);
-        size >= MANY_FRAMES || (am.is_some() && am == batching(row))
+        size >= MIN_MANY_FRAMES || (am.is_some() && am == batching(row))
     }
 
     /// The median of the rounds' ratios of a row's figure to that of `am`.
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::batching::Batching;
     use crate::cores::Cores;
-    use crate::plan::{Amount, How};
+    use crate::plan::{Amount, DriverOptions};
 
     /// A turn in which a message takes `start` nanoseconds, and one more for each byte.
     pub(crate) fn turn(start: f64) -> Turn {
@@ -223,7 +223,14 @@ pub(crate) mod tests {
         let cores = Cores { near: Some(2), far: Some(3) };
         Comparison {
             rows,
-            asked: Asked { sizes: vec![8, 64, 4096], amount, limit: time, cores, how: How::default(), mtu: 1500 },
+            settings: Settings {
+                sizes: vec![8, 64, 4096],
+                amount,
+                limit: time,
+                cores,
+                how: DriverOptions::default(),
+                mtu: 1500,
+            },
             offload: Some(Offload { tso: true, gso: true, gro: false }),
         }
     }
@@ -276,9 +283,9 @@ pub(crate) mod tests {
         };
         assert_eq!(fair(&all), [[true; 3], [true; 3], [true, false, false], [true, false, false]]);
         for row in &mut all.rows {
-            row.turns[0].1.stream[2].size = MANY_FRAMES;
+            row.turns[0].1.stream[2].size = MIN_MANY_FRAMES;
         }
-        all.asked.sizes = vec![8, 64, MANY_FRAMES];
+        all.settings.sizes = vec![8, 64, MIN_MANY_FRAMES];
         assert_eq!(fair(&all)[2..], [[true, false, true]; 2]);
     }
 

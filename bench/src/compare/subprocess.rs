@@ -14,11 +14,11 @@ use crate::error::Error;
 /// The limit of a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
 /// The limit of the characters of output in an error.
-const MAX_COMPLAINT: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 /// How often the caller is asked whether to go on.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a program may take to end after its standard input is closed.
-const LEAVE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a program printed, and how it ended.
 #[derive(Debug)]
@@ -60,11 +60,11 @@ impl Drop for Group {
         drop(self.0.stdin.take());
         let begin = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
-            if begin.elapsed() > LEAVE {
+            if begin.elapsed() > EXIT_TIMEOUT {
                 let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
                 let _ = self.0.wait();
             }
-            sleep(LOOK);
+            sleep(CHECK_INTERVAL);
         }
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn run(
             }
         }
         status = group.0.try_wait().map_err(RunError::Start)?;
-        sleep(LOOK);
+        sleep(CHECK_INTERVAL);
     }
     let ([out, err], Some(status)) = (texts, status) else { return Err(RunError::TooLong(limit)) };
     Ok(Output { status, out, err })
@@ -121,7 +121,7 @@ pub(super) fn end_of(said: &[u8]) -> String {
     let said: String = said.chars().filter(|c| !c.is_control() || *c == '\n').collect();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text: Vec<char> = lines.join("; ").chars().collect();
-    let end: String = text[text.len().saturating_sub(MAX_COMPLAINT)..].iter().collect();
+    let end: String = text[text.len().saturating_sub(MAX_ERROR_CHARS)..].iter().collect();
     if end.is_empty() { "it printed nothing".to_owned() } else { end }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn a_complaint_is_the_end_of_what_was_said() {
         assert_eq!(end_of(b"\x1b[1mfirst\n\n  last  \n"), "[1mfirst; last");
         assert_eq!(end_of(b""), "it printed nothing");
-        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_COMPLAINT));
+        assert_eq!(end_of("µ".repeat(1000).as_bytes()), "µ".repeat(MAX_ERROR_CHARS));
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             };
             while is_there() {
                 assert!(begin.elapsed() < LONG, "{script}: {pid} is left");
-                sleep(LOOK);
+                sleep(CHECK_INTERVAL);
             }
         }
     }

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::progress::Progress;
-use crate::session::{Order, Placed, Session, run};
+use crate::session::{LocatedLink, Order, Session, run};
 use crate::watch::Watch;
 
 use super::pipe::{Lines, Pipe};
 
 /// How long a child may take to end by itself.
-const LEAVE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A child process; killed when it is dropped, if it has not ended by then.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Drop for Child {
     fn drop(&mut self) {
         // Pipes that were taken are closed by now.
         let start = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < LEAVE {
+        while matches!(self.0.try_wait(), Ok(None)) && start.elapsed() < EXIT_TIMEOUT {
             sleep(Duration::from_millis(2));
         }
         let _ = self.0.kill();
@@ -106,7 +106,7 @@ impl Far {
     pub(crate) fn measure(
         mut self,
         order: &Order,
-        link: &mut dyn Placed,
+        link: &mut dyn LocatedLink,
         progress: &Progress,
         watch: &Watch,
     ) -> Result<Session, Error> {

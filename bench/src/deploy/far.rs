@@ -11,15 +11,15 @@ use crate::link::InterfaceLink;
 use crate::named::NamedLink;
 use crate::plan::{Answer, Plan};
 use crate::serve::{answer, follow};
-use crate::session::Placed;
+use crate::session::LocatedLink;
 use crate::side::Side;
 use crate::watch::Watch;
 
-use super::joined::Files;
 use super::pipe::{Lines, write_line};
+use super::processes::SocketDirectory;
 
 /// Every loop checks the watch. If one does not, the process ends after this time.
-const AT_THE_LATEST: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serve the process that started this one, until it closes the pipe.
 ///
@@ -29,8 +29,8 @@ pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) ->
     let closed = watch.clone();
     let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
     let core = pin(core)?;
-    let _files = Files::of(on);
-    let mut link: Box<dyn Placed> = match on.strip_prefix("xdp:") {
+    let _files = SocketDirectory::of(on);
+    let mut link: Box<dyn LocatedLink> = match on.strip_prefix("xdp:") {
         Some(interface) => Box::new(InterfaceLink::new(Side::Far, name, interface, core)?),
         None => Box::new(NamedLink::new(Side::Far, name, on, core)?),
     };
@@ -41,7 +41,7 @@ pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) ->
     }
 }
 
-fn follow_all(plans: &Lines<Plan>, link: &mut dyn Placed, watch: &Watch) -> Result<(), Error> {
+fn follow_all(plans: &Lines<Plan>, link: &mut dyn LocatedLink, watch: &Watch) -> Result<(), Error> {
     while let Some(plan) = plans.next(Duration::MAX, watch)? {
         let answer = answer(&plan, link.here());
         write_line(&mut stdout(), &answer)?;
@@ -58,6 +58,6 @@ fn follow_all(plans: &Lines<Plan>, link: &mut dyn Placed, watch: &Watch) -> Resu
 
 fn end(watch: &Watch) {
     watch.peer_is_gone();
-    thread::sleep(AT_THE_LATEST);
+    thread::sleep(EXIT_TIMEOUT);
     process::exit(1);
 }

@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 
 use crate::cores::processor_time;
 use crate::error::Error;
-use crate::plan::{Answer, Place, Plan};
-use crate::session::Control;
+use crate::plan::{Answer, Plan, SideInfo};
+use crate::session::PlanChannel;
 use crate::watch::Watch;
 
-use super::ANSWER;
+use super::ANSWER_TIMEOUT;
 
 /// How often signals are checked while nothing arrives.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lines of `T` as they arrive. A thread of its own reads them, and sleeps in between.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
     pub(crate) fn next(&self, patience: Duration, watch: &Watch) -> Result<Option<T>, Error> {
         let start = Instant::now();
         loop {
-            match self.lines.recv_timeout(LOOK) {
+            match self.lines.recv_timeout(CHECK_INTERVAL) {
                 Ok(line) => return line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => watch.check()?,
@@ -80,7 +80,7 @@ pub(crate) fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<()
 }
 
 fn gone() -> Error {
-    Error::PeerGone("it was killed, or failed as it says above".to_owned())
+    Error::PeerGone("it was killed, or printed its error above".to_owned())
 }
 
 /// The near side's end of the pipe.
@@ -93,10 +93,10 @@ pub(crate) struct Pipe<W> {
     pub(crate) far: Option<u32>,
 }
 
-impl<W: Write> Control for Pipe<W> {
-    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<Place, Error> {
+impl<W: Write> PlanChannel for Pipe<W> {
+    fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
         write_line(&mut self.to, plan)?;
-        self.from.next(ANSWER, watch)?.ok_or_else(gone)?.into_place()
+        self.from.next(ANSWER_TIMEOUT, watch)?.ok_or_else(gone)?.into_place()
     }
 
     fn worked(&self) -> Option<Duration> {
@@ -124,14 +124,14 @@ mod tests {
         let closed = watch.clone();
         let lines: Lines<Answer> = Lines::read(from, move || closed.peer_is_gone());
         write_line(&mut to, &Answer::Refused("no".to_owned())).unwrap();
-        assert_eq!(lines.next(ANSWER, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
+        assert_eq!(lines.next(ANSWER_TIMEOUT, &watch).unwrap(), Some(Answer::Refused("no".to_owned())));
 
         writeln!(to, "{{}}").unwrap();
-        assert!(refused(lines.next(ANSWER, &watch)).starts_with("not understood"));
-        assert_eq!(refused(lines.next(LOOK, &watch)), "no answer within 0 s");
+        assert!(refused(lines.next(ANSWER_TIMEOUT, &watch)).starts_with("not understood"));
+        assert_eq!(refused(lines.next(CHECK_INTERVAL, &watch)), "no answer within 0 s");
 
         drop(to);
-        assert_eq!(lines.next(ANSWER, &Watch::default()).unwrap(), None);
+        assert_eq!(lines.next(ANSWER_TIMEOUT, &Watch::default()).unwrap(), None);
         while watch.check().is_ok() {
             thread::yield_now();
         }

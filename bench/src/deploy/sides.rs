@@ -4,16 +4,16 @@ use am_afxdp::Options;
 use am_transport::faulty::{Faults, Faulty};
 use am_transport::{Name, NameError, Transport};
 
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::once_free;
 use crate::named::{self, NamedLink, STAGE};
-use crate::plan::How;
-use crate::session::Placed;
+use crate::plan::DriverOptions;
+use crate::session::LocatedLink;
 use crate::side::Side;
-use crate::via::Via;
 use crate::watch::Watch;
 
-use super::joined::{Ends, Joint};
+use super::processes::{LocalTransport, TransportPair};
 use super::veth::{INTERFACE, Pair, check_mtu};
 
 /// How the name of an interface begins.
@@ -23,7 +23,7 @@ const XDP: &str = "xdp:";
 pub(crate) struct Sides {
     /// The payload of a frame.
     pub(crate) mtu: u32,
-    ends: Ends,
+    ends: TransportPair,
     /// Present if each side has its own host.
     pair: Option<Pair>,
 }
@@ -34,18 +34,18 @@ impl Sides {
     /// # Errors
     /// The cable cannot carry a node with this MTU, or something is missing.
     pub(crate) fn cabled(mtu: u32) -> Result<Sides, Error> {
-        check_mtu(mtu, &[Via::Am])?;
+        check_mtu(mtu, &[Driver::Am])?;
         let names = [(); 2].map(|()| format!("{XDP}{INTERFACE}"));
-        Ok(Sides { mtu, ends: Ends::of(names), pair: Some(Pair::new(mtu)?) })
+        Ok(Sides { mtu, ends: TransportPair::of(names), pair: Some(Pair::new(mtu)?) })
     }
 
     /// Two processes or threads, joined by this transport.
     ///
     /// # Errors
-    /// As [`Joint::ends`].
-    pub(crate) fn joined(joint: Joint, mtu: Option<u32>) -> Result<Sides, Error> {
-        let mtu = mtu.unwrap_or(joint.mtu());
-        Ok(Sides { mtu, ends: joint.ends(Some(mtu))?, pair: None })
+    /// As [`LocalTransport::ends`].
+    pub(crate) fn joined(local_transport: LocalTransport, mtu: Option<u32>) -> Result<Sides, Error> {
+        let mtu = mtu.unwrap_or(local_transport.mtu());
+        Ok(Sides { mtu, ends: local_transport.ends(Some(mtu))?, pair: None })
     }
 
     /// On a simulated network.
@@ -55,7 +55,7 @@ impl Sides {
     pub(crate) fn simulated(on: &str) -> Result<Sides, Error> {
         let near = NamedLink::new(Side::Near, "alpha", on, None)?;
         let mtu = near.here()?.mtu.unwrap_or_default();
-        Ok(Sides { mtu, ends: Ends::of([(); 2].map(|()| on.to_owned())), pair: None })
+        Ok(Sides { mtu, ends: TransportPair::of([(); 2].map(|()| on.to_owned())), pair: None })
     }
 
     /// The transport of a side, as named when it is opened for the nth time.
@@ -95,7 +95,7 @@ pub(crate) struct Losses {
 /// Why it cannot be opened.
 pub(crate) fn open(
     on: &str,
-    how: How,
+    how: DriverOptions,
     losses: Losses,
     watch: &Watch,
 ) -> Result<(Box<dyn Transport>, Option<&'static str>), Error> {

@@ -5,7 +5,7 @@ use crate::cores::Cores;
 use crate::error::Error;
 use crate::named::NamedLink;
 use crate::progress::Progress;
-use crate::session::{Order, Placed, Session};
+use crate::session::{LocatedLink, Order, Session};
 use crate::side::Side;
 use crate::watch::Watch;
 

@@ -5,10 +5,10 @@ use std::thread;
 
 use crate::cores::pin;
 use crate::error::Error;
-use crate::plan::{Place, Plan};
+use crate::plan::{Plan, SideInfo};
 use crate::progress::Progress;
 use crate::serve::follow;
-use crate::session::{Control, Link, Order, Session, run};
+use crate::session::{Link, Order, PlanChannel, Session, run};
 use crate::watch::Watch;
 
 /// Measure between the near side on this thread, and the far side on another.
@@ -17,8 +17,8 @@ use crate::watch::Watch;
 /// The reason for an early end of the session.
 pub(crate) fn measure(
     order: &Order,
-    (here, mut link): (Place, impl Link),
-    (there, mut far): (Place, impl Link + Send),
+    (here, mut link): (SideInfo, impl Link),
+    (there, mut far): (SideInfo, impl Link + Send),
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
@@ -28,7 +28,7 @@ pub(crate) fn measure(
     let core = there.core;
     thread::scope(|scope| {
         let far = scope.spawn(|| serve(asked, core, &mut far, &far_watch).inspect_err(|_| watch.peer_is_gone()));
-        let mut control = Hand { plans, there };
+        let mut control = PlanHandover { plans, there };
         let near = pin(here.core).and_then(|_| run(order, &here, &mut control, &mut link, progress, watch));
         // The far side no longer waits for anything.
         drop((control, link));
@@ -59,13 +59,13 @@ fn serve(plans: Receiver<Plan>, core: Option<usize>, link: &mut dyn Link, watch:
 }
 
 /// Hands plans to the other thread, which cannot refuse.
-struct Hand {
+struct PlanHandover {
     plans: Sender<Plan>,
-    there: Place,
+    there: SideInfo,
 }
 
-impl Control for Hand {
-    fn ask(&mut self, plan: &Plan, _: &Watch) -> Result<Place, Error> {
+impl PlanChannel for PlanHandover {
+    fn ask(&mut self, plan: &Plan, _: &Watch) -> Result<SideInfo, Error> {
         self.plans.send(plan.clone()).map_err(|_| lost("its thread has ended"))?;
         Ok(self.there.clone())
     }

@@ -15,13 +15,13 @@ use am_afxdp::Interface;
 use am_netns::{Host, VethOptions, veth};
 
 use crate::cores::{Cores, pin};
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::named::NamedLink;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
 use crate::side::Side;
-use crate::via::Via;
 use crate::watch::Watch;
 
 use super::child::Far;
@@ -30,7 +30,7 @@ use super::child::Far;
 pub(crate) const INTERFACE: &str = "am0";
 pub(crate) const ADDRESSES: (&str, &str) = ("10.77.0.1/24", "10.77.0.2/24");
 /// The smallest MTU of a veth. AF_XDP carries the largest.
-const LEAST_OF_A_VETH: u32 = 68;
+const MIN_VETH_MTU: u32 = 68;
 
 /// Two hosts and the cable between them, as long as this lives.
 #[derive(Debug)]
@@ -100,34 +100,34 @@ pub(crate) fn measure(
     progress: &Progress,
     watch: &Watch,
 ) -> Result<Session, Error> {
-    check_mtu(mtu, &order.vias)?;
+    check_mtu(mtu, &order.drivers)?;
     Pair::new(mtu)?.measure(order, cores, progress, watch)
 }
 
 /// Check the MTU here: later errors would name an interface that the user cannot reach.
-pub(crate) fn check_mtu(mtu: u32, vias: &[Via]) -> Result<(), Error> {
-    let most = most(vias);
-    let least = if vias.contains(&Via::Am) { super::LEAST_MTU } else { LEAST_OF_A_VETH };
+pub(crate) fn check_mtu(mtu: u32, drivers: &[Driver]) -> Result<(), Error> {
+    let most = most(drivers);
+    let least = if drivers.contains(&Driver::Am) { super::MIN_MTU } else { MIN_VETH_MTU };
     if (least..=most).contains(&mtu) {
         return Ok(());
     }
-    Err(Error::Usage(format!("--mtu {mtu} does not go: from {least} to {most} for what is to be measured")))
+    Err(Error::Usage(format!("--mtu {mtu} is out of range: from {least} to {most} for these drivers")))
 }
 
-fn most(vias: &[Via]) -> u32 {
+fn most(drivers: &[Driver]) -> u32 {
     // The rows of the ablation write each frame in one piece.
-    let is_row = |via: &Via| matches!(via, Via::Row(_)) && !via.is_kernel();
-    if vias.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
+    let is_row = |driver: &Driver| matches!(driver, Driver::Row(_)) && !driver.is_kernel();
+    if drivers.iter().any(is_row) { am_afxdp::ONE_CHUNK_MTU } else { am_afxdp::MOST_MTU }
 }
 
 /// Check an interface whose MTU is fixed.
-pub(super) fn check_interface(interface: &Interface, vias: &[Via]) -> Result<(), Error> {
-    let (Interface { name, mtu, .. }, most) = (interface, most(vias));
+pub(super) fn check_interface(interface: &Interface, drivers: &[Driver]) -> Result<(), Error> {
+    let (Interface { name, mtu, .. }, most) = (interface, most(drivers));
     if *mtu <= most {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the MTU of {name} is {mtu}, and what is to be measured has at most {most}: `ip link set dev {name} mtu {most}`, and the \
+        "the MTU of {name} is {mtu}, and these drivers allow at most {most}: run `ip link set dev {name} mtu {most}`, and the \
          same on the other machine"
     )))
 }
@@ -144,16 +144,16 @@ mod tests {
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {
-        assert!(check_mtu(1500, &[Via::Am, Via::Udp]).is_ok());
-        assert!(check_mtu(65000, &[Via::Am, Via::Raw, Via::Udp]).is_ok());
-        assert!(check_mtu(68, &[Via::Raw, Via::Udp]).is_ok() && check_mtu(140, &[Via::Am]).is_ok());
-        for (mtu, via, goes) in [
-            (67, Via::Raw, "from 68 to 65535"),
-            (68, Via::Am, "from 140 to 65535"),
-            (65536, Via::Am, "from 140 to 65535"),
-            (9000, Via::Row(Row::Hybrid), "from 68 to 3826"),
+        assert!(check_mtu(1500, &[Driver::Am, Driver::Udp]).is_ok());
+        assert!(check_mtu(65000, &[Driver::Am, Driver::Raw, Driver::Udp]).is_ok());
+        assert!(check_mtu(68, &[Driver::Raw, Driver::Udp]).is_ok() && check_mtu(140, &[Driver::Am]).is_ok());
+        for (mtu, driver, goes) in [
+            (67, Driver::Raw, "from 68 to 65535"),
+            (68, Driver::Am, "from 140 to 65535"),
+            (65536, Driver::Am, "from 140 to 65535"),
+            (9000, Driver::Row(Row::Hybrid), "from 68 to 3826"),
         ] {
-            let error = check_mtu(mtu, &[via]).unwrap_err();
+            let error = check_mtu(mtu, &[driver]).unwrap_err();
             assert!(error.to_string().contains(goes), "{error}");
             assert_eq!(error.exit_code(), 2);
         }

@@ -5,32 +5,32 @@
 //!    │ Hello {bench, size, times} ─────────────▶│  repeated until answered
 //!    │◀────────────────────────────────── Ready │
 //!    │ data ───────────────────────────────────▶│
-//!    │◀──────────── data (latency) · Got (flow, losses) │  a via with no flow control gets a window
+//!    │◀──────────── data (latency) · Got (flow, losses) │  a driver with no flow control gets a window
 //!    │◀────────────── Counted {messages, bytes} │  not for latency: the receiver's own interval
 //!    │ HowMany {sent} ─────────────────────────▶│  until all has come, or no more does:
 //!    │◀───────────────────────── Got {messages} │  only then is something lost
 //!    │ Stop ───────────────────────────────────▶│
 //!    │◀──────────────── Stopped {in all, wrong} │
 //!    ╎ … next size …                            ╎
-//!    │ End ────────────────────────────────────▶│  next via; GiveUp: no more at all
+//!    │ End ────────────────────────────────────▶│  next driver; GiveUp: no more at all
 //!    │◀────────────────────────────────── Ended │
 //! ```
 //!
-//! Read first: [`Port`], then [`latency`] and [`throughput`], then [`far`].
+//! Read first: [`Channel`], then [`latency`] and [`throughput`], then [`far`].
 
+mod control;
 pub(crate) mod far;
 pub(crate) mod latency;
-mod note;
-mod pace;
+mod spin_wait;
 mod steps;
 pub(crate) mod throughput;
 
 #[cfg(test)]
 pub(crate) mod fake;
 
-pub(crate) use note::{Note, Step};
-pub(crate) use pace::{Pace, Patience};
-pub(crate) use steps::{STAY, end, give_up, settle, start, stop};
+pub(crate) use control::{ControlMessage, Step};
+pub(crate) use spin_wait::{SpinWait, Timeouts};
+pub(crate) use steps::{CONFIRM_TIME, end, give_up, settle, start, stop};
 
 use crate::batching::Batching;
 use crate::error::Error;
@@ -50,14 +50,14 @@ pub(crate) struct Arrived {
     /// Data messages with wrong length or content.
     pub(crate) wrong: u64,
     /// A control message of the other side.
-    pub(crate) note: Option<Note>,
+    pub(crate) control: Option<ControlMessage>,
 }
 
 impl Arrived {
     /// Add a later result.
     #[inline]
     pub(crate) fn add(&mut self, more: Arrived) {
-        self.note = more.note;
+        self.control = more.control;
         self.messages += more.messages;
         self.bytes += more.bytes;
         self.wrong += more.wrong;
@@ -66,10 +66,10 @@ impl Arrived {
 
 /// One side of an open driver: data messages of one size, and control messages.
 ///
-/// A channel without its own flow control has a [`window`](Port::window): it may lose messages of both kinds, and keeps
+/// A channel without its own flow control has a [`window`](Channel::window): it may lose messages of both kinds, and keeps
 /// their order. A channel with flow control loses nothing, but a control message may overtake data that is sent again.
 /// Any control message may find no room, so a side that waits for an answer asks again.
-pub(crate) trait Port {
+pub(crate) trait Channel {
     /// The device and its mode: `veth copy`, `kernel`, `memory`.
     fn mode(&self) -> &str;
 
@@ -101,7 +101,7 @@ pub(crate) trait Port {
         self.largest()
     }
 
-    /// The frames of a data message of this size, at most [`most`](Port::most) bytes.
+    /// The frames of a data message of this size, at most [`most`](Channel::most) bytes.
     fn frames(&self, size: usize) -> usize {
         size.div_ceil(self.largest().max(1)).max(1)
     }
@@ -111,7 +111,7 @@ pub(crate) trait Port {
         frames * self.largest()
     }
 
-    /// Set the size of data messages, at most [`most`](Port::most).
+    /// Set the size of data messages, at most [`most`](Channel::most).
     ///
     /// # Errors
     /// The driver cannot be used.
@@ -164,7 +164,7 @@ pub(crate) trait Port {
     ///
     /// # Errors
     /// The driver cannot be used any more.
-    fn tell(&mut self, note: Note) -> Result<(), Error>;
+    fn send_control(&mut self, control: ControlMessage) -> Result<(), Error>;
 
     /// The most data messages in flight, for a driver without its own flow control, which may lose what arrives too
     /// fast.

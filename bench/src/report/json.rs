@@ -12,7 +12,8 @@ use super::{Comparison, Report};
 #[derive(Serialize)]
 struct LatencyLine<'a> {
     bench: Bench,
-    via: &'a str,
+    #[serde(rename = "via")]
+    driver: &'a str,
     mode: &'a str,
     framing: &'a str,
     size: usize,
@@ -32,7 +33,8 @@ struct RttNs {
 #[derive(Serialize)]
 struct RateLine<'a> {
     bench: Bench,
-    via: &'a str,
+    #[serde(rename = "via")]
+    driver: &'a str,
     size: usize,
     messages_per_s: u64,
     frames_per_s: u64,
@@ -68,17 +70,17 @@ impl Report {
 
     fn line(&self, row: &Row) -> Value {
         let cores = [self.cores.near, self.cores.far];
-        let loss = (!self.kept.is_empty()).then(|| row.loss.per_cent());
+        let loss = (!self.retained.is_empty()).then(|| row.loss.per_cent());
         let (batching, bundles) = (row.batching, row.batching == Batching::Shared);
         let more = More { by_round: &row.by_round, lost: row.lost, batching, bundles, loss, xdp: row.xdp, cores };
-        let (via, mode, framing, size) = (row.via.name(), row.mode.as_str(), row.framing, row.cut.size);
+        let (driver, mode, framing, size) = (row.driver.name(), row.mode.as_str(), row.framing, row.layout.size);
         let line = match &row.figures {
             Figures::RoundTrips(h) => {
                 let at = |quantile| h.value_at_quantile(quantile);
                 let rtt_ns = RttNs { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
                 serde_json::to_value(LatencyLine {
                     bench: row.bench,
-                    via,
+                    driver,
                     mode,
                     framing,
                     size,
@@ -89,7 +91,7 @@ impl Report {
             }
             Figures::Rates(rates) => serde_json::to_value(RateLine {
                 bench: row.bench,
-                via,
+                driver,
                 size,
                 messages_per_s: rates.messages.round() as u64,
                 frames_per_s: rates.frames.round() as u64,
@@ -106,8 +108,8 @@ impl Report {
     fn summary(&self) -> Value {
         let Some(first) = self.comparisons.first() else { return json!({}) };
         let mut summary = named(&first.ratios);
-        if !self.kept.is_empty() {
-            summary.insert("kept".to_owned(), self.kept_by_loss(first));
+        if !self.retained.is_empty() {
+            summary.insert("kept".to_owned(), self.retained_by_loss(first));
         }
         summary.insert("bench".to_owned(), json!(first.bench));
         summary.insert("rounds".to_owned(), json!(self.rounds));
@@ -121,10 +123,12 @@ impl Report {
     }
 
     /// The share of the rate that our messages retain at the first size, by loss in per cent.
-    fn kept_by_loss(&self, first: &Comparison) -> Value {
+    fn retained_by_loss(&self, first: &Comparison) -> Value {
         let size = self.size_of(first);
-        let its = self.kept.iter().filter(|kept| kept.size == size);
-        Value::Object(its.map(|kept| (kept.loss.per_cent().to_string(), json!(short(kept.median)))).collect())
+        let its = self.retained.iter().filter(|retained| retained.size == size);
+        Value::Object(
+            its.map(|retained| (retained.loss.per_cent().to_string(), json!(short(retained.median)))).collect(),
+        )
     }
 
     fn comparison(&self, comparison: &Comparison) -> Value {
@@ -132,14 +136,14 @@ impl Report {
         let (size, loss) = (self.size_of(comparison), self.loss_of(comparison));
         all.insert("bench".to_owned(), json!(comparison.bench));
         all.insert("size".to_owned(), json!(size));
-        if !self.kept.is_empty() {
+        if !self.retained.is_empty() {
             all.insert("loss".to_owned(), json!(loss.per_cent()));
         }
         all.extend(named(&comparison.ratios));
         let mut range: Map<String, Value> = comparison.ratios.iter().map(|r| (r.name(), ends(r.range))).collect();
-        if let Some(kept) = self.kept.iter().find(|kept| (kept.size, kept.loss) == (size, loss)) {
-            all.insert("kept".to_owned(), json!(short(kept.median)));
-            range.insert("kept".to_owned(), ends(kept.range));
+        if let Some(retained) = self.retained.iter().find(|retained| (retained.size, retained.loss) == (size, loss)) {
+            all.insert("kept".to_owned(), json!(short(retained.median)));
+            range.insert("kept".to_owned(), ends(retained.range));
         }
         all.insert("range".to_owned(), Value::Object(range));
         Value::Object(all)
@@ -162,20 +166,20 @@ fn short(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::cores::Cores;
+    use crate::driver::Driver;
     use crate::plan::Bench;
     use crate::report::Report;
     use crate::stats::tests::measured;
-    use crate::via::Via;
 
     const CORES: Cores = Cores { near: Some(2), far: Some(3) };
 
     #[test]
     fn latency_lines() {
         let all = [
-            measured(Bench::Latency, 0, Via::Am, 0, 1040),
-            measured(Bench::Latency, 0, Via::Raw, 0, 1000),
-            measured(Bench::Latency, 1, Via::Am, 0, 2000),
-            measured(Bench::Latency, 1, Via::Raw, 0, 1000),
+            measured(Bench::Latency, 0, Driver::Am, 0, 1040),
+            measured(Bench::Latency, 0, Driver::Raw, 0, 1000),
+            measured(Bench::Latency, 1, Driver::Am, 0, 2000),
+            measured(Bench::Latency, 1, Driver::Raw, 0, 1000),
         ];
         let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let rtt = r#""rtt_ns":{"p50":1040,"p99":1040,"p999":1040},"n":10"#;
@@ -197,9 +201,9 @@ mod tests {
     #[test]
     fn rate_lines_and_every_pair_that_ran() {
         let all = [
-            measured(Bench::Rate, 0, Via::Am, 0, 400),
-            measured(Bench::Rate, 0, Via::Raw, 0, 500),
-            measured(Bench::Rate, 0, Via::Udp, 0, 100),
+            measured(Bench::Rate, 0, Driver::Am, 0, 400),
+            measured(Bench::Rate, 0, Driver::Raw, 0, 500),
+            measured(Bench::Rate, 0, Driver::Udp, 0, 100),
         ];
         let lines: Vec<String> = Report::new(&all, CORES).json().iter().map(ToString::to_string).collect();
         let start = r#"{"bench":"rate","via":"am","size":64,"messages_per_s":400,"frames_per_s":400,"#;

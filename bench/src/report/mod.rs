@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::cores::Cores;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Apart, Kept, Measured, Ratio, Row, apart, kept, ratios, rows};
+use crate::stats::{Measured, MismatchedPair, Ratio, Retained, Row, mismatches, ratios, retained, rows};
 
 pub(crate) use loss_curve::loss_curve;
 pub(crate) use words::{INTRODUCTION, LOOPBACK};
@@ -22,7 +22,7 @@ pub(crate) struct Report {
     /// By bench and position of the size.
     comparisons: Vec<Comparison>,
     /// The rates with losses on purpose, relative to those without.
-    kept: Vec<Kept>,
+    retained: Vec<Retained>,
     cores: Cores,
     rounds: usize,
 }
@@ -34,7 +34,7 @@ struct Comparison {
     nth_size: usize,
     ratios: Vec<Ratio>,
     /// The pairs that have no ratio.
-    apart: Vec<Apart>,
+    mismatches: Vec<MismatchedPair>,
 }
 
 impl Report {
@@ -43,14 +43,15 @@ impl Report {
         let mut places: Vec<(Bench, usize)> = rows.iter().map(|row| (row.bench, row.nth_size)).collect();
         places.dedup();
         let compare = |(bench, nth_size)| {
-            let (ratios, apart) = (ratios(all, bench, nth_size), apart(&rows, bench, nth_size));
-            Comparison { bench, nth_size, ratios, apart }
+            let (ratios, mismatches) = (ratios(all, bench, nth_size), mismatches(&rows, bench, nth_size));
+            Comparison { bench, nth_size, ratios, mismatches }
         };
         let rounds = rows.iter().map(|row| row.by_round.len()).max().unwrap_or(0);
         let benches: BTreeSet<u8> = rows.iter().map(|row| row.bench.code()).collect();
-        let kept = benches.into_iter().filter_map(Bench::from_code).flat_map(|bench| kept(all, bench)).collect();
+        let retained =
+            benches.into_iter().filter_map(Bench::from_code).flat_map(|bench| retained(all, bench)).collect();
         let comparisons = places.into_iter().map(compare).collect();
-        Report { comparisons, rows, kept, cores, rounds }
+        Report { comparisons, rows, retained, cores, rounds }
     }
 
     /// Whether the network was simulated.
@@ -61,7 +62,7 @@ impl Report {
     fn size_of(&self, comparison: &Comparison) -> usize {
         let here = |row: &&Row| (row.bench, row.nth_size) == (comparison.bench, comparison.nth_size);
         // A full frame holds more with some drivers than with others, if they share no size.
-        self.rows.iter().filter(here).map(|row| row.cut.size).max().unwrap_or(0)
+        self.rows.iter().filter(here).map(|row| row.layout.size).max().unwrap_or(0)
     }
 
     fn loss_of(&self, comparison: &Comparison) -> Loss {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::batching::Batching;
+use crate::driver::Driver;
 use crate::loss::Loss;
 use crate::plan::Bench;
-use crate::stats::{Figures, Kept, Row};
-use crate::via::Via;
+use crate::stats::{Figures, Retained, Row};
 
 use super::words::{SIMULATED, rounds, sentence, telling, times, xdp};
 use super::{Comparison, Report};
@@ -15,7 +15,7 @@ use super::{Comparison, Report};
 pub(crate) type Column = (&'static str, bool);
 
 const LATENCY: &[Column] = &[
-    ("via", false),
+    ("driver", false),
     ("mode", false),
     ("framing", false),
     ("size", true),
@@ -27,7 +27,7 @@ const LATENCY: &[Column] = &[
 ];
 
 const THROUGHPUT: &[Column] = &[
-    ("via", false),
+    ("driver", false),
     ("mode", false),
     ("framing", false),
     ("size", true),
@@ -51,7 +51,7 @@ impl Report {
         }
         let rounds = rounds(self.rounds);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{rounds}, vias taken in turn; {}", self.cores.spoken());
+        let _ = writeln!(text, "{rounds}, drivers taken in turn; {}", self.cores.words());
         if let Some(at) = self.rows.iter().find_map(|row| row.xdp) {
             let _ = writeln!(text, "{}", xdp(at));
         }
@@ -66,12 +66,12 @@ impl Report {
         let (head, columns) = match bench {
             Bench::Latency => ("latency: round trip of a request and its reply of the same size", LATENCY),
             Bench::Volley => ("volley: round trip of a transfer and one back of the same size", LATENCY),
-            Bench::Bandwidth if shared => ("bandwidth: one way, am in bundles, as the receiver counts", THROUGHPUT),
-            Bench::Rate if shared => ("rate: one way, am in bundles, as the receiver counts", THROUGHPUT),
-            Bench::Bandwidth => ("bandwidth: one way, one message a frame, as the receiver counts", THROUGHPUT),
-            Bench::Rate => ("rate: one way, one message a frame, as the receiver counts", THROUGHPUT),
+            Bench::Bandwidth if shared => ("bandwidth: one way, am coalesced, counted by the receiver", THROUGHPUT),
+            Bench::Rate if shared => ("rate: one way, am coalesced, counted by the receiver", THROUGHPUT),
+            Bench::Bandwidth => ("bandwidth: one way, one message a frame, counted by the receiver", THROUGHPUT),
+            Bench::Rate => ("rate: one way, one message a frame, counted by the receiver", THROUGHPUT),
             Bench::Bulk => (
-                "bulk: one way, transfers into the receiver's memory beside as many bare frames as hold as much",
+                "bulk: one way, transfers into the receiver's memory, compared with bare frames of as many bytes",
                 THROUGHPUT,
             ),
         };
@@ -82,12 +82,12 @@ impl Report {
         for comparison in self.comparisons.iter().filter(|c| c.bench == bench) {
             self.compare(comparison, text);
         }
-        for kept in self.kept.iter().filter(|_| bench != Bench::Latency) {
-            let Kept { via, size, loss, median, range } = kept;
+        for retained in self.retained.iter().filter(|_| bench != Bench::Latency) {
+            let Retained { driver, size, loss, median, range } = retained;
             let (size, range) = (bytes(*size), (times(range.0), times(range.1)));
             let _ = writeln!(
                 text,
-                "  {via} keeps {} of its rate where {loss} of the frames are lost, at {size} (rounds: {} to {})",
+                "  {driver} retains {} of its rate when {loss} of the frames are lost, at {size} (rounds: {} to {})",
                 times(*median),
                 range.0,
                 range.1
@@ -113,7 +113,7 @@ impl Report {
 
     /// The name of raw frames in a sentence.
     fn raw(&self) -> &'static str {
-        let raw = self.rows.iter().find(|row| row.via == Via::Raw);
+        let raw = self.rows.iter().find(|row| row.driver == Driver::Raw);
         match raw.map(|row| row.mode.as_str()) {
             Some("kernel") => "a bare socket",
             // Only AF_XDP's rows say where an XDP program ran.
@@ -130,14 +130,14 @@ impl Report {
             let _ = writeln!(text, "  {size}{} ({range})", sentence(comparison.bench, ratio, self.raw()));
         }
         // The ratio of am and udp goes both ways, and needs one line.
-        for (over, under, why) in comparison.apart.iter().filter(|(over, ..)| *over == Via::Am) {
+        for (over, under, why) in comparison.mismatches.iter().filter(|(over, ..)| *over == Driver::Am) {
             let _ = writeln!(text, "  {size}no ratio of {over} to {under}: {}", why.words());
         }
     }
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.via.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.cut.size)];
+    let mut cells = vec![row.driver.to_string(), row.mode.clone(), row.framing.to_owned(), bytes(row.layout.size)];
     match &row.figures {
         Figures::RoundTrips(h) => {
             cells.extend([0.5, 0.99, 0.999].map(|quantile| nanoseconds(h.value_at_quantile(quantile))));
@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn each_row_says_its_loss_where_frames_are_lost() {
-        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Via::Am, 0, 1_000_000) };
+        let with = |nth, loss| Measured { loss: Loss(loss), ..measured(Bench::Bulk, nth, Driver::Am, 0, 1_000_000) };
         let cores = Cores { near: None, far: None };
         let text = Report::new(&[with(0, 0), with(1, 10), with(2, 10_000)], cores).table();
-        let expected = "  via  mode       framing  size    loss  user bytes  messages    frames  lost
-  am   veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am   veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
-  am   veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+        let expected = "  driver  mode       framing  size    loss  user bytes  messages    frames  lost
+  am      veth copy  bare     64 B     0 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B  0.01 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
+  am      veth copy  bare     64 B    10 %   64.0 MB/s  1.00 M/s  1.00 M/s     1
 ";
         assert!(text.contains(expected), "{text}");
         let text = Report::new(&[with(0, 0)], cores).table();
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_stands_alone_has_one_empty_line_below_it() {
-        let all = [measured(Bench::Latency, 0, Via::Am, 0, 5_900)];
+        let all = [measured(Bench::Latency, 0, Driver::Am, 0, 5_900)];
         let text = Report::new(&all, Cores { near: None, far: None }).table();
         assert!(!text.contains("\n\n\n") && text.contains("0\n\none round, "), "{text}");
     }
@@ -235,23 +235,23 @@ mod tests {
     #[test]
     fn a_table_says_everything_and_is_aligned() {
         let all = [
-            measured(Bench::Latency, 0, Via::Am, 0, 5_900),
-            measured(Bench::Latency, 0, Via::Raw, 0, 5_700),
-            measured(Bench::Latency, 0, Via::Udp, 0, 13_000),
+            measured(Bench::Latency, 0, Driver::Am, 0, 5_900),
+            measured(Bench::Latency, 0, Driver::Raw, 0, 5_700),
+            measured(Bench::Latency, 0, Driver::Udp, 0, 13_000),
         ];
         let text = Report::new(&all, Cores { near: Some(2), far: Some(3) }).table();
         let expected = "\
 latency: round trip of a request and its reply of the same size
 
-  via  mode       framing  size      p50      p99    p99.9  round trips  lost
-  am   veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
-  raw  veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
-  udp  veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
+  driver  mode       framing  size      p50      p99    p99.9  round trips  lost
+  am      veth copy  bare     64 B  5.90 µs  5.90 µs  5.90 µs           10     0
+  raw     veth copy  none     64 B  5.70 µs  5.70 µs  5.70 µs           10     0
+  udp     veth copy  none     64 B  13.0 µs  13.0 µs  13.0 µs           10     0
 
   am takes 1.04 times as long as raw AF_XDP (rounds: 1.04 to 1.04)
   kernel UDP takes 2.20 times as long as am (rounds: 2.20 to 2.20)
 
-one round, vias taken in turn; both sides pinned: near on core 2, far on core 3
+one round, drivers taken in turn; both sides pinned: near on core 2, far on core 3
 XDP ran in the kernel's generic receive path: the faster one on a veth of one queue, the slower one on a NIC
 ";
         assert_eq!(text, expected);

@@ -1,34 +1,34 @@
 //! The sentences of a report.
 
+use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::stats::Ratio;
-use crate::via::Via;
 
 /// The introduction of the demonstration.
 pub(crate) const INTRODUCTION: &str = "\
-Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three ways to carry a message
-from a program on one to a program on the other, taken in turn:
+Two hosts on this machine, joined by one Ethernet cable (a veth pair). Three drivers take turns to
+carry messages from a program on one host to a program on the other:
   am   our active messages: header in the source address, AF_XDP rings, reliable, flow-controlled
-  raw  bare AF_XDP frames, no protocol: the most that this machine's AF_XDP can do
-  udp  a kernel UDP socket that spins: what a program has without us";
+  raw  bare AF_XDP frames without a protocol: the limit of AF_XDP on this machine
+  udp  a kernel UDP socket that spins: what a program can use without us";
 
 /// The introduction without a cable.
 pub(crate) const LOOPBACK: &str = "\
-Instead, the same two measurements between two threads of this process, joined by memory: the whole
-protocol, without kernel, driver or cable.
+Instead, the same two measurements run between two threads of this process, joined by memory: the
+whole protocol, without kernel, device driver or cable.
   am   our active messages
-  raw  the same frames with no protocol";
+  raw  the same frames without a protocol";
 
 /// How one driver compares with another; `raw` is the name of bare frames here.
 pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
-    let spoken = |via| match via {
-        Via::Am => "am",
-        Via::Raw => raw,
-        Via::Udp => "kernel UDP",
-        Via::Cacheline => "a bare line of the cache",
-        Via::Row(row) => row.name(),
+    let words = |driver| match driver {
+        Driver::Am => "am",
+        Driver::Raw => raw,
+        Driver::Udp => "kernel UDP",
+        Driver::Cacheline => "a bare cache line",
+        Driver::Row(row) => row.name(),
     };
-    let (over, under) = (spoken(ratio.over), spoken(ratio.under));
+    let (over, under) = (words(ratio.over), words(ratio.under));
     let times = times(ratio.median);
     match bench {
         Bench::Latency | Bench::Volley => format!("{over} takes {times} times as long as {under}"),
@@ -42,9 +42,9 @@ pub(crate) fn sentence(bench: Bench, ratio: &Ratio, raw: &str) -> String {
 pub(crate) fn telling(bench: Bench, ratios: &[Ratio]) -> impl Iterator<Item = &Ratio> {
     let alone = ratios.len() == 1;
     ratios.iter().filter(move |ratio| match (ratio.over, ratio.under) {
-        (Via::Am, Via::Udp) => bench != Bench::Latency,
-        (Via::Udp, Via::Am) => bench == Bench::Latency,
-        (Via::Udp, Via::Raw) => alone,
+        (Driver::Am, Driver::Udp) => bench != Bench::Latency,
+        (Driver::Udp, Driver::Am) => bench == Bench::Latency,
+        (Driver::Udp, Driver::Raw) => alone,
         _ => true,
     })
 }
@@ -65,7 +65,7 @@ pub(crate) fn xdp(at: &str) -> &'static str {
 }
 
 /// Printed below the tables of a simulated network.
-pub(crate) const SIMULATED: &str = "the network is simulated: these figures are of the simulation, and of no wire";
+pub(crate) const SIMULATED: &str = "the network is simulated: these are figures of the simulation, not of a wire";
 
 /// Whether the mode is that of a simulated network.
 pub(crate) fn is_simulated(mode: &str) -> bool {

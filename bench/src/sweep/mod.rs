@@ -21,10 +21,10 @@ mod tests;
 
 use crate::batching::Batching;
 use crate::cores::Cores;
+use crate::driver::Driver;
 use crate::plan::Bench;
 use crate::report::words::is_simulated;
 use crate::stats::{Measured, median};
-use crate::via::Via;
 
 use fit::Model;
 pub(crate) use json::{digits, range};
@@ -69,7 +69,7 @@ impl Point {
 /// One driver's curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    pub(crate) via: Via,
+    pub(crate) driver: Driver,
     pub(crate) mode: String,
     pub(crate) xdp: Option<&'static str>,
     pub(crate) framing: &'static str,
@@ -98,20 +98,20 @@ impl Sweep {
     }
 
     pub(crate) fn new(all: &[Measured], cores: Cores) -> Sweep {
-        let mut vias: Vec<Via> = Vec::new();
+        let mut drivers: Vec<Driver> = Vec::new();
         for one in all {
-            if !vias.contains(&one.via) {
-                vias.push(one.via);
+            if !drivers.contains(&one.driver) {
+                drivers.push(one.driver);
             }
         }
         let rounds = all.iter().map(|one| one.round + 1).max().unwrap_or(0);
-        let curves = vias.into_iter().filter_map(|via| Curve::of(via, all, rounds)).collect();
+        let curves = drivers.into_iter().filter_map(|driver| Curve::of(driver, all, rounds)).collect();
         Sweep { curves, cores, rounds }
     }
 
     /// The median of the rounds' ratios of two drivers, by a figure from equal sizes with equal batching.
-    pub(crate) fn ratio(&self, over: Via, under: Via, figure: &Figure) -> Option<f64> {
-        let curve = |via| self.curves.iter().find(|curve| curve.via == via);
+    pub(crate) fn ratio(&self, over: Driver, under: Driver, figure: &Figure) -> Option<f64> {
+        let curve = |driver| self.curves.iter().find(|curve| curve.driver == driver);
         let (over, under) = (curve(over)?, curve(under)?);
         if over.batching != under.batching || !over.sizes(figure).eq(under.sizes(figure)) {
             return None;
@@ -125,8 +125,9 @@ impl Sweep {
 }
 
 impl Curve {
-    fn of(via: Via, all: &[Measured], rounds: usize) -> Option<Curve> {
-        let mine: Vec<&Measured> = all.iter().filter(|one| one.via == via && one.bench == Bench::Bandwidth).collect();
+    fn of(driver: Driver, all: &[Measured], rounds: usize) -> Option<Curve> {
+        let mine: Vec<&Measured> =
+            all.iter().filter(|one| one.driver == driver && one.bench == Bench::Bandwidth).collect();
         let first = mine.first()?;
         let sizes = mine.iter().map(|one| one.nth_size).max()? + 1;
         let points = |mine: &[&Measured]| points(mine, sizes);
@@ -140,7 +141,7 @@ impl Curve {
         };
         let rounds: Vec<(usize, Model)> = (0..rounds).filter_map(each).collect();
         let (mode, xdp, framing, batching) = (first.mode.clone(), first.xdp, first.framing, first.batching);
-        Some(Curve { via, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
+        Some(Curve { driver, mode, xdp, framing, batching, points: points(&mine), model: middle(&rounds), rounds })
     }
 
     /// The points that a figure comes from.
@@ -163,12 +164,12 @@ fn points(mine: &[&Measured], sizes: usize) -> Vec<Point> {
 
 fn point(nth_size: usize, mine: &[&Measured]) -> Option<Point> {
     let here: Vec<&&Measured> = mine.iter().filter(|one| one.nth_size == nth_size).collect();
-    let times: Vec<f64> = here.iter().map(|one| one.cut.size as f64 * 1e9 / one.figure()).collect();
+    let times: Vec<f64> = here.iter().map(|one| one.layout.size as f64 * 1e9 / one.figure()).collect();
     let frames: Vec<f64> = here.iter().filter_map(|one| Some(one.rates()?.frames)).collect();
-    let (cut, frames_per_s) = (here.first()?.cut, median(&frames)?);
+    let (layout, frames_per_s) = (here.first()?.layout, median(&frames)?);
     let lost = here.iter().map(|one| one.lost()).sum();
     let ns = median(&times).filter(|ns| ns.is_finite())?;
-    Some(Point { nth_size, size: cut.size, frames: cut.frames, full: cut.full, ns, frames_per_s, lost })
+    Some(Point { nth_size, size: layout.size, frames: layout.frames, full: layout.full, ns, frames_per_s, lost })
 }
 
 fn middle(rounds: &[(usize, Model)]) -> Option<Model> {

@@ -59,9 +59,9 @@ fn steps(curve: &Curve) -> Vec<(f64, String)> {
 
 fn drawn(curve: &Curve, colour: plotters::style::RGBColor) -> chart::Curve {
     let points = curve.points.iter().map(|point| (point.size as f64, point.rate())).collect();
-    let (mut name, mut dots) = (curve.via.to_string(), Vec::new());
+    let (mut name, mut dots) = (curve.driver.to_string(), Vec::new());
     if curve.batching == Batching::Shared {
-        name.push_str(" in bundles");
+        name.push_str(" coalesced");
     }
     if let Some(model) = curve.model {
         // Writing to a string cannot fail.

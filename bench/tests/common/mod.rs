@@ -160,21 +160,21 @@ pub(crate) fn peer<'a>(lines: &'a [Value], name: &str) -> &'a Value {
 }
 
 /// A latency's line has all that it should, in order.
-pub(crate) fn check_latency(line: &Value, via: &str, mode: &str, framing: &str, size: u64) {
+pub(crate) fn check_latency(line: &Value, driver: &str, mode: &str, framing: &str, size: u64) {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
     assert_eq!(keys[..7], ["bench", "via", "mode", "framing", "size", "rtt_ns", "n"], "{line}");
     let named = (&line["bench"], &line["via"], &line["mode"], &line["framing"], &line["size"]);
-    assert_eq!(named, (&"latency".into(), &via.into(), &mode.into(), &framing.into(), &size.into()));
+    assert_eq!(named, (&"latency".into(), &driver.into(), &mode.into(), &framing.into(), &size.into()));
     let at = |key: &str| line["rtt_ns"][key].as_u64().expect(key);
     assert!(0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("p999"), "{line}");
     assert!(line["n"].as_u64().unwrap() > 0, "{line}");
 }
 
 /// A bandwidth's or a rate's line likewise.
-pub(crate) fn check_throughput(line: &Value, bench: &str, via: &str, size: u64) {
+pub(crate) fn check_throughput(line: &Value, bench: &str, driver: &str, size: u64) {
     let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
     assert_eq!(keys[..6], ["bench", "via", "size", "messages_per_s", "frames_per_s", "bytes_per_s"], "{line}");
-    assert_eq!((&line["bench"], &line["via"], &line["size"]), (&bench.into(), &via.into(), &size.into()));
+    assert_eq!((&line["bench"], &line["via"], &line["size"]), (&bench.into(), &driver.into(), &size.into()));
     let [messages, frames, bytes] =
         ["messages_per_s", "frames_per_s", "bytes_per_s"].map(|key| line[key].as_u64().expect(key));
     assert!(messages > 0, "{line}");
@@ -227,7 +227,7 @@ pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
     let hosts = ["--json", "--hosts", hosts];
     let short = ["--rounds", "1", "--time", "0.005"];
     let lines = json(&run(&[&["bandwidth", "--sweep", "--mtu", "1500"], &hosts, &short]));
-    // Where both sides share a core, so short a time may bring nothing to fit a line to.
+    // Topology both sides share a core, so short a time may bring nothing to fit a line to.
     assert!(has(summary(&lines), &["am_t0_ns", "am_n_half_bytes"]), "{hosts:?}");
     assert!(lines.iter().any(|line| line["messages_per_s"].as_u64() > Some(0)), "{hosts:?}");
     let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K"], &hosts, QUICK]));
@@ -238,8 +238,8 @@ pub(crate) fn check_every_command(hosts: &str, rows: &[&str]) {
     check_layers(&json(&run(&[&["ablation", "--mtu", "1500"], &hosts, &short])), rows);
     check_bounce(&json(&run(&[&["bounce"], &hosts, &["--rounds", "2", "--time", "0.05"]])));
     for (drop, losses) in [("0.1", true), ("0", false)] {
-        let torture = ["torture", "--messages", "1e5", "--bytes", "30MiB", "--loss", drop];
-        check_torture(&json(&run(&[&torture, &hosts])), losses);
+        let stress = ["stress", "--messages", "1e5", "--bytes", "30MiB", "--loss", drop];
+        check_stress(&json(&run(&[&stress, &hosts])), losses);
     }
 }
 
@@ -262,7 +262,7 @@ fn check_bounce(lines: &[Value]) {
     assert!(summary(lines)["host_over_program"].is_null());
 }
 
-fn check_torture(lines: &[Value], losses: bool) {
+fn check_stress(lines: &[Value], losses: bool) {
     let summary = summary(lines);
     assert_eq!((&summary["arrived"], &summary["lost"]), (&100_000.into(), &0.into()), "{summary}");
     for side in ["sender", "receiver"] {

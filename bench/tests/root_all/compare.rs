@@ -103,12 +103,12 @@ fn a_cable_with_short_frames() {
     for line in lines.iter().filter(|line| line["peer"] == "am" || line["peer"] == "udp") {
         assert_eq!((&line["mtu"], &line["failures"]), (&value!(140), &value!([])), "{line}");
     }
-    for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["torture"]] {
+    for command in [&["compare"][..], &["latency", "--hosts", "veth"], &["bounce"], &["stress"]] {
         let output = run(&[command, &["--mtu", "139"]]);
         assert_eq!(output.status.code(), Some(2), "{command:?}");
-        assert!(text(&output.stderr).contains("--mtu 139 does not go: from 140"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("--mtu 139 is out of range: from 140"), "{}", text(&output.stderr));
     }
-    let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--via", "raw,udp"];
+    let bare = ["latency", "--hosts", "veth", "--mtu", "68", "--driver", "raw,udp"];
     assert_eq!(json(&run(&[&bare, &["--json", "--rounds", "1", "--time", "0.02"]])).len(), 3);
 }
 
@@ -122,7 +122,7 @@ fn a_table_a_file_of_lines_and_a_picture() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     for words in [
         "veth pair of MTU 1500: TSO on, GSO on, GRO off",
-        "beside am",
+        "to am: p50",
         "n1/2",
         "tcp-nagle",
         "veth copy",
@@ -133,14 +133,14 @@ fn a_table_a_file_of_lines_and_a_picture() {
     assert_eq!(fs::read_to_string(lines).unwrap().lines().count(), 3);
     let picture = fs::read_to_string(picture).unwrap();
     assert_eq!(picture.matches("stroke-width=\"2\"").count(), 4, "{picture}");
-    assert!(text(&output.stderr).contains("2 of 2 peers are here"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("2 of 2 peers are installed"), "{}", text(&output.stderr));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (arguments, words) in [
         (&["--peers", "carrier-pigeon"][..], "no peer `carrier-pigeon`: there are am, "),
-        (&["--via", "am"], "choose with --peers"),
+        (&["--driver", "am"], "choose with --peers"),
         (&["--hosts", "loopback"], "--hosts veth for every row"),
         (&["--hosts", "shm", "--peers", "iperf3"], "no peer `iperf3` over shm: there are am-shm, "),
         (&["--size", "full"], "in bytes"),
@@ -192,7 +192,7 @@ fn a_peer_that_is_missing_has_a_row_that_says_why() {
     for line in &lines[..lines.len() - 1] {
         let why = line["failures"][0].as_str().unwrap();
         assert!(why.contains(" is not installed: scripts/setup --with-peers"), "{line}");
-        assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not here"), &Value::Null));
+        assert_eq!((&line["mode"], &line["p50_ns"]), (&value!("not installed"), &Value::Null));
     }
     assert_eq!(summary(&lines)["over_am"], value!({}));
 }
@@ -203,7 +203,7 @@ fn without_dpdk_its_rows_say_so() {
     let lines = json(&am_bench().args(arguments).env("AM_DPDK_SHIM", "/nowhere/shim.so").output().unwrap());
     for line in lines.iter().filter(|line| line["peer"].as_str().is_some_and(|name| name.contains("dpdk"))) {
         let why = line["failures"][0].as_str().unwrap();
-        assert!(why.contains("scripts/setup --with-dpdk") && line["mode"] == "not here", "{line}");
+        assert!(why.contains("scripts/setup --with-dpdk") && line["mode"] == "not installed", "{line}");
     }
     assert!(median(&peer(&lines, "udp")["p50_ns"]) > 0.0, "the others are measured");
 }
@@ -352,7 +352,7 @@ fn each_peer_has_figures_or_a_reason() {
         let reasons = line["failures"].as_array().unwrap();
         let figures = ["one_way", "stream"].map(|curve| sizes(&line[curve])).concat();
         assert!(reasons.is_empty() != figures.is_empty() && figures.iter().all(|size| *size == 64), "{line}");
-        assert_eq!(line["mode"] == "not here", line["peer_version"] == "", "{line}");
+        assert_eq!(line["mode"] == "not installed", line["peer_version"] == "", "{line}");
         if !reasons.is_empty() {
             eprintln!("{}: {}", line["peer"], reasons[0]);
         }

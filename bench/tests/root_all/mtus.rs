@@ -15,8 +15,8 @@ fn frames_are_as_large_as_both_sides_carry() {
         }
         let _far = machines.start(1, &[&["serve"]]);
         let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--json"], QUICK]));
-        for (line, via) in lines.iter().zip(["am", "raw", "udp"]) {
-            check_throughput(line, "bandwidth", via, 1472);
+        for (line, driver) in lines.iter().zip(["am", "raw", "udp"]) {
+            check_throughput(line, "bandwidth", driver, 1472);
         }
     }
 }

@@ -16,7 +16,7 @@ fn an_mtu_that_ablation_cannot_measure_is_refused_with_one_that_it_can() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("MTU of eth1 is 9000") && said.contains("`ip link set dev eth1 mtu 3826`"), "{said}");
     // Nobody has asked the server for anything; what is not of one piece goes.
-    let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--via", "am,raw", "--json"], QUICK]));
+    let lines = json(&machines.measure(&[&["bandwidth", "--peer", "beta", "--driver", "am,raw", "--json"], QUICK]));
     // What a framing costs that is yet to be found out is left free.
     assert_eq!(lines[0]["size"], 9000 - Framing::Plain.cost());
     drop(far);
@@ -30,7 +30,7 @@ fn interfaces_with_signs_in_their_names() {
     let _ends = veth(&hosts[0], names[0], &hosts[1], names[1], &VethOptions::default()).unwrap();
     let [near, far] = names.map(|name| format!("xdp:{name}"));
     let serves = hosts[1].enter(|| start(&[&["--serve", "--name", "beta", "--on", &far]])).unwrap();
-    let line = ["latency", "--peer", "beta", "--name", "alpha", "--via", "am,raw", "--json", "--on", &near];
+    let line = ["latency", "--peer", "beta", "--name", "alpha", "--driver", "am,raw", "--json", "--on", &near];
     let lines = json(&hosts[0].enter(|| run(&[&line, QUICK])).unwrap());
     assert_eq!((&lines[0]["via"], &lines[1]["via"]), (&"am".into(), &"raw".into()));
     drop(serves);

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 /// Longer than either side is silent before the other misses it.
 const LONGER_THAN_PATIENCE: Duration = Duration::from_secs(4);
 
-/// By every via, at the size that fills a frame of each; a client that asks too early asks again.
+/// By every driver, at the size that fills a frame of each; a client that asks too early asks again.
 fn check_bandwidth(machines: &Machines, size: u64) {
     let mut output = None;
     eventually("a server that answers", || {
@@ -20,9 +20,9 @@ fn check_bandwidth(machines: &Machines, size: u64) {
         is_it
     });
     let lines = json(&output.unwrap());
-    let vias: Vec<(&str, u64)> =
+    let drivers: Vec<(&str, u64)> =
         lines.iter().filter_map(|line| Some((line["via"].as_str()?, line["size"].as_u64()?))).collect();
-    assert_eq!(vias, [("am", size), ("raw", size), ("udp", size)]);
+    assert_eq!(drivers, [("am", size), ("raw", size), ("udp", size)]);
 }
 
 const AT_1500: u64 = 1472;
@@ -53,19 +53,22 @@ fn a_link_that_goes_down_and_up_while_nobody_measures() {
         flap(&machines, end, LONGER_THAN_PATIENCE);
         check_bandwidth(&machines, AT_1500);
     }
-    check_end(far, &["`ip link set dev eth1 up`", "until then beta waits", "beta serves on xdp:eth1 again"]);
+    check_end(
+        far,
+        &["`ip link set dev eth1 up`", "beta waits until it can serve again", "beta serves on xdp:eth1 again"],
+    );
 }
 
 #[test]
 fn a_link_that_goes_down_and_up_in_the_middle() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["--serve"]]);
-    for (end, via) in [(0, "raw"), (1, "am")] {
-        let near = machines.start(0, &[&["bandwidth", "--peer", "beta", "--via", via], ENDLESS]);
+    for (end, driver) in [(0, "raw"), (1, "am")] {
+        let near = machines.start(0, &[&["bandwidth", "--peer", "beta", "--driver", driver], ENDLESS]);
         eventually("work", || seconds_worked(near.pid()) > 0.5);
         flap(&machines, end, LONGER_THAN_PATIENCE);
         let (status, errors) = near.end();
-        assert_eq!(status.code(), Some(1), "{end} {via}: {errors}");
+        assert_eq!(status.code(), Some(1), "{end} {driver}: {errors}");
     }
     check_bandwidth(&machines, AT_1500);
     check_end(far, &["`ip link set dev eth1 up`", "beta serves on xdp:eth1 again"]);
@@ -101,7 +104,7 @@ fn another_mtu() {
     check_end(far, &[]);
 }
 
-/// While it asks, opens, measures, or is between two vias.
+/// While it asks, opens, measures, or is between two drivers.
 #[test]
 fn clients_that_are_killed_whenever() {
     let machines = Machines::new();
