@@ -1,5 +1,4 @@
-//! The steering table: memory shared with the kernel's program, so that a flow
-//! opens and closes with one store.
+//! The steering table: memory shared with the kernel's program. A flow opens or closes with one store.
 
 use std::ffi::c_void;
 use std::io;
@@ -15,10 +14,10 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use crate::object::Object;
 use crate::{Config, LoadError};
 
-/// Sockets that a program can steer to.
+/// The limit of sockets of a program.
 const SOCKETS: usize = 256;
 
-/// The largest index that a socket can have: a flow's entry is its socket's index plus one, in a byte.
+/// The largest index of a socket. A flow's entry has the index plus one in a byte.
 pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 
 /// `struct table` in `decide.h`.
@@ -35,7 +34,7 @@ struct Layout {
 #[derive(Debug)]
 pub(crate) struct Table {
     memory: NonNull<Layout>,
-    /// By socket: the receive queue that it is bound to.
+    /// The receive queue of each socket.
     queues: Box<[AtomicU8; SOCKETS]>,
 }
 
@@ -77,20 +76,20 @@ impl Table {
         unsafe { self.memory.as_ref() }
     }
 
-    /// Steer a flow to a socket, or nowhere. The node's own "flow" stays.
+    /// Steer a flow to a socket, or to none. [`Flow::NODE`] stays.
     pub(crate) fn set_flow(&self, flow: Flow, socket: Option<u8>) {
         if flow != Flow::NODE {
             self.store(flow, socket.map_or(0, |socket| self.entry(socket)));
         }
     }
 
-    /// How the program can return the requests of a flow, if it can. Its gate knows from then on where that leads.
+    /// Set or remove the reject template of a flow. The gate then knows the peer's address.
     pub(crate) fn set_back(&self, flow: Flow, back: Option<&Back>) {
         let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
         let words = &self.layout().backs[flow.index()];
-        // The last word has the mark that the others count: it comes off first and on last.
+        // The last word has the mark that makes the template valid: removed first, written last.
         words[3].store(0, Ordering::Relaxed);
-        // What follows must not be seen before that.
+        // The mark must be visible before the other words.
         fence(Ordering::Release);
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
@@ -100,12 +99,12 @@ impl Table {
         }
     }
 
-    /// Whether requests bounce.
+    /// Whether the program rejects requests.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.layout().full.store(is_full.into(), Ordering::Relaxed);
     }
 
-    /// The last flow that a frame came for though it is not open, once.
+    /// The last unknown flow of a frame, once.
     pub(crate) fn stray(&self) -> Option<Flow> {
         let stray = &self.layout().stray;
         if stray.load(Ordering::Relaxed) == 0 {
@@ -114,7 +113,7 @@ impl Table {
         Flow::new(stray.swap(0, Ordering::Relaxed) as u16)
     }
 
-    /// Steer control frames.
+    /// Set the socket of control frames.
     pub(crate) fn set_node_socket(&self, socket: u8) {
         self.store(Flow::NODE, self.entry(socket));
     }
@@ -123,7 +122,7 @@ impl Table {
         self.layout().flows[flow.index()].store(entry, Ordering::Relaxed);
     }
 
-    /// The receive queue that a socket is bound to; flows that lead there learn of it.
+    /// Set the receive queue of a socket, in the entries of its flows too.
     pub(crate) fn set_queue(&self, socket: u8, queue: u8) {
         self.queues[socket as usize].store(queue, Ordering::Relaxed);
         let entry = self.entry(socket);
@@ -133,7 +132,7 @@ impl Table {
         }
     }
 
-    /// The socket's index plus one, because 0 is for nowhere, and its queue.
+    /// An entry: the socket's index plus one, because 0 means none, and its queue.
     fn entry(&self, socket: u8) -> u16 {
         let socket = socket.min(LAST_SOCKET);
         let queue = self.queues[socket as usize].load(Ordering::Relaxed);

@@ -72,7 +72,7 @@ impl Region {
             remote: Line(Remote::new()),
             _keep: keep,
         };
-        // The first frame is to be taken first.
+        // Frame 0 is taken first.
         (0..layout.frames as u32).rev().for_each(|index| region.push_local(index));
         NonNull::from(Box::leak(Box::new(region)))
     }
@@ -111,7 +111,7 @@ impl Region {
         Some(index)
     }
 
-    /// The frame that `pop` gives next, if that is known. Only for the owner.
+    /// The frame that `pop` gives next, if it is known. Only for the owner.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u32> {
         let first = self.local.0.first.get();
@@ -148,8 +148,8 @@ impl Region {
 /// # Safety
 /// The caller dropped the last handle of frame `index`, and does nothing more
 /// with the region.
-// Not inlined: frames are dropped in many places, and a path that is cold after
-// each call of the kernel is faster the shorter it is.
+// Not inlined: frames are dropped in many places, and code that is cold after each system call is faster if it is
+// short.
 #[inline(never)]
 pub(crate) unsafe fn come_home(region: NonNull<Region>, index: u32) {
     // SAFETY: the region lives, since this frame is not home yet.

@@ -1,5 +1,4 @@
-//! What the pool knows of one frame: how many hold it, and its neighbour in a
-//! list of free frames.
+//! The state of one frame in the pool: its number of handles, and its neighbour in a list of free frames.
 
 use crate::sync::{AtomicU32, Ordering::*, Witness};
 
@@ -15,8 +14,7 @@ pub(crate) struct Slot {
     pub(crate) witness: Witness,
 }
 
-/// So many handles that somebody must be leaking them: far from a wrap even if
-/// every thread adds one at this moment.
+/// A limit that only leaked handles reach. It is far from a wrap, even if every thread adds one at this moment.
 const TOO_MANY: u32 = u32::MAX / 2;
 
 impl Slot {
@@ -62,7 +60,7 @@ impl Slot {
     /// and the whole pool, may be gone when this returns.
     #[inline]
     pub(crate) fn drop_handle(&self) -> bool {
-        // The way of most frames: never shared, or alone again.
+        // The common case: never shared, or no longer shared.
         self.is_unique()
             // Release: our reads come before the writes of who is unique next.
             // Acquire: if we are last after all, everybody's come before ours.
