@@ -6,7 +6,7 @@ use core_affinity::CoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::side::Side;
+use crate::plan::Side;
 
 /// The value of `--cores`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -126,6 +126,11 @@ impl Error {
         move |source| Error::System { doing, source }
     }
 
+    /// The other process ended.
+    pub(crate) fn gone() -> Error {
+        Error::PeerGone("it was killed, or printed its error above".to_owned())
+    }
+
     /// The exit code of the process, as `--help` documents it.
     pub(crate) fn exit_code(&self) -> u8 {
         use am_netns::HostError::{MissingTool, NotPermitted};

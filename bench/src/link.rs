@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use am_afxdp::{Interface, OpenError, Options, Xdp};
 use am_api::{Idle, Node};
 
+use crate::ablation::Row;
 use crate::ablation::bare::Bare;
 use crate::ablation::queues::Queues;
-use crate::ablation::row::Row;
-use crate::ablation::tcp::Tcp;
-use crate::ablation::write_batching::WriteBatching;
+use crate::ablation::tcp::{Tcp, WriteBatching};
 use crate::driver::Driver;
 use crate::driver::am::{Am, node_that};
 use crate::driver::raw::RawChannel;
@@ -17,9 +16,8 @@ use crate::driver::sleeping::Sleeping;
 use crate::driver::udp::Udp;
 use crate::error::Error;
 use crate::measure::Channel;
-use crate::plan::{DriverOptions, SideInfo};
+use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::session::{Link, LocatedLink};
-use crate::side::Side;
 use crate::side_info;
 use crate::watch::Watch;
 

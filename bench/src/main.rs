@@ -34,12 +34,10 @@ mod deploy;
 mod driver;
 mod error;
 mod grammar;
-mod limits;
 mod link;
 mod loss;
 mod measure;
 mod named;
-mod names;
 mod origin;
 mod out;
 mod plan;
@@ -48,7 +46,6 @@ mod report;
 mod rights;
 mod serve;
 mod session;
-mod side;
 mod side_info;
 mod size;
 mod stats;
@@ -70,12 +67,11 @@ use driver::Driver;
 use error::Error;
 use loss::Loss;
 use origin::Origin;
-use plan::{Bench, DriverOptions, FramingArg};
+use plan::{Bench, DriverOptions, FramingArg, Side};
 use progress::Progress;
 use report::Report;
 use serde_json::Value;
 use session::{Order, Session};
-use side::Side;
 use size::Size;
 use sweep::Sweep;
 use watch::Watch;
@@ -188,7 +184,7 @@ fn over(
             deploy::veth::measure(&order, *mtu, Cores::both(asked)?, &progress, watch)
         }
         Topology::Loopback => deploy::loopback::measure(&order, Cores::both(asked)?, &progress, watch),
-        Topology::Sim(on) => deploy::simulated::measure(&order, on, Cores::both(asked)?, &progress, watch),
+        Topology::Sim(on) => deploy::threads::simulated(&order, on, Cores::both(asked)?, &progress, watch),
         Topology::Processes(local_transport, mtu) => {
             deploy::processes::measure(&order, (*local_transport, *mtu), Cores::both(asked)?, &progress, watch)
         }

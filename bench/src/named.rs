@@ -9,11 +9,10 @@ use am_transport::{Name, Transport};
 use am_wire::Address;
 use am_wire::frame::ETHERNET;
 
+use crate::ablation::Row;
 use crate::ablation::bare::Bare;
 use crate::ablation::queues::Queues;
-use crate::ablation::row::Row;
-use crate::ablation::tcp::{IP_TCP_HEADERS, Tcp};
-use crate::ablation::write_batching::WriteBatching;
+use crate::ablation::tcp::{IP_TCP_HEADERS, Tcp, WriteBatching};
 use crate::deploy::processes::LocalTransport;
 use crate::driver::Driver;
 use crate::driver::am::{Am, facility};
@@ -22,11 +21,9 @@ use crate::driver::dpdk;
 use crate::driver::simulated;
 use crate::driver::udp::Udp;
 use crate::error::Error;
-use crate::limits;
 use crate::measure::{CONFIRM_TIME, Channel, Timeouts};
-use crate::plan::{DriverOptions, SideInfo};
-use crate::session::{Link, LocatedLink};
-use crate::side::Side;
+use crate::plan::{DriverOptions, Side, SideInfo};
+use crate::session::{self, Link, LocatedLink};
 use crate::watch::Watch;
 
 /// The interface whose IP addresses the bare sockets use.
@@ -194,10 +191,10 @@ impl Link for NamedLink {
         match (driver, self.on.scheme()) {
             (Driver::Raw, "udp") => {
                 let near = SideInfo { mtu: near.mtu.or(Some(DEFAULT_MTU)), ..near.clone() };
-                limits::most(Driver::Udp, how, &near, far)
+                session::most(Driver::Udp, how, &near, far)
             }
             (Driver::Raw, "tcp") => Some(far.carries(near.mtu?).saturating_sub(IP_TCP_HEADERS)),
-            _ => limits::most(driver, how, near, far),
+            _ => session::most(driver, how, near, far),
         }
     }
 

@@ -17,6 +17,15 @@ use crate::size::Size;
 /// Increases when two versions of this program no longer understand each other.
 pub(crate) const VERSION: u32 = 7;
 
+/// One of the two sides of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Side {
+    /// The side that asks.
+    Near,
+    /// The side that answers.
+    Far,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Bench {

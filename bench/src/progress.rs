@@ -11,9 +11,18 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// A bar for this many measurements. It has no thread, so it is never drawn during a measurement.
     pub(crate) fn new(measurements: usize, quiet: bool) -> Progress {
+        Progress::drawn(measurements as u64, quiet, "{bar:30} {pos}/{len}  {msg}")
+    }
+
+    /// A bar for this many messages, with their rate.
+    pub(crate) fn of_messages(messages: u64, quiet: bool) -> Progress {
+        Progress::drawn(messages, quiet, "{bar:30} {human_pos}/{human_len}  {per_sec}  {eta}")
+    }
+
+    fn drawn(length: u64, quiet: bool, style: &str) -> Progress {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(Some(measurements as u64), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        let bar = ProgressBar::with_draw_target(Some(length), target);
+        if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
         Progress(bar)
@@ -31,7 +40,12 @@ impl Progress {
 
     /// Count one more measurement.
     pub(crate) fn done(&self) {
-        self.0.inc(1);
+        self.add(1);
+    }
+
+    /// Count more.
+    pub(crate) fn add(&self, more: u64) {
+        self.0.inc(more);
     }
 }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use am_wire::control::Name;
+
 use crate::cores::CoresArg;
+use crate::error::Error;
 use crate::loss::per_cent;
 
 /// From 0.001 to 3600 seconds.
@@ -64,6 +67,28 @@ pub(crate) fn cores(text: &str) -> Result<CoresArg, String> {
         [_, _] => Err("two different cores: both sides spin".to_owned()),
         _ => Err(wrong()),
     }
+}
+
+/// Check the name of a node.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if no node can have this name.
+pub(crate) fn node_name(name: &str) -> Result<(), Error> {
+    match Name::new(name) {
+        Some(_) => Ok(()),
+        None => Err(Error::Usage(format!(
+            "`{name}` is no name for a node: 1 to {} bytes, no control characters",
+            Name::LONGEST
+        ))),
+    }
+}
+
+/// The host's name, cut to the length of a node's.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name.trim().chars().filter(char::is_ascii).take(Name::LONGEST).collect();
+    if name.is_empty() { "am-bench".to_owned() } else { name }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Watch {
             return Err(Error::Interrupted { signal: signal as i32 });
         }
         if self.gone.load(Relaxed) {
-            return Err(Error::PeerGone("it was killed, or printed its error above".to_owned()));
+            return Err(Error::gone());
         }
         Ok(())
     }

@@ -15,7 +15,6 @@
 //!
 //! Read first: `near.rs`.
 
-mod far;
 mod near;
 mod report;
 mod seam;
@@ -30,14 +29,13 @@ use am_api::{Framing, Node};
 
 pub(crate) use report::Bounced;
 
-use crate::cores::Cores;
+use crate::cores::{Cores, pin};
 use crate::deploy::sides::{self, Losses, Sides};
 use crate::driver::Driver;
 use crate::driver::am::facility;
 use crate::error::Error;
 use crate::measure::latency::RoundTrips;
-use crate::plan::{Amount, DriverOptions};
-use crate::side::Side;
+use crate::plan::{Amount, DriverOptions, Side};
 use crate::watch::Watch;
 use seam::{Seam, Seen};
 
@@ -142,13 +140,13 @@ fn turn(
     watch: &Watch,
 ) -> Result<Turn, Error> {
     let shutdown = Shutdown::default();
-    let serve = || {
-        let end = far::serve(by, (far_on, plan), &shutdown.requested, watch);
+    let run_far = || {
+        let end = serve(by, (far_on, plan), &shutdown.requested, watch);
         shutdown.is_closed.store(true, Relaxed);
         end
     };
     let turn = thread::scope(|scope| {
-        let far = scope.spawn(|| sides.at(Side::Far, serve));
+        let far = scope.spawn(|| sides.at(Side::Far, run_far));
         let near = sides.at(Side::Near, || near::measure((round, by), (near_on, plan), amount, &shutdown, watch));
         shutdown.requested.store(true, Relaxed);
         let far = far.join().unwrap_or_else(|_| Ok(Err(Error::PeerGone("its thread panicked".to_owned()))));
@@ -200,4 +198,20 @@ struct Open {
     seen: Rc<Seen>,
     mode: String,
     xdp: Option<&'static str>,
+}
+
+/// Run the node's loop and take no request out, until told to stop. Returns how many requests the XDP program rejected.
+fn serve(by: By, (on, plan): (&str, Plan), stop: &AtomicBool, watch: &Watch) -> Result<u64, Error> {
+    pin(plan.cores.far)?;
+    let Open { node, .. } = open("beta", on, (plan, Some(RECEIVE_FRAMES)), by == By::Host, watch)?;
+    // Requests stay in this endpoint. The loop polls another.
+    let _full = node.endpoint::<()>(ENDPOINT).map_err(facility)?;
+    let mut turns = node.endpoint::<()>("turns").map_err(facility)?;
+    while !stop.load(Relaxed) {
+        for _ in 0..1024 {
+            turns.poll(&mut ());
+        }
+        watch.check()?;
+    }
+    Ok(node.counters().get("xdp_bounced"))
 }

@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use crate::cores::CoresArg;
 use crate::deploy::processes::LocalTransport;
 use crate::driver::Driver;
-use crate::names;
 use crate::plan::{Amount, Bench, DriverOptions, FramingArg, XdpArg};
 use crate::size::Size;
 use crate::values;
@@ -127,7 +126,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn node_name(&self) -> String {
-        self.name.clone().unwrap_or_else(names::of_this_host)
+        self.name.clone().unwrap_or_else(values::host_name)
     }
 
     /// Whether the command line sets rounds or times.

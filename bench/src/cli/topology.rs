@@ -13,10 +13,10 @@ use crate::deploy::sides::Sides;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
-use crate::names;
 use crate::plan::{Bench, FramingArg};
 use crate::rights;
 use crate::size::Size;
+use crate::values;
 
 /// Where the far side runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Options {
             return Err(Error::Usage(format!("--rounds goes from {} to {}", ROUNDS.start(), ROUNDS.end())));
         }
         for name in [&self.name, &self.peer].into_iter().flatten() {
-            names::check(name)?;
+            values::node_name(name)?;
         }
         check_file("--save", self.save.as_deref())?;
         self.check_trace()?;

@@ -8,9 +8,7 @@
 //!     └─ is gone: so are they
 //! ```
 
-use std::io::{stdin, stdout};
-use std::process;
-use std::thread;
+use std::io::stdout;
 use std::time::Duration;
 
 use am_netns::Host;
@@ -22,9 +20,6 @@ use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::veth::Pair;
 use crate::error::Error;
 use crate::watch::Watch;
-
-/// Every loop checks the watch. If one does not, the process ends after this time.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How this program's own errors begin.
 const ERROR_PREFIX: &str = "am-bench: ";
@@ -84,18 +79,11 @@ pub(super) fn serve(
     turn: impl FnOnce(&str, &Pair, &Settings) -> Result<Turn, Error>,
     watch: &Watch,
 ) -> Result<(), Error> {
-    let closed = watch.clone();
-    let orders: Lines<Order> = Lines::read(stdin(), move || end(&closed));
+    let orders: Lines<Order> = Lines::from_parent(watch);
     let Some(Order { name, settings, networks }) = orders.next(Duration::MAX, watch)? else { return Ok(()) };
     let [near, far] = &networks;
     let pair = Pair { hosts: [Host::at("alpha", near)?, Host::at("beta", far)?] };
     write_line(&mut stdout(), &turn(&name, &pair, &settings).map_err(|why| why.to_string()))
-}
-
-fn end(watch: &Watch) {
-    watch.peer_is_gone();
-    thread::sleep(EXIT_TIMEOUT);
-    process::exit(1);
 }
 
 #[cfg(test)]

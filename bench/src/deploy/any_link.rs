@@ -10,9 +10,8 @@ use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::measure::{Channel, Timeouts};
 use crate::named::NamedLink;
-use crate::plan::{DriverOptions, SideInfo};
+use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::session::{Link, LocatedLink};
-use crate::side::Side;
 use crate::watch::Watch;
 
 #[derive(Clone, Debug)]

@@ -1,33 +1,26 @@
 //! The process of the far side of `--hosts`. Plans arrive on its standard input, and it ends when that closes.
 
-use std::io::{stdin, stdout};
-use std::process;
-use std::thread;
+use std::io::stdout;
 use std::time::Duration;
 
 use crate::cores::pin;
 use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::named::NamedLink;
-use crate::plan::{Answer, Plan};
+use crate::plan::{Answer, Plan, Side};
 use crate::serve::{answer, follow};
 use crate::session::LocatedLink;
-use crate::side::Side;
 use crate::watch::Watch;
 
 use super::pipe::{Lines, write_line};
 use super::processes::SocketDirectory;
-
-/// Every loop checks the watch. If one does not, the process ends after this time.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serve the process that started this one, until it closes the pipe.
 ///
 /// # Errors
 /// A driver cannot be opened here, or the near side is lost before it has ended.
 pub(crate) fn serve(name: &str, on: &str, core: Option<usize>, watch: &Watch) -> Result<(), Error> {
-    let closed = watch.clone();
-    let plans: Lines<Plan> = Lines::read(stdin(), move || end(&closed));
+    let plans: Lines<Plan> = Lines::from_parent(watch);
     let core = pin(core)?;
     let _files = SocketDirectory::of(on);
     let mut link: Box<dyn LocatedLink> = match on.strip_prefix("xdp:") {
@@ -54,10 +47,4 @@ fn follow_all(plans: &Lines<Plan>, link: &mut dyn LocatedLink, watch: &Watch) ->
         }
     }
     Ok(())
-}
-
-fn end(watch: &Watch) {
-    watch.peer_is_gone();
-    thread::sleep(EXIT_TIMEOUT);
-    process::exit(1);
 }

@@ -14,10 +14,9 @@ use crate::driver::am::{Am, facility};
 use crate::driver::memory::Memory;
 use crate::error::Error;
 use crate::measure::Channel;
-use crate::plan::{DriverOptions, SideInfo};
+use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::progress::Progress;
 use crate::session::{Link, Order, Session};
-use crate::side::Side;
 use crate::watch::Watch;
 
 /// Measure between two threads.

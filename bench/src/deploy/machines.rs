@@ -9,12 +9,11 @@ use std::time::Duration;
 use crate::cores::pin;
 use crate::error::Error;
 use crate::out::status;
-use crate::plan::{DriverOptions, Plan};
+use crate::plan::{DriverOptions, Plan, Side};
 use crate::progress::Progress;
 use crate::report::words::rounds;
 use crate::serve::follow;
 use crate::session::{LocatedLink, Order, Session, run};
-use crate::side::Side;
 use crate::watch::Watch;
 
 use super::any_link::AnyLink;

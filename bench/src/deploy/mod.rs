@@ -9,8 +9,7 @@ mod message;
 pub(crate) mod pipe;
 pub(crate) mod processes;
 pub(crate) mod sides;
-pub(crate) mod simulated;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod veth;
 
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Plans and answers as lines of JSON between a process and the one that started it. When the other process ends, for
 //! any reason, its end of the pipe closes.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write, stdin};
+use std::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ use crate::watch::Watch;
 
 use super::ANSWER_TIMEOUT;
 
+/// Every loop checks the watch. If one does not, a process whose parent is gone ends after this time.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often signals are checked while nothing arrives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -41,6 +44,16 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         Lines { lines }
     }
 
+    /// Read from standard input. When the parent process closes it, `watch` says so, and this process ends.
+    pub(crate) fn from_parent(watch: &Watch) -> Lines<T> {
+        let watch = watch.clone();
+        Lines::read(stdin(), move || {
+            watch.peer_is_gone();
+            thread::sleep(EXIT_TIMEOUT);
+            process::exit(1);
+        })
+    }
+
     /// The next line, if it arrives within this time.
     ///
     /// # Errors
@@ -50,7 +63,7 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
         match self.lines.recv_timeout(within) {
             Ok(line) => line.map(Some).map_err(|e| Error::Refused(format!("not understood: {e}"))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::gone()),
         }
     }
 
@@ -76,11 +89,7 @@ impl<T: DeserializeOwned + Send + 'static> Lines<T> {
 /// Write one line.
 pub(crate) fn write_line(to: &mut dyn Write, what: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(what).map_err(|e| Error::Refused(e.to_string()))?;
-    writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| gone())
-}
-
-fn gone() -> Error {
-    Error::PeerGone("it was killed, or printed its error above".to_owned())
+    writeln!(to, "{line}").and_then(|()| to.flush()).map_err(|_| Error::gone())
 }
 
 /// The near side's end of the pipe.
@@ -96,11 +105,11 @@ pub(crate) struct Pipe<W> {
 impl<W: Write> PlanChannel for Pipe<W> {
     fn ask(&mut self, plan: &Plan, watch: &Watch) -> Result<SideInfo, Error> {
         write_line(&mut self.to, plan)?;
-        self.from.next(ANSWER_TIMEOUT, watch)?.ok_or_else(gone)?.into_place()
+        self.from.next(ANSWER_TIMEOUT, watch)?.ok_or_else(Error::gone)?.into_place()
     }
 
     fn worked(&self) -> Option<Duration> {
-        Some(processor_time(std::process::id())? + processor_time(self.far?)?)
+        Some(processor_time(process::id())? + processor_time(self.far?)?)
     }
 }
 

@@ -15,9 +15,9 @@ use nix::unistd::geteuid;
 use crate::cores::{Cores, pin};
 use crate::error::Error;
 use crate::named::{NamedLink, STAGE};
+use crate::plan::Side;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
-use crate::side::Side;
 use crate::watch::Watch;
 
 use super::MIN_MTU;

@@ -8,9 +8,8 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::once_free;
 use crate::named::{self, NamedLink, STAGE};
-use crate::plan::DriverOptions;
+use crate::plan::{DriverOptions, Side};
 use crate::session::LocatedLink;
-use crate::side::Side;
 use crate::watch::Watch;
 
 use super::processes::{LocalTransport, TransportPair};

@@ -3,12 +3,13 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use crate::cores::pin;
+use crate::cores::{Cores, pin};
 use crate::error::Error;
-use crate::plan::{Plan, SideInfo};
+use crate::named::NamedLink;
+use crate::plan::{Plan, Side, SideInfo};
 use crate::progress::Progress;
 use crate::serve::follow;
-use crate::session::{Link, Order, PlanChannel, Session, run};
+use crate::session::{Link, LocatedLink, Order, PlanChannel, Session, run};
 use crate::watch::Watch;
 
 /// Measure between the near side on this thread, and the far side on another.
@@ -69,4 +70,20 @@ impl PlanChannel for PlanHandover {
         self.plans.send(plan.clone()).map_err(|_| lost("its thread has ended"))?;
         Ok(self.there.clone())
     }
+}
+
+/// Measure between two threads, on the network of this name.
+///
+/// # Errors
+/// There is no such network, or the session ended early.
+pub(crate) fn simulated(
+    order: &Order,
+    on: &str,
+    cores: Cores,
+    progress: &Progress,
+    watch: &Watch,
+) -> Result<Session, Error> {
+    let near = NamedLink::new(Side::Near, "alpha", on, cores.near)?;
+    let far = NamedLink::new(Side::Far, "beta", on, cores.far)?;
+    measure(order, (near.here()?, near), (far.here()?, far), progress, watch)
 }

@@ -19,9 +19,9 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::link::InterfaceLink;
 use crate::named::NamedLink;
+use crate::plan::Side;
 use crate::progress::Progress;
 use crate::session::{Order, Session};
-use crate::side::Side;
 use crate::watch::Watch;
 
 use super::child::Far;
@@ -140,7 +140,7 @@ fn near(order: &Order, cores: Cores, far: Far, progress: &Progress, watch: &Watc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ablation::row::Row;
+    use crate::ablation::Row;
 
     #[test]
     fn an_mtu_that_does_not_go_is_refused_with_one_that_does() {

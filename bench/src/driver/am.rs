@@ -17,8 +17,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::loss::Loss;
 use crate::measure::{Arrived, Channel, ControlMessage, SpinWait, Timeouts};
-use crate::plan::{DriverOptions, SideInfo};
-use crate::side::Side;
+use crate::plan::{DriverOptions, Side, SideInfo};
 use crate::watch::Watch;
 
 /// The endpoint's name, on both sides.

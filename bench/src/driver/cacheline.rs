@@ -13,7 +13,7 @@ use am_shm::Lines;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::measure::{Arrived, Channel, ControlMessage};
-use crate::side::Side;
+use crate::plan::Side;
 use crate::watch::Watch;
 
 /// The bytes of a line besides its counter.

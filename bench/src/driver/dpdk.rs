@@ -11,8 +11,7 @@ use am_transport::Name;
 use super::am::facility;
 use super::raw::{Device, RawChannel};
 use crate::error::Error;
-use crate::plan::SideInfo;
-use crate::side::Side;
+use crate::plan::{Side, SideInfo};
 use crate::watch::Watch;
 
 /// How long the other side may take to open its end, and how often this side tries.

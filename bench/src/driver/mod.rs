@@ -18,7 +18,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::ablation::row::Row;
+use crate::ablation::Row;
 
 /// What a bench drives to send messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]

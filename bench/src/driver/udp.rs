@@ -18,8 +18,7 @@ use crate::content::Content;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::measure::{Arrived, BATCH, Channel, ControlMessage};
-use crate::plan::SideInfo;
-use crate::side::Side;
+use crate::plan::{Side, SideInfo};
 
 /// The port of a side: the number of our EtherType. If both sides have one address, the second by name has the port
 /// below.

@@ -54,7 +54,7 @@ impl Child {
 
     /// Wait until it is ready. Returns the id of its region.
     pub(super) fn open(&mut self, watch: &Watch) -> Result<u32, Error> {
-        match self.lines.next(PATIENCE, watch)?.ok_or_else(gone)? {
+        match self.lines.next(PATIENCE, watch)?.ok_or_else(Error::gone)? {
             Line::Open(region) => Ok(region),
             other => Err(Error::Refused(format!("{other:?} before it was open"))),
         }
@@ -74,10 +74,6 @@ impl Child {
                 return Ok(outcome);
             }
         }
-        Err(gone())
+        Err(Error::gone())
     }
-}
-
-fn gone() -> Error {
-    Error::PeerGone("it was killed, or printed its error above".to_owned())
 }

@@ -15,7 +15,6 @@
 //!
 //! `workload.rs` says what message each number is; `ledger.rs` has a bit for each.
 
-mod child;
 mod children;
 mod ledger;
 mod process;
@@ -35,7 +34,7 @@ use am_wire::Framing;
 use am_wire::frame::ETHERNET;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use child::run as child;
+pub(crate) use process::child;
 
 use crate::cli::Topology;
 use crate::cli::{Options, StressArgs};
@@ -43,12 +42,12 @@ use crate::cores::Cores;
 use crate::deploy::sides::Sides;
 use crate::error::Error;
 use crate::origin::Origin;
-use crate::plan::DriverOptions;
+use crate::plan::{DriverOptions, Side};
+use crate::progress::Progress;
 use crate::publish;
-use crate::side::Side;
 use crate::watch::Watch;
 use children::{Child, Line};
-use report::{Bar, Report};
+use report::Report;
 use signals::StopSignals;
 use verdict::Verdict;
 use workload::Workload;
@@ -105,7 +104,7 @@ pub(crate) fn run(
     watch: &Watch,
 ) -> Result<(), Error> {
     let workload = workload(args, how, sides.mtu)?;
-    let bar = Bar::new(workload.messages, options.json);
+    let bar = Progress::of_messages(workload.messages, options.json);
     let plan = |role, side, core| {
         let on = sides.on(side, 1);
         Plan { role, on, workload, how, lost_per_million: args.loss, core }
@@ -177,7 +176,7 @@ fn workload(args: &StressArgs, how: DriverOptions, mtu: u32) -> Result<Workload,
 fn watch_over(
     mut children: [&mut Child; 2],
     stop_signals: &mut StopSignals,
-    bar: &Bar,
+    bar: &Progress,
     watch: &Watch,
 ) -> Result<bool, Error> {
     let (mut still, mut complete) = (0, [false; 2]);

@@ -1,4 +1,4 @@
-//! What both processes have in common.
+//! The two processes: their start, and what both have in common.
 
 use std::collections::BTreeMap;
 use std::io::stdout;
@@ -9,8 +9,9 @@ use am_api::{Handler, Node};
 
 use super::children::Line;
 use super::verdict::Outcome;
-use super::{NODES, Plan, Role};
-use crate::deploy::pipe::write_line;
+use super::{NODES, Plan, Role, receiver, sender};
+use crate::cores::pin;
+use crate::deploy::pipe::{Lines, write_line};
 use crate::deploy::sides::{Losses, open};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -40,6 +41,20 @@ const COUNTED: [&str; 10] = [
     "bundled_sent",
     "returned",
 ];
+
+/// Carry out the plan of the parent process, until that closes the pipe.
+///
+/// # Errors
+/// The transport cannot be opened, or the other process cannot be reached.
+pub(crate) fn child(watch: &Watch) -> Result<(), Error> {
+    let plans: Lines<Plan> = Lines::from_parent(watch);
+    let Some(plan) = plans.next(Duration::MAX, watch)? else { return Ok(()) };
+    pin(plan.core)?;
+    match plan.role {
+        Role::Sender { region } => sender::run(&plan, region, watch),
+        Role::Receiver { stalls } => receiver::run(&plan, stalls, watch),
+    }
+}
 
 /// Open a node on this side.
 pub(super) fn node(plan: &Plan, watch: &Watch) -> Result<Node, Error> {

@@ -1,37 +1,12 @@
-//! Progress, and the final report.
+//! The final report.
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::process::LOST_ON_PURPOSE;
 use super::verdict::{Outcome, Verdict};
 use super::workload::Workload;
-
-/// A progress bar on a terminal.
-pub(super) struct Bar(ProgressBar);
-
-impl Bar {
-    pub(super) fn new(messages: u64, quiet: bool) -> Bar {
-        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(Some(messages), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len}  {per_sec}  {eta}") {
-            bar.set_style(style);
-        }
-        Bar(bar)
-    }
-
-    pub(super) fn add(&self, messages: u64) {
-        self.0.inc(messages);
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
 
 /// The report of a run.
 pub(super) struct Report {

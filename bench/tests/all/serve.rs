@@ -108,16 +108,8 @@ fn clients_that_make_no_sense() {
     babbler.say(to, NOTE, &GIVE_UP, &[]);
     drop(babbler);
 
-    let near = [
-        "latency",
-        "--peer",
-        "beta",
-        "--driver",
-        "am,raw",
-        "--json",
-        "--on",
-        "udp:127.77.1.1:7000,peer=127.77.1.2:7000",
-    ];
+    let on = "udp:127.77.1.1:7000,peer=127.77.1.2:7000";
+    let near = ["latency", "--peer", "beta", "--driver", "am,raw", "--json", "--on", on];
     json(&run(&[&near, QUICK]));
     far.signal(Signal::SIGTERM);
     let (status, errors) = far.end();

@@ -1,5 +1,4 @@
 use super::*;
-use crate::driver::am::COALESCED_BATCH;
 
 fn pair(last: u8) -> (Tcp, Tcp) {
     pair_that(last, WriteBatching::Sender)
