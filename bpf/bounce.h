@@ -8,7 +8,7 @@
 #include "decide.h"
 
 /* Note the unknown flow for the host, which notifies the sender. */
-static inline void note_stray(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
+static inline void note_unknown_flow(const struct xdp_md *ctx, const volatile struct config *config, struct table *table)
 {
 	const __u8 *data = (void *)(long)ctx->data;
 	struct found found = {};
@@ -16,10 +16,10 @@ static inline void note_stray(const struct xdp_md *ctx, const volatile struct co
 	if (data + SMALLEST_BYTES > (const __u8 *)(long)ctx->data_end)
 		return;
 	if (find((const struct frame *)data, config, &found) == FOUND)
-		table->stray = found.flow;
+		table->unknown_flow = found.flow;
 }
 
-/* The framing of a frame, numbered as in struct back. */
+/* The framing of a frame, numbered as in struct reject_template. */
 static inline __u32 framing_of(const struct frame *frame, const volatile struct config *config)
 {
 	if (frame->ethertype == config->plain)
@@ -28,7 +28,7 @@ static inline __u32 framing_of(const struct frame *frame, const volatile struct 
 }
 
 /* Write the reject over the request, all but its sequence number; the rest is zero. */
-static inline void write_reject(__u8 *bytes, const struct back *back, __u32 framing)
+static inline void write_reject(__u8 *bytes, const struct reject_template *template, __u32 framing)
 {
 	int i;
 
@@ -40,7 +40,7 @@ static inline void write_reject(__u8 *bytes, const struct back *back, __u32 fram
 			continue;
 		if (framing == 3 && i >= PLAIN_NUMBER_AT)
 			continue;
-		bytes[i] = back->start[i];
+		bytes[i] = template->start[i];
 	}
 	/* The upper bits next to the sequence number have the request's length; the reject is a short frame. */
 	if (framing == 1)
@@ -73,7 +73,7 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const vol
 			 const struct table *table)
 {
 	__u8 *data = (void *)(long)ctx->data;
-	const struct back *back;
+	const struct reject_template *template;
 	struct found found = {};
 	__u32 framing;
 
@@ -84,15 +84,15 @@ static inline int bounce(struct xdp_md *ctx, __u32 length, int pieces, const vol
 	/* Without this the verifier sees two kinds of index, and asks for CAP_PERFMON. */
 	if (find((struct frame *)data, config, &found) != FOUND)
 		return 0;
-	back = &table->backs[flow_index(found.flow)];
+	template = &table->reject_templates[flow_index(found.flow)];
 	framing = framing_of((struct frame *)data, config);
-	if (framing != back->framing)
+	if (framing != template->framing)
 		return 0;
 	if (length > SMALLEST_BYTES && bpf_xdp_adjust_tail(ctx, SMALLEST_BYTES - (int)length))
 		return 0;
 	data = (void *)(long)ctx->data;
 	if (data + SMALLEST_BYTES > (__u8 *)(long)ctx->data_end)
 		return 0;
-	write_reject(data, back, framing);
+	write_reject(data, template, framing);
 	return 1;
 }

@@ -41,7 +41,7 @@ struct config {
 };
 
 /* The reject template of a flow: wire::bounce::Back. */
-struct back {
+struct reject_template {
 	__u8 start[START_BYTES]; /* of its rejects, but for the number */
 	__u8 framing;		 /* 1 bare, 2 split, 3 plain; 0: not known */
 	__u8 zero[5];
@@ -54,9 +54,9 @@ struct table {
 	 * receive queue that the socket is bound to. Both are on one cache line.
 	 */
 	__u16 flows[FLOW_COUNT];
-	__u32 full;  /* no room for requests: they bounce where the way back is known */
-	__u32 stray; /* the last flow that a frame came for though it is not open; 0: none since user space looked */
-	struct back backs[FLOW_COUNT];
+	__u32 rx_full;      /* no room for requests: they bounce on flows with a reject template */
+	__u32 unknown_flow; /* the last unknown flow of a frame; 0: none since user space looked */
+	struct reject_template reject_templates[FLOW_COUNT];
 	__u64 known[GATE_SOURCES]; /* by bucket of the gate: the last known address that has it */
 };
 
@@ -237,7 +237,7 @@ static inline __u32 to_flow(const struct found *found, const struct table *table
 
 	if (!likely(entry))
 		return DROP(REASON_NO_FLOW);
-	if (!likely(!table->full) && is_request(found) && table->backs[flow].framing)
+	if (!likely(!table->rx_full) && is_request(found) && table->reject_templates[flow].framing)
 		return (to_entry(entry) & ~0xff00u) | BOUNCE(0);
 	return to_entry(entry);
 }

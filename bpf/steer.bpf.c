@@ -113,7 +113,7 @@ static inline int steer_rest(struct xdp_md *ctx, __u32 decision, int pieces, str
 		return XDP_TX;
 	}
 	if (decision == DROP(REASON_NO_FLOW))
-		note_stray(ctx, &config, table);
+		note_unknown_flow(ctx, &config, table);
 	count((IS_PASS(decision) ? COUNT_PASS : COUNT_DROP) + DETAIL(decision));
 	return IS_PASS(decision) ? XDP_PASS : XDP_DROP;
 }

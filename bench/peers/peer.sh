@@ -43,7 +43,7 @@ often() {
 
 # A program that prints without end is stuck, and its figures are worthless.
 quiet() {
-    [ "$(wc -c <"$1")" -le $most ] || fail "$1: it was ended, since it printed more than 1 MiB"
+    [ "$(wc -c <"$1")" -le $most ] || fail "$1: it was killed because it printed more than 1 MiB"
 }
 
 # serve PORT PROGRAM ARGUMENT...: start it, and return once it listens.
@@ -82,7 +82,7 @@ client() {
 
 # figures PROGRAM: print what an awk program finds in `client`. It exits with 1 if it finds nothing.
 figures() {
-    awk -v size="$size" "$1" client || fail "it printed what is not understood: \`$(tail -c 240 client)\`"
+    awk -v size="$size" "$1" client || fail "its output cannot be parsed: \`$(tail -c 240 client)\`"
 }
 
 # Processor time of all processes of the sandbox, ended ones too, in hundredths of a second.

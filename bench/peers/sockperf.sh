@@ -9,7 +9,7 @@ esac
 fit=
 for size in $SIZES; do [ "$size" -lt 14 ] || [ "$size" -gt 65507 ] || fit="$fit $size"; done
 set -- $fit
-[ $# -gt 0 ] || fail 'no size that it takes: 14 to 65,507 bytes'
+[ $# -gt 0 ] || fail 'no size within its limits, 14 to 65,507 bytes'
 eval "set -- \$1 \${$(($# / 2 + 1))} \${$#}"
 before=
 for size; do

@@ -37,7 +37,7 @@ fn dpdk_rate_and_full_frames() {
     }
 }
 
-/// As the error for any other says.
+/// The error names the reason, as for any other device.
 #[test]
 fn dpdk_frames_as_short_and_as_long_as_they_can_be() {
     for (hosts, mtu) in [("memif", "140"), ("virtio-user", "140"), ("virtio-user", "9000")] {
@@ -66,7 +66,7 @@ fn dpdk_frames_are_called_what_they_are() {
     assert!(table.contains("times as long as bare frames"), "{table}");
 }
 
-/// Neither a process nor a file, whichever side goes in whichever way.
+/// Neither a process nor a file is left, whichever side ends in whatever way.
 #[test]
 fn dpdk_leaves_nothing() {
     for (hosts, driver) in [("memif", "am"), ("virtio-user", "raw")] {
@@ -87,7 +87,7 @@ fn dpdk_leaves_nothing() {
             near.end();
             eventually("the end of the far side", || !is_alive(far));
             if hosts == "memif" && signal == Signal::SIGKILL && files.exists() {
-                // memif's driver may end a side that moves frames when the other goes: whoever comes next sweeps.
+                // memif's driver may kill a side that moves frames when the other ends. The next run removes its files.
                 json(&run(&[&["latency", "--json", "--hosts", hosts], QUICK]));
             }
             assert!(!files.exists(), "{hosts} by {driver}: {}", files.display());

@@ -70,12 +70,12 @@ impl Probe {
 
     /// As [`Steer::set_back`](crate::Steer::set_back).
     pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        self.table.set_back(flow, back);
+        self.table.set_reject_template(flow, back);
     }
 
     /// As [`Steer::set_full`](crate::Steer::set_full).
     pub fn set_full(&self, is_full: bool) {
-        self.table.set_full(is_full);
+        self.table.set_rx_full(is_full);
     }
 
     /// The first 60 bytes and the length of a frame that the program rejected.

@@ -84,17 +84,17 @@ impl Steer {
     /// Set the reject template of a flow, for the time when the node is [full](Steer::set_full). Without one, its
     /// requests go to the socket.
     pub fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        self.table.set_back(flow, back);
+        self.table.set_reject_template(flow, back);
     }
 
     /// Set whether the node has no room for requests. While it has none, the program rejects them.
     pub fn set_full(&self, is_full: bool) {
-        self.table.set_full(is_full);
+        self.table.set_rx_full(is_full);
     }
 
     /// The last unknown flow of a frame, since the previous call. One load if there was none.
     pub fn stray(&self) -> Option<Flow> {
-        self.table.stray()
+        self.table.take_unknown_flow()
     }
 
     /// The counters of all frames so far. One system call a counter.

@@ -24,9 +24,9 @@ pub(crate) const LAST_SOCKET: u8 = u8::MAX - 1;
 #[repr(C)]
 struct Layout {
     flows: [AtomicU16; Flow::COUNT],
-    full: AtomicU32,
-    stray: AtomicU32,
-    backs: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
+    rx_full: AtomicU32,
+    unknown_flow: AtomicU32,
+    reject_templates: [[AtomicU64; Back::BYTES / 8]; Flow::COUNT],
     known: [AtomicU64; gate::SOURCES],
 }
 
@@ -84,9 +84,9 @@ impl Table {
     }
 
     /// Set or remove the reject template of a flow. The gate then knows the peer's address.
-    pub(crate) fn set_back(&self, flow: Flow, back: Option<&Back>) {
-        let bytes = back.map_or([0; Back::BYTES], Back::to_bytes);
-        let words = &self.layout().backs[flow.index()];
+    pub(crate) fn set_reject_template(&self, flow: Flow, template: Option<&Back>) {
+        let bytes = template.map_or([0; Back::BYTES], Back::to_bytes);
+        let words = &self.layout().reject_templates[flow.index()];
         // The last word has the mark that makes the template valid: removed first, written last.
         words[3].store(0, Ordering::Relaxed);
         // The mark must be visible before the other words.
@@ -94,23 +94,23 @@ impl Table {
         for (at, (word, bytes)) in words.iter().zip(bytes.as_chunks().0).enumerate() {
             word.store(u64::from_ne_bytes(*bytes), if at == 3 { Ordering::Release } else { Ordering::Relaxed });
         }
-        if let Some(to) = back.map(Back::to) {
+        if let Some(to) = template.map(Back::to) {
             self.layout().known[gate::bucket_of(to)].store(to.to_u64(), Ordering::Relaxed);
         }
     }
 
     /// Whether the program rejects requests.
-    pub(crate) fn set_full(&self, is_full: bool) {
-        self.layout().full.store(is_full.into(), Ordering::Relaxed);
+    pub(crate) fn set_rx_full(&self, is_full: bool) {
+        self.layout().rx_full.store(is_full.into(), Ordering::Relaxed);
     }
 
     /// The last unknown flow of a frame, once.
-    pub(crate) fn stray(&self) -> Option<Flow> {
-        let stray = &self.layout().stray;
-        if stray.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn take_unknown_flow(&self) -> Option<Flow> {
+        let flow = &self.layout().unknown_flow;
+        if flow.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Flow::new(stray.swap(0, Ordering::Relaxed) as u16)
+        Flow::new(flow.swap(0, Ordering::Relaxed) as u16)
     }
 
     /// Set the socket of control frames.

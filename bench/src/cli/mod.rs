@@ -58,7 +58,7 @@ EXIT CODES
   130  interrupted by Ctrl-C (in general 128 plus the signal's number)";
 
 /// Measure active messages, bare AF_XDP and kernel UDP. They take turns, in rounds, in one run, so
-/// that their figures can be compared.
+/// that their figures can be compared. The near side sends and reports; the far side answers.
 #[derive(Debug, Parser)]
 #[command(name = "am-bench", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {

@@ -85,7 +85,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "A,B", value_parser = values::cores, help_heading = "Where")]
     pub(crate) cores: Option<CoresArg>,
 
-    /// The drivers to measure, in turn [default: all that this place has]
+    /// The drivers to measure, in turn [default: all that --hosts or --on offers]
     #[arg(long, alias = "via", global = true, value_delimiter = ',', value_name = "DRIVER,...", help_heading = "What")]
     pub(crate) driver: Vec<Driver>,
     /// Payload bytes of a message (64K, 1M), or `full` for as many as one frame holds [default: latency 16, bandwidth

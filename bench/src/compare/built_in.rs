@@ -23,15 +23,17 @@ use crate::size::Size;
 use crate::stats::{Measured, Outcome};
 use crate::watch::Watch;
 
-const LARGE: &str = "am: what does not fit one frame is a bulk put; in a round trip, one put each way";
-const RUNS: &str = "am-udp: runs of frames cross a veth whole (GSO), so bandwidth is no NIC's";
+const LARGE: &str = "am: a message larger than a frame is a bulk put; a round trip is one put each way";
+const RUNS: &str =
+    "am-udp: the kernel passes runs of frames over a veth as one (GSO), so its bandwidth is not that of a NIC";
 const BARE: &str =
-    "raw: what fits one frame; sends the same frames again and again, and may lose some, which are counted";
-const DPDK: &str = "dpdk: each turn in a process of its own; frames of 1500 bytes at most, on whatever wire; memif and virtio-user are no cable";
-const DATAGRAMS: &str = "udp: messages up to 65,507 bytes, one datagram each; runs of datagrams cross a veth whole (GSO), so rates are no NIC's; what \
-     was lost is counted, and never sent again";
-const SEGMENTS: &str = "tcp: on a veth segments of up to 64 KiB cross whole, so bandwidth is no NIC's";
-const SLEEPING: &str = "sleeping: poll(2) wherever there is nothing to do; a round trip is two wake-ups";
+    "raw: only messages that fit one frame; it sends the same frames again and again; lost ones are counted";
+const DPDK: &str =
+    "dpdk: each turn in its own process; frames of at most 1500 bytes on any wire; memif and virtio-user are no cables";
+const DATAGRAMS: &str = "udp: messages up to 65,507 bytes, one datagram each; the kernel passes runs of datagrams over a veth as one (GSO), so \
+     its rates are not those of a NIC; lost messages are counted, and not sent again";
+const SEGMENTS: &str = "tcp: segments of up to 64 KiB cross a veth whole, so its bandwidth is not that of a NIC";
+const SLEEPING: &str = "sleeping: poll(2) while idle; a round trip has two wake-ups";
 
 const MEMIF: Underlay = Underlay::Joined(LocalTransport::Memif);
 const VIRTIO: Underlay = Underlay::Joined(LocalTransport::VirtioUser);

@@ -55,16 +55,16 @@ pub(super) struct Foreign {
     note: &'static str,
 }
 
-const SOCKPERF: &str = "sockperf: one second a size, three sizes from 14 to 65,507 bytes; messages are what the sender handed over, not what \
-                        arrived; no CPU, for it looks at its clock for two seconds before";
-const IPERF3: &str = "iperf3: one way only, for a second a size; a message is one write, and Nagle's algorithm may gather them; CPU by its own account";
-const UCX: &str = "ucx: one way by its own account; p50 and p99 are of two measurements, and of their last 2048 messages; one way the \
-                   sender counts; CPU is of all its life, in which it spins";
-const FI: &str = "fi: the mean of all messages, connections warm or not, instead of p50; one at a time only, so no messages, bandwidth and CPU";
-const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 (8 from 64 KiB) MPI_Isend and MPI_Irecv, four of them \
-                   ahead, until the receiver has all; both sides spin; CPU by getrusage of both, from inside";
+const SOCKPERF: &str = "sockperf: one second a size, three sizes from 14 to 65,507 bytes; messages are those that the sender handed over, not \
+                        those that arrived; no CPU, because it first calibrates its clock for two seconds";
+const IPERF3: &str = "iperf3: one way only, one second a size; a message is one write, and Nagle's algorithm may join writes; CPU by its own account";
+const UCX: &str = "ucx: one way by its own account; p50 and p99 are from two measurements, of their last 2048 messages; the sender counts \
+                   one-way messages; CPU is that of its whole life, in which it spins";
+const FI: &str = "fi: the mean of all messages, the first ones included, instead of p50; one at a time only, so no messages, bandwidth and CPU";
+const MPI: &str = "openmpi, mpich: MPI_Send and MPI_Recv; one way windows of 64 (8 from 64 KiB) MPI_Isend and MPI_Irecv, four windows \
+                   ahead, until the receiver has all; both sides spin; CPU of both by getrusage, from inside";
 const PVM: &str =
-    "pvm: each message packed in place and unpacked; one way as by MPI; CPU by getrusage of both tasks, from inside";
+    "pvm: each message packed in place and unpacked; one way as for MPI; CPU of both tasks by getrusage, from inside";
 
 pub(super) const FOREIGN: [Foreign; 14] = [
     Foreign::new("sockperf-udp", "kernel UDP by sockperf, both sides spin", "sockperf.sh udp", "veth kernel", SOCKPERF),
@@ -122,7 +122,7 @@ fn lines(output: &Output) -> Result<Vec<Line>, String> {
     let are_numbers = |line: &Line| [line.p50, line.p99, line.mean, line.messages, line.cpu].into_iter().all(is_number);
     match !lines.is_empty() && lines.iter().all(are_numbers) {
         true => Ok(lines),
-        false => Err(format!("it printed what is not understood: `{}`", end_of(&output.out))),
+        false => Err(format!("its output cannot be parsed: `{}`", end_of(&output.out))),
     }
 }
 
@@ -328,7 +328,7 @@ bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
                 "\u{fffd}",
             ] {
                 let why = read(script, sample).expect_err(script);
-                assert!(why.starts_with("it printed what is not understood: `"), "{script}: {sample}: {why}");
+                assert!(why.starts_with("its output cannot be parsed: `"), "{script}: {sample}: {why}");
             }
         }
     }
@@ -353,6 +353,6 @@ bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
         };
         assert_eq!(of("8 64 512 4096 32768 1048576"), Ok(vec![64, 4096, 32_768]));
         assert_eq!(of("64"), Ok(vec![64]));
-        assert_eq!(of("8 1048576"), Err("no size that it takes: 14 to 65,507 bytes".to_owned()));
+        assert_eq!(of("8 1048576"), Err("no size within its limits, 14 to 65,507 bytes".to_owned()));
     }
 }

@@ -42,9 +42,9 @@ impl Output {
 pub(super) enum RunError {
     #[error("starting a program: {0}")]
     Start(io::Error),
-    #[error("it was ended, since it printed more than {} MiB", MAX_OUTPUT >> 20)]
+    #[error("it was killed because it printed more than {} MiB", MAX_OUTPUT >> 20)]
     TooMuch,
-    #[error("it was ended, since it took more than {} s", .0.as_secs())]
+    #[error("it was killed because it took more than {} s", .0.as_secs())]
     TooLong(Duration),
     /// The caller said to stop.
     #[error("{0}")]
@@ -154,7 +154,7 @@ mod tests {
     fn who_floods_an_output_is_ended() {
         for script in ["yes", "yes >&2", "trap '' PIPE; while :; do echo yes; done 2>&1", "yes & sleep 86121"] {
             let why = shell(script, LONG).unwrap_err();
-            assert_eq!(why.to_string(), "it was ended, since it printed more than 1 MiB", "{script}");
+            assert_eq!(why.to_string(), "it was killed because it printed more than 1 MiB", "{script}");
         }
     }
 

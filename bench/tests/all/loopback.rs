@@ -1,4 +1,4 @@
-//! What needs no rights: hosts in memory, and command lines that make no sense.
+//! Tests without rights: hosts in memory, and wrong command lines.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use nix::sys::signal::Signal;
 
-/// As little as can be measured at many sizes.
+/// The shortest measurement at many sizes.
 const MOMENT: &[&str] = &["--rounds", "2", "--time", "0.002"];
 const MEMORY: &[&str] = &["--hosts", "loopback"];
 
@@ -72,7 +72,7 @@ fn a_sweep_has_a_curve_and_three_figures_for_each_driver() {
     assert!(svg.starts_with("<svg ") && svg.matches("stroke-width=\"2\"").count() == 4, "{svg}");
 }
 
-/// Whoever moves them, as many bytes arrive as were put.
+/// As many bytes arrive as were put, whatever carries them.
 #[test]
 fn bulk_transfers_stand_beside_frames_that_hold_as_much() {
     let lines = json(&run(&[&["bandwidth", "--bulk", "--size", "64K,1M", "--json"], MEMORY, QUICK]));
@@ -108,7 +108,7 @@ fn what_is_kept_where_frames_are_lost() {
     }
 }
 
-/// What a figure is on a busy machine nobody knows.
+/// A figure on a busy machine may be anything.
 fn check_figures(summary: &serde_json::Value, driver: &str) {
     for figure in ["t0_ns", "r_inf_bytes_per_s", "n_half_bytes"] {
         assert!(summary[format!("{driver}_{figure}")].is_number(), "{summary}");
@@ -147,7 +147,7 @@ fn people_get_a_table() {
     assert_eq!(text(&output.stderr), "", "no progress bar where nobody looks");
 }
 
-/// In `plain` a message of ours has no room for as much as a bare frame has.
+/// In `plain` framing a message of ours has less room than a bare frame.
 #[test]
 fn what_does_not_fit_one_driver_is_refused_before_another_is_measured() {
     let output = run(&[&["latency", "--driver", "raw,am", "--size", "16,1489", "--framing", "plain"], MEMORY, QUICK]);
@@ -270,7 +270,7 @@ fn a_help_that_cannot_be_written_is_no_success() {
     assert_eq!(run(&[&["--moon"]]).status.code(), Some(2));
 }
 
-/// Captured frames of a pcap file that is whole.
+/// The captured frames of a complete pcap file.
 fn captured(file: &[u8]) -> usize {
     let (header, mut rest) = file.split_at(24);
     assert_eq!(header[..4], 0xa1b2_3c4d_u32.to_le_bytes());
@@ -284,7 +284,7 @@ fn captured(file: &[u8]) -> usize {
     count
 }
 
-/// All of ours, whichever driver had its turn between, and nothing of an earlier run.
+/// All frames of ours, whichever drivers took turns in between, and none of an earlier run.
 #[test]
 fn a_trace_has_the_frames_of_every_round() {
     let directory = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ fn the_table_calls_a_line_a_line() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
 
-/// What is in /dev/shm of a near side.
+/// The files of a near side in /dev/shm.
 fn left(pid: u32) -> usize {
     let mine = |name: String| name.contains(&format!("am-bench-{pid}"));
     fs::read_dir("/dev/shm").unwrap().flatten().filter(|file| mine(file.file_name().to_string_lossy().into())).count()

@@ -1,15 +1,15 @@
-//! A ratio is of equal messages in equal batches, or there is none. Needs no rights.
+//! Ratios exist only for equal messages in equal batches. Needs no rights.
 
 use crate::common::{QUICK, json, run, start, summary, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What the two lines say of the messages.
+/// The sizes and batching in the two lines.
 fn messages(lines: &[Value]) -> [(u64, &str); 2] {
     [&lines[0], &lines[1]].map(|line| (line["size"].as_u64().unwrap(), line["batching"].as_str().unwrap()))
 }
 
-/// A bare socket's frame holds less than one of ours.
+/// A frame of a bare socket holds less than one of ours.
 #[test]
 fn full_frames_are_as_long_on_both_sides() {
     for (hosts, size) in [("udp", 8972), ("tcp", 64_934)] {
@@ -23,7 +23,7 @@ fn full_frames_are_as_long_on_both_sides() {
     }
 }
 
-/// Topology nobody said how long a frame is, ours are longer than those of the bare socket.
+/// With the default length of a frame, ours are longer than those of the bare socket.
 #[test]
 fn between_machines_they_are_too() {
     for (kind, size) in [("tcp", 64_934), ("udp", 1472)] {
@@ -47,7 +47,7 @@ fn transfers_stand_beside_as_many_bytes() {
     }
 }
 
-/// A stream has no frames: a write of many messages is as good.
+/// A stream has no frames, so one write of many messages is comparable.
 #[test]
 fn messages_that_share_frames_have_a_ratio_to_a_stream_alone() {
     for (hosts, batching, fair) in [

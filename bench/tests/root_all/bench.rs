@@ -1,4 +1,4 @@
-//! am-bench over veth pairs, and what is left when it is ended. Needs root.
+//! am-bench over veth pairs, and what it leaves when it is killed. Needs root.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -101,7 +101,7 @@ fn namespace(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/ns/net")).expect("a process of ours")
 }
 
-/// Neither a process nor a thread is in it.
+/// Whether no process and no thread is in it.
 fn is_deserted(namespace: &PathBuf) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let tasks = processes.filter_map(|process| fs::read_dir(process.path().join("task")).ok()).flatten().flatten();
@@ -161,7 +161,7 @@ fn two_machines_that_share_a_wire() {
     assert!(cores[0] != cores[1] || cores[0].is_null(), "both spin: {cores}");
 }
 
-/// A wire without IP addresses has no rows of the kernel's.
+/// Without IP addresses there are no rows of kernel sockets.
 #[test]
 fn the_ablation_between_two_machines() {
     let machines = Machines::with(&VethOptions::default());
@@ -205,7 +205,7 @@ fn a_wire_without_ip_addresses() {
     assert_eq!(output.status.code(), Some(3), "asked for by name, it is missed");
 }
 
-/// As just after the link came up: the kernel asks whether another host has the address, here for 100 s.
+/// As just after the link came up: the kernel checks for 100 s whether another host has the address.
 #[test]
 fn an_address_that_the_far_side_cannot_use_yet() {
     let machines = Machines::with(&VethOptions::default());
@@ -242,7 +242,7 @@ fn a_server_survives_who_is_killed_in_the_middle() {
     assert!(!machines.ends[1].has_xdp().unwrap());
 }
 
-/// One that spins is never seen asleep; one that opens an interface may be, but not for so long.
+/// A process that spins is never seen asleep. One that opens an interface may be, but not for so long.
 #[test]
 fn a_server_sleeps_until_somebody_comes() {
     let machines = Machines::new();
@@ -261,13 +261,13 @@ fn is_asleep(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
 }
 
-/// It hears that they leave, instead of missing them.
+/// The far side is told that the near side leaves, and does not wait for a time-out.
 #[test]
 fn a_server_is_there_at_once_for_the_next_when_one_gives_up() {
     let machines = Machines::new();
     let far = machines.start(1, &[&["serve"]]);
     let next = |driver| json(&machines.measure(&[&["latency", "--peer", "beta", "--json", "--driver", driver], QUICK]));
-    // By udp, which comes last, it does not fit.
+    // It does not fit udp, which comes last.
     let output = machines.measure(&[&["latency", "--peer", "beta", "--size", "16,1500"], QUICK]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{}", text(&output.stderr));
     for driver in ["am", "raw", "udp"] {
@@ -324,7 +324,7 @@ fn what_is_missing_is_named() {
     assert!(serve("xdp:eth1").contains("`ip link set dev eth1 up`"));
 }
 
-/// As a user without any rights. The program is copied to where such a user may run it.
+/// As a user without rights. The program is copied to a place where such a user may run it.
 fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
     const NOBODY: u32 = 65534;
     let directory = std::env::temp_dir().join(format!("am-bench-test-{}", std::process::id()));
@@ -337,7 +337,7 @@ fn as_nobody(arguments: &[&[&str]]) -> std::process::Output {
     let start =
         || Command::new(&program).args(arguments.concat()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY).output();
     let mut output = start();
-    // A child of another test has the file open for a moment yet, until it runs its own program.
+    // A child of another test may have the file open until it runs its own program.
     eventually("a program that may be run", || {
         let busy = output.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy);
         if busy {

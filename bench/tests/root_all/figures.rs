@@ -37,7 +37,7 @@ fn the_ablation_has_every_row() {
     }
 }
 
-/// The receiver counts what its program returned: a row of the one is not the other's.
+/// The receiver counts the rejects of its program, so a row cannot have the other's figures.
 #[test]
 fn what_a_full_receiver_returns_comes_back_by_program_and_by_host() {
     for xdp in ["generic", "native"] {
@@ -60,7 +60,7 @@ fn transfers_go_over_a_cable() {
     assert!(summary(&lines)["am_over_raw"].is_f64());
 }
 
-/// By bare frames and by datagrams no two messages share one.
+/// Bare frames and datagrams carry one message each.
 #[test]
 fn shared_frames_have_no_ratio_to_those_of_one_message_each() {
     let output = run(&[&["rate", "--coalesce", "on", "--json"], VETH, QUICK]);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::{Machines, QUICK, check_throughput, json};
 
-/// Both sides take frames that both carry.
+/// Both sides use frames that both carry.
 #[test]
 fn frames_are_as_large_as_both_sides_carry() {
     for mtus in [["3000", "1500"], ["1500", "3000"]] {

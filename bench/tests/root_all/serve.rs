@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::common::{ENDLESS, Machines, QUICK, Running, eventually, json, seconds_worked, text};
 use nix::sys::signal::Signal;
 
-/// Longer than either side is silent before the other misses it.
+/// Longer than the silence after which a side misses the other.
 const LONGER_THAN_PATIENCE: Duration = Duration::from_secs(4);
 
-/// By every driver, at the size that fills a frame of each; a client that asks too early asks again.
+/// By every driver, at the size that fills a frame of each. A client that asks too early asks again.
 fn check_bandwidth(machines: &Machines, size: u64) {
     let mut output = None;
     eventually("a server that answers", || {
@@ -27,7 +27,7 @@ fn check_bandwidth(machines: &Machines, size: u64) {
 
 const AT_1500: u64 = 1472;
 
-/// It is the same process as in the beginning, and says these.
+/// The server is the same process as at the start, and has printed these.
 fn check_end(far: Running, said: &[&str]) {
     far.signal(Signal::SIGTERM);
     let (status, errors) = far.end();
@@ -74,7 +74,7 @@ fn a_link_that_goes_down_and_up_in_the_middle() {
     check_end(far, &["`ip link set dev eth1 up`", "beta serves on xdp:eth1 again"]);
 }
 
-/// As a driver that is unbound and bound again.
+/// As when a driver is unbound and bound again.
 #[test]
 fn an_interface_that_is_replaced_by_one_of_its_name() {
     let mut machines = Machines::new();

@@ -1,4 +1,4 @@
-//! Everything at once over a veth pair: loss, stalls, stopped processes. Needs root.
+//! The stress test over a veth pair: losses, stalls, stopped processes. Needs root.
 
 use crate::common::{Running, eventually, json, run, start, summary};
 use nix::sys::signal::{Signal, kill};
@@ -23,7 +23,7 @@ fn a_million_messages_each_once_as_it_was_sent() {
     assert!(stops.len() == 2 && stops.iter().all(|&stops| stops > 0), "{summary}");
 }
 
-/// Without what is done to it nothing of it happens.
+/// Without faults nothing is lost, stalled or stopped.
 #[test]
 fn a_calm_run() {
     let calm = &["--loss", "0", "--stalls", "off", "--stops", "off", "--coalesce", "off"];

@@ -40,7 +40,7 @@ impl Back {
         Address([a, b, c, d, e, f])
     }
 
-    /// As the XDP program reads it (`struct back` in `decide.h`): the start, then 1 for `bare`, 2 for `split`, 3 for
+    /// As the XDP program reads it (`struct reject_template` in `decide.h`): the start, then 1 for `bare`, 2 for `split`, 3 for
     /// `plain`; all zero without a template.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
