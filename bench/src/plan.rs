@@ -181,7 +181,7 @@ impl SideInfo {
     }
 
     /// The addresses to use, ours and the other's: IPv4 if both have it, else link-local IPv6, which every interface
-    /// has unless somebody removed it.
+    /// has unless it was removed.
     pub(crate) fn ip_towards(&self, other: &SideInfo) -> Option<(IpAddr, IpAddr)> {
         let v4 = self.ipv4.zip(other.ipv4).map(|(own, other)| (own.into(), other.into()));
         v4.or_else(|| self.ipv6.zip(other.ipv6).map(|(own, other)| (own.into(), other.into())))

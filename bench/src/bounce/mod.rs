@@ -2,7 +2,7 @@
 //! the request, or by the host.
 //!
 //! ```text
-//!   near                                   far: full, nobody takes anything out
+//!   near                                   far: full, takes no request out
 //!    │ request ───────────────────────────▶│ program: turned round in the receive path   ┐ one
 //!    │◀──────────────────────────── reject │ host: a frame received, looked at, answered ┘ of them
 //!    ╎ a pause, then the same request again

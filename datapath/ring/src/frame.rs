@@ -48,8 +48,7 @@ unsafe impl Send for Frame {}
 
 impl Frame {
     /// # Safety
-    /// One of the frame's handles is counted and belongs to nobody yet, and
-    /// `start + len` is at most the stride.
+    /// One of the frame's handles is counted and has no owner yet, and `start + len` is at most the stride.
     #[inline]
     pub(crate) unsafe fn new(region: NonNull<Region>, index: u32, start: u32, len: u32) -> Frame {
         // SAFETY: a handle is counted, so the region lives; `start` stays in the chunk.

@@ -39,7 +39,7 @@ pub(crate) struct Region {
     pub(crate) base: NonNull<u8>,
     pub(crate) layout: Layout,
     slots: Box<[Slot]>,
-    /// The thread whose frames come home to `local`; nobody once orphaned.
+    /// The thread whose frames come home to `local`; none once orphaned.
     /// Written by that thread only: any other compares it with its own token
     /// and finds them different, whichever value it reads.
     owner: AtomicU64,
@@ -206,7 +206,7 @@ pub(crate) unsafe fn drop_pool(region: NonNull<Region>) {
 /// Free the memory and all about it.
 ///
 /// # Safety
-/// All frames are home and the pool is gone; the caller is the one who saw it.
+/// All frames are home and the pool is gone; the caller saw this happen.
 #[cold]
 unsafe fn free(region: NonNull<Region>) {
     // SAFETY: `open` leaked this box, and the count reaches all frames only once.

@@ -86,8 +86,8 @@ impl Remote {
         let mut seen = self.0.load(Relaxed);
         loop {
             let new = to(Stack::unpack(seen));
-            // Release is A. Acquire: whoever counts the last frame home frees
-            // the memory, after everything that others did with theirs.
+            // Release is A. Acquire: the thread that counts the last frame home frees the memory, after everything that
+            // others did with theirs.
             match self.0.compare_exchange_weak(seen, new.pack(), AcqRel, Relaxed) {
                 Ok(_) if new.first == ORPHANED => return new.count as usize,
                 Ok(_) => return 0,
